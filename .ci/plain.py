@@ -1,12 +1,13 @@
-"""How plainly the package is written: counts a file, which may fall and never rise. `make check` runs it.
+"""How plainly the package is written: counts a file, which may fall and never rise. `make check`
+runs it.
 
-    python .ci/plain.py            # compare with .ci/plain.txt, and name each place of a count that rose
-    python .ci/plain.py --write    # lower the list after a count fell
+    python .ci/plain.py            # compare with .ci/plain.txt, and name each place of a count that
+    rose python .ci/plain.py --write    # lower the list after a count fell
 
 Counted are names that say nothing of what they hold (`pronouns`), conditional expressions in an
 argument, in another, or second in their statement (`ternaries`), functions called by a preposition
-or participle (`bare`), bodies of over 25 lines without a comment (`uncommented`), generators unpacked
-into names (`unpacked`), and lines of over 100 columns (`long`).
+or participle (`bare`), bodies of over 25 lines without a comment (`uncommented`), generators
+unpacked into names (`unpacked`), and lines of over 100 columns (`long`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def bound_names(node: ast.AST) -> Iterator[str]:
 
 
 def conditionals(node: ast.AST, hidden: bool = False) -> Iterator[tuple[ast.IfExp, bool]]:
-    """Yield the conditional expressions of a statement, and whether each is in an argument or in another one."""
+    """Yield the conditional expressions of a statement, and whether each is in an argument or in
+    another one.
+    """
     for field, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(child, ast.stmt):
@@ -76,7 +79,9 @@ def find_places(path: Path) -> Iterator[tuple[str, int, str]]:
             if node.name.strip("_") in BARE:
                 yield "bare", node.lineno, node.name
             first = node.body[min(ast.get_docstring(node) is not None, len(node.body) - 1)]
-            body = [line.strip() for line in lines[first.lineno - 1 : node.end_lineno] if line.strip()]
+            body = [
+                line.strip() for line in lines[first.lineno - 1 : node.end_lineno] if line.strip()
+            ]
             if len(body) > 25 and not any("# " in line for line in body):
                 yield "uncommented", node.lineno, f"{node.name}: {len(body)} lines"
 
@@ -107,7 +112,9 @@ def main() -> int:
     allowed: dict[str, dict[str, int]] = {}
     for line in LIST.read_text(encoding="utf-8").splitlines():
         file, *pairs = line.split()
-        allowed[file] = {kind: int(number) for kind, _, number in (pair.partition("=") for pair in pairs)}
+        allowed[file] = {
+            kind: int(number) for kind, _, number in (pair.partition("=") for pair in pairs)
+        }
     risen = [
         (file, kind)
         for file, kinds in counts.items()

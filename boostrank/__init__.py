@@ -20,7 +20,9 @@ _MODULES = modules_of_names(__file__)
 _PACKAGES = ("cluster", "data", "export", "files", "reporting", "tracking", "tuning")
 
 # What needs scikit-learn is in `boostrank.sklearn.__all__`: `from boostrank import *` does without.
-__all__ = sorted(name for name, module in _MODULES.items() if not module.startswith("boostrank.sklearn"))
+__all__ = sorted(
+    name for name, module in _MODULES.items() if not module.startswith("boostrank.sklearn")
+)
 
 
 def __dir__() -> list[str]:
@@ -34,7 +36,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"boostrank.{name}")
     if name == "spark":
         return import_module("boostrank.cluster.spark")
-    if name[:1].isupper():  # ShfSdcg, ApproxNDCG, LambdaRank: every objective of the registry, as a constructor
+    if (
+        name[:1].isupper()
+    ):  # ShfSdcg, ApproxNDCG, LambdaRank: every objective of the registry, as a constructor
         maker = import_module("boostrank.objective.description").objective_constructor(name)
         if maker is not None:
             return maker

@@ -1,4 +1,6 @@
-"""Training from files: clicks, route, reading, preset, checkpoint and model, on one machine or on a cluster."""
+"""Training from files: clicks, route, reading, preset, checkpoint and model, on one machine or on a
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from boostrank.clicks.log import PRIOR
 from boostrank.clicks.sidecar import Clicks, ClickTraining, click_reading
 from boostrank.core.conventions import expression_of, rule_of
 from boostrank.core.errors import InputError, ParameterError
-from boostrank.core.files import check_appendable, check_not_read, check_writable, remove_leftovers, reserved
+from boostrank.core.files import (
+    check_appendable,
+    check_not_read,
+    check_writable,
+    remove_leftovers,
+    reserved,
+)
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import missing_in
 from boostrank.engines import get_backend, of_engine
@@ -56,7 +64,9 @@ __all__ = ["FoldSummary", "Observer", "StopRequest", "train_files"]
 
 Fit = TypeVar("Fit", bound=FitOptions)
 _STRUCTS: tuple[Any, ...] = (TrainFilesOptions, TrainOptions, FileOptions)
-_LISTED = {name: option for struct in reversed(_STRUCTS) for name, option in declared(struct).items()}
+_LISTED = {
+    name: option for struct in reversed(_STRUCTS) for name, option in declared(struct).items()
+}
 _LISTED["quality"] = replace(_LISTED["quality"], default=None)
 
 
@@ -64,8 +74,8 @@ class Observer:
     """An object that follows `train_files`. By default, its methods do nothing.
 
     Attributes:
-        request: set its attribute `made` to stop the training after the current round. At the end, its attribute
-            `stopped` says whether the training ended early because of it.
+        request: set its attribute `made` to stop the training after the current round. At the end,
+            its attribute `stopped` says whether the training ended early because of it.
         callbacks: called each round, as in `boostrank.train`.
         binning: function that is called with the rows binned so far and their number, or None.
     """
@@ -84,7 +94,9 @@ class Observer:
 
     @contextlib.contextmanager
     def reading(self, paths: Sequence[str]) -> Iterator[Callable[[int, int | None], None] | None]:
-        """Surround the reading of files, and return a function that takes the bytes read and their total."""
+        """Surround the reading of files, and return a function that takes the bytes read and their
+        total.
+        """
         yield None
 
     def has_read(self, paths: Sequence[str], data: RankingDataset, seconds: float) -> None:
@@ -96,7 +108,8 @@ class Observer:
 
         Args:
             metric: name of the main metric, or None.
-            names: names of the trainings on folds; empty for a single training, or if workers choose them.
+            names: names of the trainings on folds; empty for a single training, or if workers
+                choose them.
             stops: whether early stopping may end a training.
         """
         yield
@@ -110,23 +123,28 @@ class Observer:
 
 @takes_options(_LISTED.values())
 def train_files(train: Any, *, observer: Observer | None = None, **options: Any) -> RankingModel:
-    """Train a ranker from files, as the command `boostrank train` does, with the same options and defaults.
+    """Train a ranker from files, as the command `boostrank train` does, with the same options and
+    defaults.
 
-    The files are read once, in memory or streamed, whichever fits. With `cluster`, each worker reads some of them.
+    The files are read once, in memory or streamed, whichever fits. With `cluster`, each worker
+    reads some of them.
 
     Args:
         train: one or more files, patterns ("shards/*.gz") or "-", which are read as one data set.
-        observer: an `Observer`, which is told about choices, progress and folds, and can stop the training.
-        options: the options in `boostrank train --help`, as fields of `boostrank.options.TrainOptions`,
-            `TrainFilesOptions` and `FileOptions`. `model` is the path to write, or None to write no file. `valid` is
-            one validation file or a list of them. `quality` is "good" by default. `objective` may be a Python file.
+        observer: an `Observer`, which is told about choices, progress and folds, and can stop the
+            training.
+        options: the options in `boostrank train --help`, as fields of
+            `boostrank.options.TrainOptions`, `TrainFilesOptions` and `FileOptions`. `model` is the
+            path to write, or None to write no file. `valid` is one validation file or a list of
+            them. `quality` is "good" by default. `objective` may be a Python file.
 
     Returns:
         The model. With `cluster="env"`, every rank gets it, and the first one writes it.
 
     Raises:
         InputError: options or files are invalid, which is found before training where possible.
-        TrainingError: there is nothing to learn, a gradient is not finite, or the model could not be written.
+        TrainingError: there is nothing to learn, a gradient is not finite, or the model could not
+            be written.
 
     Example:
         >>> import os, tempfile, boostrank
@@ -166,11 +184,15 @@ def from_files(
     if files.clicks:
         columns, options, reading = _use_clicks(files, options, reading)
     options = _choose_quality(files, options, observer.say)
-    if options.folds and (files.cache not in (None, NO_CACHE) or files.route not in ("auto", "memory")):
+    if options.folds and (
+        files.cache not in (None, NO_CACHE) or files.route not in ("auto", "memory")
+    ):
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     target = TARGETS.get(files.target) if files.target else None
     if target is not None:
-        _check_target(files, observer.say, engine=options.backend, within=options.within_query or "")
+        _check_target(
+            files, observer.say, engine=options.backend, within=options.within_query or ""
+        )
         most_trees = None if files.cluster else target.most_trees
         limited = options.within_limit(most_trees)
         if limited is not options:
@@ -193,8 +215,8 @@ def from_files(
             reservations.enter_context(checkpoint.reserved())
             if checkpoint.exists and not checkpoint.resume:
                 raise InputError(
-                    f"{checkpoint.path}: the file contains an unfinished training; continue it with --resume, or use "
-                    "--resume-or-restart in jobs whose data change, or remove it"
+                    f"{checkpoint.path}: the file contains an unfinished training; continue it with"
+                    " --resume, or use --resume-or-restart in jobs whose data change, or remove it"
                 )
         if files.cluster:
             return _train_on_cluster(files, options, reading, observer)
@@ -208,7 +230,9 @@ def resolve_objective(objective: Any) -> Any:
 
 
 def load_options(options: Fit) -> Fit:
-    """Load the objective and the metrics from Python files, parse the gain, and silence the engine."""
+    """Load the objective and the metrics from Python files, parse the gain, and silence the
+    engine.
+    """
     options = replace(options, objective=resolve_objective(options.objective))
     metrics: list[Any] = []
     for metric in options.metrics:
@@ -233,38 +257,48 @@ def _use_clicks(
     if options.gain is not None:
         raise ParameterError("--clicks and --gain cannot be used together")
     if of_engine(objective):
-        raise ParameterError(f"--clicks needs real gains, but {objective} takes grades; use a boostrank objective")
+        raise ParameterError(
+            f"--clicks needs real gains, but {objective} takes grades; use a boostrank objective"
+        )
     if len(files.train) > 1:
         raise InputError("--clicks needs exactly one TRAIN file, whose rows the clicks refer to")
     columns, reading = click_reading(files.click_columns, (*files.train, *files.valid), reading)
     return columns, replace(options, gain="linear", metrics=options.metrics or ("dcg",)), reading
 
 
-def _choose_quality(files: TrainFilesOptions, options: TrainOptions, say: Callable[[str], None]) -> TrainOptions:
+def _choose_quality(
+    files: TrainFilesOptions, options: TrainOptions, say: Callable[[str], None]
+) -> TrainOptions:
     """Set the quality: "good" by default, or "plain" where folds need more than there is."""
     requested, quality = options.quality, options.quality or GOOD
     if not get_backend(options.backend).grows_trees:
         if requested not in (None, PLAIN):
             raise ParameterError(
-                f"--quality {requested} is not available: {options.backend} grows no trees. Use --quality plain"
+                f"--quality {requested} is not available: {options.backend} grows no trees. Use"
+                " --quality plain"
             )
         quality = PLAIN
         if requested is None:
             say(f"quality {PLAIN}: {options.backend} grows no trees")
     elif files.cluster and requested is None and not options.folds:
         quality = PLAIN
-        say(f"quality {PLAIN}: workers stream their rows; --quality {GOOD} trains folds of rows in memory")
+        say(
+            f"quality {PLAIN}: workers stream their rows; --quality {GOOD} trains folds of rows in"
+            " memory"
+        )
     if options.init_model and quality == GOOD:
         several = "the default" if requested is None else "--quality good"
         raise ParameterError(
-            f"--init-model continues a single training, but {several} trains several models; add --quality quick or "
-            "--quality plain"
+            f"--init-model continues a single training, but {several} trains several models; add"
+            " --quality quick or --quality plain"
         )
     return replace(options, quality=quality)
 
 
 def _check_target(files: TrainFilesOptions, say: Callable[[str], None], **facts: Any) -> None:
-    """Raise or warn if the serving program cannot represent the model. `facts` are the arguments of `objections`."""
+    """Raise or warn if the serving program cannot represent the model. `facts` are the arguments of
+    `objections`.
+    """
     for objection in TARGETS.get(str(files.target)).objections(**facts):
         line = f"--for {files.target}: {objection.words}; {objection.fix}"
         if objection.final:
@@ -291,7 +325,9 @@ def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpo
 
 
 def name_sets_of_files(paths: Sequence[str]) -> list[str]:
-    """Return the names of validation files without folders and extensions, or valid_0, valid_1, ... if names clash."""
+    """Return the names of validation files without folders and extensions, or valid_0, valid_1, ...
+    if names clash.
+    """
     names = []
     for path in paths:
         stem = Path(path).name.split(".")[0].strip("*?-_")
@@ -344,7 +380,8 @@ class _LocalTraining:
         for data in (train_set, *valid_sets):
             if data.on_disk and self._observer.binning is not None:
                 data.features.watch = self._observer.binning
-        # Without a validation set, show the metric of the training set; folds have held-out queries.
+        # Without a validation set, show the metric of the training set; folds have held-out
+        # queries.
         watched = list(zip(self._names, valid_sets, strict=True))
         if not watched and not self._on_folds:
             watched = [("training", train_set)]
@@ -361,12 +398,19 @@ class _LocalTraining:
     def _choose_reader(self) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
         """Return the function that reads files by the best route, and its options."""
         files, options, is_labelled = self._files, self._options, self._columns is None
-        route = "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
+        route = (
+            "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
+        )
         work = {"params": self._settings.params, "folds": self._on_folds}
         if files.clicks:
             work["copies"] = count_copies(files.valid)
-        sets, sampling = (list(files.train), *files.valid), self._reading.keywords | {"labelled": is_labelled}
-        route, line = choose_route(sets, options, sampling, route=route, limit=files.memory_limit, **work)
+        sets, sampling = (
+            (list(files.train), *files.valid),
+            self._reading.keywords | {"labelled": is_labelled},
+        )
+        route, line = choose_route(
+            sets, options, sampling, route=route, limit=files.memory_limit, **work
+        )
         if line:
             self._observer.say(line)
         keywords = replace(self._reading, keep_names=False, gain=self._gain).keywords
@@ -449,7 +493,9 @@ class _LocalTraining:
             if files.model is not None:
                 save_or_rescue(model, files.model, checkpoint)
             folds = model.info.folds
-            request.stopped = request.stopped or (folds is not None and len(folds["rounds"]) < len(names))
+            request.stopped = request.stopped or (
+                folds is not None and len(folds["rounds"]) < len(names)
+            )
             if checkpoint and not request.stopped:
                 checkpoint.remove()
         # Tell what became of the checkpoint.
@@ -474,15 +520,21 @@ def _train_on_cluster(
     loaded = load_options(options)
     settings = check_options(loaded)
     if any(metric.function is not None for metric in Metric.all_of(settings.metrics)):
-        raise InputError("workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME")
-    options = replace(options, params=loaded.params)  # the workers load the objective's file, and compute gains
+        raise InputError(
+            "workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME"
+        )
+    options = replace(
+        options, params=loaded.params
+    )  # the workers load the objective's file, and compute gains
     changed = options.changed
     user_callbacks = changed.pop("callbacks", ())
     on_folds, so_far = bool(options.folds) or options.quality == GOOD, None
     if files.model is not None and not on_folds:
         so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
     elif files.checkpoint_every:
-        raise ParameterError("folds on a cluster write no checkpoints; leave out --checkpoint-every")
+        raise ParameterError(
+            "folds on a cluster write no checkpoints; leave out --checkpoint-every"
+        )
     request = observer.request
     with observer.training(_main_metric(settings), [], on_folds):
         with contextlib.redirect_stdout(sys.stderr):

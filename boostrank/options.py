@@ -1,8 +1,9 @@
 """The options for training, reading and measuring, each declared once as a struct field.
 
-A declaration has the type, default, bounds, help text, group and conflicts of an option. The flags, `--help`, the keys
-of `--config`, value checks, the signatures of Python functions and the documentation are generated from it. To add an
-option, add a field to the class of its group, and the code that uses the value.
+A declaration has the type, default, bounds, help text, group and conflicts of an option. The flags,
+`--help`, the keys of `--config`, value checks, the signatures of Python functions and the
+documentation are generated from it. To add an option, add a field to the class of its group, and
+the code that uses the value.
 
 Do not import anything heavy here, because `boostrank COMMAND --help` needs this module.
 """
@@ -45,14 +46,21 @@ class Option:
     ge: float | None = None  # bounds of a number, inclusive except for `gt`
     gt: float | None = None
     le: float | None = None
-    flag: str | None = ""  # name on the command line; empty: made from the field's name; None: for Python only
+    flag: str | None = (
+        ""  # name on the command line; empty: made from the field's name; None: for Python only
+    )
     short: str = ""  # flag of one letter, such as "-m"
     metavar: str = ""  # placeholder for the value in `--help`
     shown: str = ""  # description of the default, if it is not a constant
-    unset: Any = SAME  # value if the command line does not give the option, where it differs from `default`
-    parse: tuple[str, Callable[[str], Any]] | None = None  # placeholder, and converter of text, which raises ValueError
-    # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an HTML page), which are
-    # checked before the command runs, "output", which the command checks, "stream" (a file or standard output).
+    unset: Any = (
+        SAME  # value if the command line does not give the option, where it differs from `default`
+    )
+    parse: tuple[str, Callable[[str], Any]] | None = (
+        None  # placeholder, and converter of text, which raises ValueError
+    )
+    # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an
+    # HTML page), which are checked before the command runs, "output", which the command checks,
+    # "stream" (a file or standard output).
     file: str = ""
     positional: bool = False
     required: bool = False  # by the command line: there is no default, and the type has no `None`
@@ -74,7 +82,9 @@ class Option:
 
     @property
     def range(self) -> str:
-        """A description of the allowed values, such as "at least 1", "0 to 1" or "stop, keep, missing"."""
+        """A description of the allowed values, such as "at least 1", "0 to 1" or "stop, keep,
+        missing".
+        """
         if self.choices:
             return ", ".join(self.choices)
         low = "" if self.ge is None else f"at least {self.ge:g}"
@@ -82,7 +92,11 @@ class Option:
             low = f"above {self.gt:g}"
         if self.le is None:
             return low or "any number"
-        return f"{self.ge:g} to {self.le:g}" if self.ge is not None else ", ".join([low, f"at most {self.le:g}"])
+        return (
+            f"{self.ge:g} to {self.le:g}"
+            if self.ge is not None
+            else ", ".join([low, f"at most {self.le:g}"])
+        )
 
     def is_default(self, value: Any) -> bool:
         """Whether a value is the default. An array never is."""
@@ -94,7 +108,9 @@ class Option:
         if value is None or self.is_default(value):
             return
         if self.choices and isinstance(value, str) and value not in self.choices:
-            raise ParameterError(f"{self.name}={value!r} is not known.{did_you_mean(value, self.choices)}")
+            raise ParameterError(
+                f"{self.name}={value!r} is not known.{did_you_mean(value, self.choices)}"
+            )
         if self.kind not in ("int", "float"):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -104,8 +120,12 @@ class Option:
         except OverflowError:
             number = math.inf
         if self.kind == "int" and math.isfinite(number) and not number.is_integer():
-            raise ParameterError(f"{self.name}={value!r} is not a whole number; allowed: {self.range}")
-        too_low = (self.ge is not None and number < self.ge) or (self.gt is not None and number <= self.gt)
+            raise ParameterError(
+                f"{self.name}={value!r} is not a whole number; allowed: {self.range}"
+            )
+        too_low = (self.ge is not None and number < self.ge) or (
+            self.gt is not None and number <= self.gt
+        )
         if not math.isfinite(number) or too_low or (self.le is not None and number > self.le):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
 
@@ -115,8 +135,10 @@ def option(help: str, default: Any = None, **declared: Any) -> Any:
 
     Args:
         help: help text for users, in full sentences.
-        default: value if the option is not given. If left out, it is False for a switch and () for a tuple.
-        declared: other fields of `Option`, with choices, params and conflicts as words in one string.
+        default: value if the option is not given. If left out, it is False for a switch and () for
+            a tuple.
+        declared: other fields of `Option`, with choices, params and conflicts as words in one
+            string.
     """
     for name in ("choices", "params", "conflicts"):
         if isinstance(declared.get(name), str):
@@ -129,11 +151,15 @@ def option(help: str, default: Any = None, **declared: Any) -> Any:
 
 def argument(metavar: str, **declared: Any) -> Any:
     """Declare a positional argument like `option`. It is optional if `metavar` is in brackets."""
-    return option("", positional=True, metavar=metavar, required=not metavar.startswith("["), **declared)
+    return option(
+        "", positional=True, metavar=metavar, required=not metavar.startswith("["), **declared
+    )
 
 
 def declared(struct: type[Any]) -> Mapping[str, Option]:
-    """Return a struct's options by name, with the options of its bases first and each class in declaration order."""
+    """Return a struct's options by name, with the options of its bases first and each class in
+    declaration order.
+    """
     if struct not in _DECLARED:
         _DECLARED[struct] = MappingProxyType(_collect_options(struct))
     return _DECLARED[struct]
@@ -185,7 +211,9 @@ def contradictions(
 
 
 def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[[F], F]:
-    """Return a decorator that shows declared options instead of `**options` in a signature. `alone` refuses others."""
+    """Return a decorator that shows declared options instead of `**options` in a signature. `alone`
+    refuses others.
+    """
     kind = inspect.Parameter.KEYWORD_ONLY
     keywords = [inspect.Parameter(option.name, kind, default=option.default) for option in options]
 
@@ -203,7 +231,9 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
             for name in options if alone else ():
                 if name not in names:
                     hint = did_you_mean(name, names, list_all=False)
-                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
+                    raise TypeError(
+                        f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}"
+                    )
             return function(*args, **options)
 
         parameters += [] if alone else others
@@ -215,7 +245,8 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options:
-    """Base class for option structs. A subclass is a frozen dataclass that checks values and conflicts.
+    """Base class for option structs. A subclass is a frozen dataclass that checks values and
+    conflicts.
 
     `group` is the heading in `--help` for the options that the class declares.
     """
@@ -227,7 +258,11 @@ class Options:
         cls.GROUP = group
         for name, kind in inspect.get_annotations(cls).items():
             field = vars(cls).get(name)
-            if isinstance(field, dataclasses.Field) and field.default is None and not kind.endswith("None"):
+            if (
+                isinstance(field, dataclasses.Field)
+                and field.default is None
+                and not kind.endswith("None")
+            ):
                 if kind == "bool":
                     field.default = False
                 elif kind.startswith("tuple"):
@@ -240,21 +275,29 @@ class Options:
             option.check(value)
             if option.kind == "int" and value is not None:
                 object.__setattr__(self, name, int(value))
-        for message in contradictions(declared(type(self)), self.changed, lambda option: option.name):
+        for message in contradictions(
+            declared(type(self)), self.changed, lambda option: option.name
+        ):
             raise ParameterError(message)
 
     @property
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
         values = {name: getattr(self, name) for name in declared(type(self))}
-        return {name: value for name, value in values.items() if not declared(type(self))[name].is_default(value)}
+        return {
+            name: value
+            for name, value in values.items()
+            if not declared(type(self))[name].is_default(value)
+        }
 
 
 # Parsers for text from the command line. Each raises ValueError, whose message becomes the error.
 
 
 def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
-    """Parse `name=value`. The value becomes a number, true or false where possible, and stays text otherwise."""
+    """Parse `name=value`. The value becomes a number, true or false where possible, and stays text
+    otherwise.
+    """
     name, equals, value = text.partition("=")
     if not (equals and name.strip() and value.strip()):
         raise ValueError(f"{text!r} is not NAME=VALUE")
@@ -319,9 +362,15 @@ def parse_label_map(label_map: Mapping[float, float] | str) -> dict[float, float
             pairs = label_map.items()
         numbers = [(float(old), float(new)) for old, new in pairs]
     except (TypeError, ValueError, AttributeError):
-        raise ParameterError(f"label_map={label_map!r}: pass old=new pairs, such as --label-map=-1=0,2=1") from None
-    if not all(math.isfinite(number) for pair in numbers for number in pair) or len(dict(numbers)) < len(numbers):
-        raise ParameterError(f"label_map={label_map!r}: labels must be finite numbers, each of which is mapped once")
+        raise ParameterError(
+            f"label_map={label_map!r}: pass old=new pairs, such as --label-map=-1=0,2=1"
+        ) from None
+    if not all(math.isfinite(number) for pair in numbers for number in pair) or len(
+        dict(numbers)
+    ) < len(numbers):
+        raise ParameterError(
+            f"label_map={label_map!r}: labels must be finite numbers, each of which is mapped once"
+        )
     return dict(numbers)
 
 
@@ -333,7 +382,9 @@ DEFAULT_EVAL_AT = (1, 3, 5, 10)
 DEFAULT_ROUNDS = 100
 NO_CACHE = "none"
 PLAIN, QUICK, GOOD = "plain", "quick", "good"
-"""The presets for a single training with the engine's defaults, one with suited trees, and an average over folds."""
+"""The presets for a single training with the engine's defaults, one with suited trees, and an
+average over folds.
+"""
 
 
 class ThreadOptions(Options):
@@ -357,7 +408,9 @@ class ConfigOptions(Options, group="Data and output"):
     """Options of commands that take values from a configuration file."""
 
     config: str | None = option(
-        "TOML file with long option names as keys and the tables [set] and [param]. Flags override it.", file="read"
+        "TOML file with long option names as keys and the tables [set] and [param]. Flags"
+        " override it.",
+        file="read",
     )
 
 
@@ -365,13 +418,14 @@ class ConventionOptions(Options, group="Metrics and stopping"):
     """Options that settle what metrics leave open; see `Conventions`."""
 
     gain: Any = option(
-        "Gain of a label: exponential, linear, or a table such as 0,1,3,7. Also an expression over columns, computed "
-        "for each row: '0.7*label + 0.3*log1p(margin)'.",
+        "Gain of a label: exponential, linear, or a table such as 0,1,3,7. Also an expression over"
+        " columns, computed for each row: '0.7*label + 0.3*log1p(margin)'.",
         metavar="RULE",
         params="gain label_gain",
     )
     conventions: Any = option(
-        "Treat gains, ties and queries without relevant documents as this program does.", choices=CONVENTIONS
+        "Treat gains, ties and queries without relevant documents as this program does.",
+        choices=CONVENTIONS,
     )
 
 
@@ -379,8 +433,8 @@ class ObjectiveOptions(Options, group="Objective"):
     """Options that select an objective and set its parameters."""
 
     objective: Any = option(
-        "Training objective, listed by `boostrank objectives`. Also a mixture, 'mix(shf-sdcg, regression)', an "
-        "objective of the engine, lightgbm:lambdarank, or your own file, my.py.",
+        "Training objective, listed by `boostrank objectives`. Also a mixture, 'mix(shf-sdcg,"
+        " regression)', an objective of the engine, lightgbm:lambdarank, or your own file, my.py.",
         metavar="NAME",
         shown="auto; smooth-ndcg for --backend linear",
         common=True,
@@ -388,7 +442,8 @@ class ObjectiveOptions(Options, group="Objective"):
         params="objective objective_type app application loss",
     )
     settings: Mapping[str, Any] = option(
-        "Parameter of the objective, such as sigma=0.5, or a schedule for it: 'sigma=geometric(64,0.0156)'.",
+        "Parameter of the objective, such as sigma=0.5, or a schedule for it:"
+        " 'sigma=geometric(64,0.0156)'.",
         {},
         flag="--set",
         parse=("NAME=VALUE", parse_assignment),
@@ -409,18 +464,26 @@ class TreeOptions(Options, group="Trees"):
         le=2**31 - 1,
         shown=str(DEFAULT_ROUNDS),
         common=True,
-        params="num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round "
-        "n_estimators max_iter iterations",
+        params=(
+            "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds"
+            " num_boost_round n_estimators max_iter iterations"
+        ),
     )
-    learning_rate: float | None = option("Shrinkage of each tree.", gt=0, shown="0.1", params="learning_rate")
-    num_leaves: int | None = option("Maximum number of leaves per tree.", ge=2, shown="31", params="num_leaves")
+    learning_rate: float | None = option(
+        "Shrinkage of each tree.", gt=0, shown="0.1", params="learning_rate"
+    )
+    num_leaves: int | None = option(
+        "Maximum number of leaves per tree.", ge=2, shown="31", params="num_leaves"
+    )
     params: Mapping[str, Any] = option(
         "Any other parameter of the engine, such as min_data_in_leaf=50.",
         {},
         flag="--param",
         parse=("NAME=VALUE", parse_assignment),
     )
-    seed: int | None = option("Random seed.", ge=0, common=True, params="seed random_seed random_state")
+    seed: int | None = option(
+        "Random seed.", ge=0, common=True, params="seed random_seed random_state"
+    )
 
 
 class StoppingOptions(Options, group="Metrics and stopping"):
@@ -441,9 +504,9 @@ class StoppingOptions(Options, group="Metrics and stopping"):
         params="eval_at ndcg_eval_at ndcg_at map_eval_at map_at",
     )
     early_stopping: int | None = option(
-        "Stop when the first metric, at its largest cut-off, has not improved for N rounds on the first --valid file "
-        "or the held-out fold. The model keeps the best round. An objective that changes over the rounds is monitored "
-        "once it has settled.",
+        "Stop when the first metric, at its largest cut-off, has not improved for N rounds on the"
+        " first --valid file or the held-out fold. The model keeps the best round. An objective"
+        " that changes over the rounds is monitored once it has settled.",
         ge=1,
         common=True,
         params="early_stopping_round early_stopping_rounds early_stopping n_iter_no_change",
@@ -454,14 +517,21 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
     """The options for all commands that train, which are `train`, `tune` and `study noise`."""
 
     def flat(self) -> dict[str, Any]:
-        """Return all parameters in one dictionary for `boostrank.train`, without the number of rounds."""
+        """Return all parameters in one dictionary for `boostrank.train`, without the number of
+        rounds.
+        """
         params, options = dict(self.params), dict(self.settings)
         if "metric" in options:
-            raise ParameterError("--set metric: use --metric to report a metric, lambdarank(metric=...) to optimise it")
+            raise ParameterError(
+                "--set metric: use --metric to report a metric, lambdarank(metric=...) to"
+                " optimise it"
+            )
         aliases = {}
         for name, option in declared(type(self)).items():
             if name in params and not option.params:
-                raise ParameterError(f"{name!r} is not a parameter of the engine; pass {option.spelled} separately")
+                raise ParameterError(
+                    f"{name!r} is not a parameter of the engine; pass {option.spelled} separately"
+                )
             if not option.params or name == "rounds":
                 continue
             main, value = option.params[0], getattr(self, name)
@@ -471,7 +541,9 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
         for name, value in options.items():
             for alias in aliases.get(name, (name,)):
                 if alias in params:
-                    raise ParameterError(f"{alias} is given twice, by --param and by its own option")
+                    raise ParameterError(
+                        f"{alias} is given twice, by --param and by its own option"
+                    )
             params[name] = value
         return params
 
@@ -480,8 +552,8 @@ class WithinQueryOptions(Options, group="Start and features"):
     """Options that add features relative to the other documents of a query."""
 
     within_query: Any = option(
-        "Add per-query features: rank, zscore, best (difference from the query's maximum) or mean (difference from "
-        "its mean). The saved model computes them itself.",
+        "Add per-query features: rank, zscore, best (difference from the query's maximum) or mean"
+        " (difference from its mean). The saved model computes them itself.",
         metavar="KIND,...",
     )
     of: Any = option(
@@ -496,8 +568,8 @@ class StartOptions(Options, group="Start and features"):
     """Options of the scores from which trees start."""
 
     start: str | None = option(
-        "Initial scores. linear: those of a cross-fitted ridge regression, which becomes part of the model. auto: "
-        "linear for the objective auto, otherwise none.",
+        "Initial scores. linear: those of a cross-fitted ridge regression, which becomes part of"
+        " the model. auto: linear for the objective auto, otherwise none.",
         "auto",
         choices="auto linear none",
     )
@@ -511,8 +583,8 @@ class FillOptions(Options, group="Start and features"):
     """Options that replace missing values, in training and in scoring."""
 
     fill: Any = option(
-        "Replace missing values, also when scoring: by a number, mean or median of the training data, for all numeric "
-        "features or by name. For programs that know no missing values.",
+        "Replace missing values, also when scoring: by a number, mean or median of the training"
+        " data, for all numeric features or by name. For programs that know no missing values.",
         metavar="NUMBER|mean|median|FEATURE=...,...",
         alone=True,
         conflicts="within_query",
@@ -522,14 +594,18 @@ class FillOptions(Options, group="Start and features"):
 class TrainOptions(SingleOptions, FillOptions, group="Models"):
     """The training options that `boostrank.train` and `boostrank train` share.
 
-    `params` is the given dictionary, with all parameters in Python, or those of --param on the command line.
+    `params` is the given dictionary, with all parameters in Python, or those of --param on the
+    command line.
     """
 
-    init_model: Any = option("Continue training this model.", file="read", group=StartOptions.GROUP, conflicts="folds")
+    init_model: Any = option(
+        "Continue training this model.", file="read", group=StartOptions.GROUP, conflicts="folds"
+    )
     quality: str | None = option(
-        "Defaults for all other options. good: train one model per fold of queries (4 folds), each with another "
-        "objective or start, and average them. quick: train one model, with trees chosen from the data, early "
-        "stopping on --valid, and leaves from all queries. plain: train one model with the engine's defaults.",
+        "Defaults for all other options. good: train one model per fold of queries (4 folds), each"
+        " with another objective or start, and average them. quick: train one model, with trees"
+        " chosen from the data, early stopping on --valid, and leaves from all queries. plain:"
+        " train one model with the engine's defaults.",
         "plain",
         choices="plain quick good",
         unset=None,
@@ -537,14 +613,15 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         common=True,
     )
     folds: int | None = option(
-        "Train one model per fold of whole queries, stop each on its held-out fold, and average them.",
+        "Train one model per fold of whole queries, stop each on its held-out fold, and average"
+        " them.",
         metavar="K",
         ge=2,
         common=True,
     )
     max_trees: int | None = option(
-        "Maximum number of trees in the saved model, including the linear start (one per feature). Later rounds are "
-        "removed, equally in each fold.",
+        "Maximum number of trees in the saved model, including the linear start (one per feature)."
+        " Later rounds are removed, equally in each fold.",
         ge=1,
     )
     checkpoint: Any = option(
@@ -585,8 +662,8 @@ class MemoryOptions(Options, group="Memory and machines"):
     """Options of the memory that a training may use."""
 
     memory_limit: int | None = option(
-        "Memory limit of the training, such as 800MB or 2GB. The route is chosen to stay below it. If none does, "
-        "training is refused.",
+        "Memory limit of the training, such as 800MB or 2GB. The route is chosen to stay below it."
+        " If none does, training is refused.",
         parse=("SIZE", parse_size),
         shown="free memory of the machine or the cgroup",
     )
@@ -600,8 +677,8 @@ class ClickOptions(Options, group="Clicks"):
         "(`row,position,impressions,clicks`). Documents that were never shown are left out."
     )
     click_columns: Any = option(
-        "Columns of the data that hold the clicks: position, impressions, clicks; and document, if a document has one "
-        "row per position.",
+        "Columns of the data that hold the clicks: position, impressions, clicks; and document, if"
+        " a document has one row per position.",
         parse=("COLUMN,...", listed_names),
         needs="clicks",
     )
@@ -622,59 +699,76 @@ class TargetOptions(Options, group="Data and output"):
     """Options that name the program which will serve the model."""
 
     target: str | None = option(
-        "Program that will serve the model, a target of `boostrank export --to`. Check that it can hold the model.",
+        "Program that will serve the model, a target of `boostrank export --to`. Check that it can"
+        " hold the model.",
         flag="--for",
         metavar="TARGET",
     )
 
 
 class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="Data and output"):
-    """The options that only training from files has, in `boostrank.train_files` and `boostrank train`."""
+    """The options that only training from files has, in `boostrank.train_files` and `boostrank
+    train`.
+    """
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
     model: str = option("Model file to write.", short="-m", file="output")
     valid: tuple[str, ...] = option(
-        "Validation file, or several as one set ('valid/*.gz'). With folds, each of its queries is held out from one "
-        "model and used to train the others.",
+        "Validation file, or several as one set ('valid/*.gz'). With folds, each of its queries is"
+        " held out from one model and used to train the others.",
         file="data",
         common=True,
     )
-    log: str | None = option("Append the metrics of each round to this file as JSON lines.", file="output")
+    log: str | None = option(
+        "Append the metrics of each round to this file as JSON lines.", file="output"
+    )
     click_prior: float | None = option(
-        "Smoothing: click-free exposure added to every document.", ge=0, shown="1", group="Clicks", needs="clicks"
+        "Smoothing: click-free exposure added to every document.",
+        ge=0,
+        shown="1",
+        group="Clicks",
+        needs="clicks",
     )
     checkpoint_every: int | None = option(
-        "Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.", ge=1, group="Checkpoints"
+        "Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
+        ge=1,
+        group="Checkpoints",
     )
     resume: bool = option(
-        "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted run.",
+        "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted"
+        " run.",
         group="Checkpoints",
     )
     resume_or_restart: bool = option(
-        "For jobs that cron repeats: resume if the checkpoint is of this very training; otherwise (other data, options "
-        "or versions, a damaged file) start over, with a line that says why.",
+        "For jobs that cron repeats: resume if the checkpoint is of this very training; otherwise"
+        " (other data, options or versions, a damaged file) start over, with a line that says why.",
         group="Checkpoints",
     )
     route: str = option(
-        "Where to hold features: as floats in memory, as bins in memory, or as bins on disk (external, XGBoost only). "
-        "auto: the first that fits, with at most half of the free memory for floats.",
+        "Where to hold features: as floats in memory, as bins in memory, or as bins on disk"
+        " (external, XGBoost only). auto: the first that fits, with at most half of the free memory"
+        " for floats.",
         "auto",
         choices="auto memory bins external",
         group=MemoryOptions.GROUP,
     )
     cache: str | None = option(
-        "Directory that keeps streamed data for the next run, or none. A directory implies streaming.",
+        "Directory that keeps streamed data for the next run, or none. A directory implies"
+        " streaming.",
         metavar="DIR|none",
         file="folder",
         shown=".boostrank-cache next to the data",
         group=MemoryOptions.GROUP,
     )
     cluster: str | None = option(
-        "Train on several workers, each of which reads some of the files: local:2 (processes on this machine), env "
-        "(ranks started by torchrun, MPI, Slurm or Kubernetes), dask:tcp://HOST:PORT, dask:FILE, spark:2, ray:2.",
+        "Train on several workers, each of which reads some of the files: local:2 (processes on"
+        " this machine), env (ranks started by torchrun, MPI, Slurm or Kubernetes),"
+        " dask:tcp://HOST:PORT, dask:FILE, spark:2, ray:2.",
         parse=("WORKERS", parse_workers),
         group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log checkpoint resume resume_or_restart clicks feature_names",
+        conflicts=(
+            "route cache memory_limit log checkpoint resume resume_or_restart clicks feature_names"
+        ),
     )
     worker_timeout: float = option(
         "Stop with exit status 4 if a worker does not answer for this long.",
@@ -697,9 +791,12 @@ class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measu
 class StudyOptions(MeasureOptions, group="Measures"):
     """The options for `compare` and `report`."""
 
-    segments: str | None = option("File with lines `qid,segment`. Each segment is also shown separately.", file="read")
+    segments: str | None = option(
+        "File with lines `qid,segment`. Each segment is also shown separately.", file="read"
+    )
     noise: str | None = option(
-        "Output of `boostrank study noise --json`, used to mark differences that chance explains.", file="read"
+        "Output of `boostrank study noise --json`, used to mark differences that chance explains.",
+        file="read",
     )
     seed: int = option("Random seed of shuffles and samples.", 0, ge=0)
 
@@ -733,7 +830,8 @@ class ReadOptions(Options, group="Reading"):
         choices="auto true false",
     )
     inf: str = option(
-        "Stop at values that are infinite or exceed float32, keep them as infinite, or read them as missing.",
+        "Stop at values that are infinite or exceed float32, keep them as infinite, or read them as"
+        " missing.",
         "stop",
         choices="stop keep missing",
     )
@@ -743,19 +841,32 @@ class ReadOptions(Options, group="Reading"):
         choices="stop first last",
     )
     on_bad_line: str = option(
-        "Stop at the first row that cannot be read, or skip such rows and count them.", "stop", choices="stop skip"
+        "Stop at the first row that cannot be read, or skip such rows and count them.",
+        "stop",
+        choices="stop skip",
     )
-    max_bad_share: float = option("Maximum fraction of rows that may be skipped.", 0.001, ge=0, le=1)
+    max_bad_share: float = option(
+        "Maximum fraction of rows that may be skipped.", 0.001, ge=0, le=1
+    )
     regroup: bool = option("Group the scattered rows of each query, in their order.")
-    label_map: Any = option("Labels to replace, such as -1=0,2=1. Other labels are kept.", metavar="OLD=NEW,...")
+    label_map: Any = option(
+        "Labels to replace, such as -1=0,2=1. Other labels are kept.", metavar="OLD=NEW,..."
+    )
     strict: bool = option("Turn warnings about the data into errors.")
-    max_feature: int = option("Largest feature number to accept.", 2**24, ge=1, le=LARGEST_MAX_FEATURE)
-    max_bytes: int | None = option("Maximum bytes of uncompressed text over all files.", ge=1, flag=None)
+    max_feature: int = option(
+        "Largest feature number to accept.", 2**24, ge=1, le=LARGEST_MAX_FEATURE
+    )
+    max_bytes: int | None = option(
+        "Maximum bytes of uncompressed text over all files.", ge=1, flag=None
+    )
     n_features: int | None = option(
-        "Number of features; larger numbers are refused. None: the largest number in the files.", ge=1, flag=None
+        "Number of features; larger numbers are refused. None: the largest number in the files.",
+        ge=1,
+        flag=None,
     )
     layout: str = option(
-        "Storage of features, with the same values. auto: dense if at least half of the cells are present.",
+        "Storage of features, with the same values. auto: dense if at least half of the cells are"
+        " present.",
         "auto",
         choices="auto dense csr",
         flag=None,
@@ -765,9 +876,12 @@ class ReadOptions(Options, group="Reading"):
         metavar="COLUMN",
         shown="label, relevance, grade or rating",
     )
-    qid: str | None = option("Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
+    qid: str | None = option(
+        "Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query"
+    )
     weight: str | None = option(
-        "Weight column of a table. Weights that differ within a query apply to documents.", metavar="COLUMN"
+        "Weight column of a table. Weights that differ within a query apply to documents.",
+        metavar="COLUMN",
     )
     id: str | None = option(
         "Document name column of a table, which is not a feature.",
@@ -775,25 +889,29 @@ class ReadOptions(Options, group="Reading"):
         shown="doc_id, docno, product_id or sku",
     )
     drop: Any = option(
-        "Columns of a table that are not features: brand,url. Put names with commas in double quotes.",
+        "Columns of a table that are not features: brand,url. Put names with commas in double"
+        " quotes.",
         kind="tuple[str, ...]",
         parse=("COLUMN,...", listed_names),
     )
     categorical: Any = option(
-        "Text columns of a table that are categorical features. Those declared by Parquet or Arrow are recognised.",
+        "Text columns of a table that are categorical features. Those declared by Parquet or Arrow"
+        " are recognised.",
         kind="tuple[str, ...]",
         parse=("COLUMN,...", listed_names),
     )
     gain: Any = option(
-        "Expression over columns that replaces the labels: 0.7*label + 0.3*log1p(margin). It may use dropped columns.",
+        "Expression over columns that replaces the labels: 0.7*label + 0.3*log1p(margin). It may"
+        " use dropped columns.",
         flag=None,
     )
     feature_names: Any = option(
-        "File with feature names for libsvm text: one name per line, or lines `1: name`.", file="read"
+        "File with feature names for libsvm text: one name per line, or lines `1: name`.",
+        file="read",
     )
     keep_names: bool | None = option(
-        "Keep document names (the column `id`, comments of libsvm text) and the text of queries (lines "
-        "`# qid:1: words` of libsvm text). None: if `id` is given.",
+        "Keep document names (the column `id`, comments of libsvm text) and the text of queries"
+        " (lines `# qid:1: words` of libsvm text). None: if `id` is given.",
         flag=None,
     )
 
@@ -807,11 +925,19 @@ class ReadOptions(Options, group="Reading"):
         super().__post_init__()
         # Check what depends on several options, and convert text.
         if self.n_features is not None and self.n_features > self.max_feature + 1:
-            raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
-        tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)
+            raise ParameterError(
+                f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1"
+            )
+        tokens = (
+            (self.missing_tokens,)
+            if isinstance(self.missing_tokens, str)
+            else tuple(self.missing_tokens)
+        )
         for token in tokens:
             if not token or any(c.isspace() or c in "#:" or not c.isprintable() for c in token):
-                raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' or '#'")
+                raise ParameterError(
+                    f"missing token {token!r} must be a word without blanks, ':' or '#'"
+                )
         put("missing_tokens", tokens)
         for name in ("drop", "categorical"):
             columns = getattr(self, name)
@@ -828,7 +954,8 @@ class ReadOptions(Options, group="Reading"):
             expression = expression_of(self.gain)
             if expression is None:
                 raise ParameterError(
-                    f"gain={self.gain!r} is not an expression over columns; pass it to train or to a metric"
+                    f"gain={self.gain!r} is not an expression over columns; pass it to train or to"
+                    " a metric"
                 )
             put("gain", expression.text)
 
@@ -837,8 +964,8 @@ class FileOptions(ReadOptions, group="Reading"):
     """The options for reading files of any format."""
 
     data_format: str = option(
-        "Data format: libsvm, csv, tsv, parquet or arrow. auto: detect it from the file extension, otherwise from the "
-        "content.",
+        "Data format: libsvm, csv, tsv, parquet or arrow. auto: detect it from the file extension,"
+        " otherwise from the content.",
         "auto",
         flag="--format",
         metavar="NAME",
@@ -846,7 +973,9 @@ class FileOptions(ReadOptions, group="Reading"):
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The keywords for the readers, which are the format and all options that differ from their defaults."""
+        """The keywords for the readers, which are the format and all options that differ from their
+        defaults.
+        """
         changed = {name: value for name, value in self.changed.items() if name != "data_format"}
         # --id alone does not keep names, because trainings do not need them.
         return changed | {"format": self.data_format, "keep_names": bool(self.keep_names)}

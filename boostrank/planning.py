@@ -1,6 +1,7 @@
 """Training plans, which sample the files, estimate the memory of each route, and choose a route.
 
-The estimates serve to choose a route and are not exact. `make bench-scale` compares them with measurements.
+The estimates serve to choose a route and are not exact. `make bench-scale` compares them with
+measurements.
 """
 
 from __future__ import annotations
@@ -35,15 +36,25 @@ _SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
 _NAME = 350  # a feature name in data, model and record
 _CELL = 1.7  # bins by column and by row
-_WIDE, _ENTRY = 100, 8  # above 100 cells per value, XGBoost stores entries, each as large as 8 cells
+_WIDE, _ENTRY = (
+    100,
+    8,
+)  # above 100 cells per value, XGBoost stores entries, each as large as 8 cells
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
 _HISTOGRAM_BIN = 16  # sums of gradients and Hessians
 _SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # sample for LightGBM's bin bounds
-_SKETCHED_VALUE, _SKETCH = 16, 16_000  # XGBoost's column summary: bytes per value, maximum number of values
+_SKETCHED_VALUE, _SKETCH = (
+    16,
+    16_000,
+)  # XGBoost's column summary: bytes per value, maximum number of values
 _PAGES = 160e6  # pages of XGBoost's external memory held at a time
 _FOLD_CELL, _FOLD_ROW = 0.44, 120  # folds of a preset: bins of all rows, and scores
-_START_ROWS, _START_FEATURES, _START_PAIR = 20_000, 2_000, 120  # linear start: rows, features, bytes per product
+_START_ROWS, _START_FEATURES, _START_PAIR = (
+    20_000,
+    2_000,
+    120,
+)  # linear start: rows, features, bytes per product
 
 _WORDS = {
     "memory": "floats in memory",
@@ -76,7 +87,11 @@ class Survey:
     def float_bytes(self) -> float:
         """The size of the features in memory in bytes, dense or CSR."""
         rows = self.rows or 0
-        return rows * (8.0 * self.nonzero * self.features + 8) if self.is_sparse else 4.0 * rows * self.features
+        return (
+            rows * (8.0 * self.nonzero * self.features + 8)
+            if self.is_sparse
+            else 4.0 * rows * self.features
+        )
 
     @property
     def cells(self) -> float:
@@ -100,14 +115,19 @@ class Survey:
         rows = self.rows
         if rows is None:
             return "an unknown number of rows"
-        return f"{rows:,} rows" if self.exact else f"about {round(rows, min(0, 3 - len(str(rows)))):,} rows"
+        return (
+            f"{rows:,} rows"
+            if self.exact
+            else f"about {round(rows, min(0, 3 - len(str(rows)))):,} rows"
+        )
 
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
     """Read a sample of a few megabytes from files of any size.
 
     Args:
-        source: as for `boostrank.read`. A sample taken from a pipe is lost, because a pipe can be read only once.
+        source: as for `boostrank.read`. A sample taken from a pipe is lost, because a pipe can be
+            read only once.
         format: format of the files.
         options: fields of `boostrank.files.source.Reading`.
 
@@ -126,7 +146,9 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
             sample.take(opened, opened.first, places)
             base = opened.base
     if not sample.rows:
-        rows = "labels, query ids and numbers" if spec.is_table else "`label qid:ID number:value ...`"
+        rows = (
+            "labels, query ids and numbers" if spec.is_table else "`label qid:ID number:value ...`"
+        )
         raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
     if base is None:
         base = int(not sample.has_zero)
@@ -139,7 +161,9 @@ def is_pipe(source: AnySource) -> bool:
 
 
 def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:
-    """Yield each file to sample, with positions as fractions of its length, or None for the whole file."""
+    """Yield each file to sample, with positions as fractions of its length, or None for the whole
+    file.
+    """
     total = sum(size or 0 for size in sizes)
     if None in sizes:
         yield sizes.index(None), [0.0]
@@ -160,7 +184,9 @@ class _Sample:
     """Totals of the chunks that were parsed."""
 
     def __init__(self) -> None:
-        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._known_rows = 0
+        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = (
+            self._known_rows
+        ) = 0
         self._disk = self._unpacked = 0.0
         self.has_zero, self._exact = False, True
         self._used: set[int] = set()
@@ -178,7 +204,9 @@ class _Sample:
         """Add the chunks at some positions, and return whether they are all chunks of the file."""
         chunks = list(file.loads(_PLACE_BYTES))
         if positions is not None:
-            numbers = sorted({min(int(position * len(chunks)), len(chunks) - 1) for position in positions})
+            numbers = sorted(
+                {min(int(position * len(chunks)), len(chunks) - 1) for position in positions}
+            )
             chunks = [chunks[i] for i in numbers]
         size = sum(self._add(source, file, load) for load in chunks)
         self._disk += size
@@ -188,8 +216,9 @@ class _Sample:
     def _from_front(self, source: Source, file: File, places: list[float] | None) -> bool:
         """Add chunks from the beginning, and return whether they are all chunks of the file.
 
-        The whole text is assumed to expand like its beginning. Compressed text is read in large pieces. The ratio is
-        measured when the next piece is fetched, because all earlier pieces have then been consumed.
+        The whole text is assumed to expand like its beginning. Compressed text is read in large
+        pieces. The ratio is measured when the next piece is fetched, because all earlier pieces
+        have then been consumed.
         """
         loads, text, fetched, used = file.loads(_PLACE_BYTES), 0, 0, (0, 0.0)
         for load in loads:
@@ -254,7 +283,9 @@ class _Sample:
 
 @dataclass(frozen=True)
 class Route:
-    """A way for an engine to store the features, with its peak memory in bytes, which is infinite if unknown."""
+    """A way for an engine to store the features, with its peak memory in bytes, which is infinite
+    if unknown.
+    """
 
     backend: str
     name: str
@@ -287,7 +318,12 @@ class Work:
         """The maximum number of leaves a tree: a parameter, 2^max_depth (at most 2^20), or 31."""
         depth = int(self.params.get("max_depth", 0) or 0)
         default = min(2**depth, 2**20) if depth > 0 else 31
-        return int(next((self.params[name] for name in _LEAVES if self.params.get(name) is not None), default))
+        return int(
+            next(
+                (self.params[name] for name in _LEAVES if self.params.get(name) is not None),
+                default,
+            )
+        )
 
     @property
     def max_bin(self) -> int:
@@ -303,7 +339,9 @@ class Plan:
     chosen: Route | None  # None if no route fits
     why: str  # reason for the choice
     limit_bytes: float
-    refusal: str | None = None  # message about the missing memory and what would fit, if no route fits
+    refusal: str | None = (
+        None  # message about the missing memory and what would fit, if no route fits
+    )
 
     def check(self) -> Route:
         """Return the chosen route, or raise InputError if no route fits."""
@@ -312,22 +350,29 @@ class Plan:
         return self.chosen
 
 
-def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", limit: float | None = None) -> Plan:
+def make_plan(
+    work: Work, *, backend: str = "lightgbm", route: str = "auto", limit: float | None = None
+) -> Plan:
     """Return a training plan.
 
     Args:
         backend: name of the engine.
         route: "memory", "bins", "external", or "auto" for the first route below the limit.
-        limit: limit on anonymous memory in bytes, or None for the free memory, with `auto` at most half for floats.
+        limit: limit on anonymous memory in bytes, or None for the free memory, with `auto` at most
+            half for floats.
     """
     engines = [engine for engine in ENGINES if engine == backend or find_spec(engine) is not None]
     routes = tuple(
-        Route(engine, name, peak_of(engine, name, work)) for engine in engines for name in ENGINES[engine].routes
+        Route(engine, name, peak_of(engine, name, work))
+        for engine in engines
+        for name in ENGINES[engine].routes
     )
     candidates = [
         candidate
         for candidate in routes
-        if candidate.backend == backend and candidate.name != "again" and route in ("auto", candidate.name)
+        if candidate.backend == backend
+        and candidate.name != "again"
+        and route in ("auto", candidate.name)
     ]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
@@ -335,11 +380,25 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
         return Plan(routes, candidate, "its memory is unknown", bound)
     # Floats in memory leave half of the free memory to other programs. Streamed rows need little.
     halved = limit is None and route == "auto"
-    shares = {candidate: 0.5 if halved and candidate.name == "memory" else 1.0 for candidate in candidates}
-    chosen = next((candidate for candidate in candidates if candidate.peak <= shares[candidate] * bound), None)
+    shares = {
+        candidate: 0.5 if halved and candidate.name == "memory" else 1.0 for candidate in candidates
+    }
+    chosen = next(
+        (candidate for candidate in candidates if candidate.peak <= shares[candidate] * bound), None
+    )
     if chosen is None:
-        return Plan(routes, None, "", bound, _refusal(candidates, routes, work, bound, limited=limit is not None))
-    room = f"the {size_words(bound)} that are free" if limit is None else f"the limit of {size_words(bound)}"
+        return Plan(
+            routes,
+            None,
+            "",
+            bound,
+            _refusal(candidates, routes, work, bound, limited=limit is not None),
+        )
+    room = (
+        f"the {size_words(bound)} that are free"
+        if limit is None
+        else f"the limit of {size_words(bound)}"
+    )
     why = f"it fits in {'half of ' if shares[chosen] < 1 else ''}{room}"
     if chosen is not candidates[0]:
         why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
@@ -347,11 +406,17 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
-    """Return the process's peak anonymous memory in bytes, or infinity if the rows or the engine are unknown."""
+    """Return the process's peak anonymous memory in bytes, or infinity if the rows or the engine
+    are unknown.
+    """
     read = (work.train, *work.valid)
-    if backend not in ("lightgbm", "xgboost", "linear") or any(survey.rows is None for survey in read):
+    if backend not in ("lightgbm", "xgboost", "linear") or any(
+        survey.rows is None for survey in read
+    ):
         return math.inf
-    train, *valid = data = [survey.with_columns(work.added) if work.added else survey for survey in read]
+    train, *valid = data = [
+        survey.with_columns(work.added) if work.added else survey for survey in read
+    ]
     rows, columns, values = train.rows or 0, train.used, train.nonzero * train.features
     floats, in_memory = sum(survey.float_bytes for survey in data), 0.0
     if route == "memory":
@@ -360,12 +425,16 @@ def peak_of(backend: str, route: str, work: Work) -> float:
             in_memory += sum(survey.float_bytes for survey in read)
         if work.folds:  # validation rows are copied to the others, and all rows are binned again
             in_memory += floats * bool(valid)
-            in_memory += sum(_FOLD_CELL * survey.cells + (survey.rows or 0) * _FOLD_ROW for survey in data)
+            in_memory += sum(
+                _FOLD_CELL * survey.cells + (survey.rows or 0) * _FOLD_ROW for survey in data
+            )
     if backend == "linear":
         return _PROGRAM + in_memory + floats / 2 + sum(survey.rows or 0 for survey in data) * _ROW
     histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
     bins = _CELL * train.cells
-    growing = rows * _ROW + sum(_VALID_CELL * survey.cells + (survey.rows or 0) * _VALID_ROW for survey in valid)
+    growing = rows * _ROW + sum(
+        _VALID_CELL * survey.cells + (survey.rows or 0) * _VALID_ROW for survey in valid
+    )
     if backend == "xgboost":
         bins = min(bins, _PAGES) if route == "external" else bins
         finding: float = _SKETCHED_VALUE * min(train.cells, _SKETCH * columns)
@@ -373,13 +442,25 @@ def peak_of(backend: str, route: str, work: Work) -> float:
         finding = 0.0 if route == "again" else _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
     looked_at = min(columns, _START_FEATURES)
     start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
-    return _PROGRAM + _NAME * train.features + start + in_memory + max(finding, bins + growing + histograms)
+    return (
+        _PROGRAM
+        + _NAME * train.features
+        + start
+        + in_memory
+        + max(finding, bins + growing + histograms)
+    )
 
 
-def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool) -> str:
+def _refusal(
+    candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool
+) -> str:
     """Return a message with the required memory and the first change that would fit."""
     least = min(candidates, key=lambda route: route.peak)
-    name = f"--memory-limit is {size_words(bound)}" if limited else f"only {size_words(bound)} are free"
+    name = (
+        f"--memory-limit is {size_words(bound)}"
+        if limited
+        else f"only {size_words(bound)} are free"
+    )
     words = f"training would take about {size_words(least.peak)} ({least.options}), and {name}"
     other = next((route for route in routes if route.name != "again" and route.peak <= bound), None)
     if other is not None:
@@ -399,10 +480,15 @@ def wanted_route(backend: str, route: str, cache: str | None) -> str:
     Raises:
         InputError: the engine does not have the route, or the route does not use a cache.
     """
-    routes, kept = ENGINES[backend].routes if backend in ENGINES else ("memory",), cache not in (None, NO_CACHE)
+    routes, kept = (
+        ENGINES[backend].routes if backend in ENGINES else ("memory",),
+        cache not in (None, NO_CACHE),
+    )
     if routes == ("memory",):
         if kept or route not in ("auto", "memory"):
-            raise InputError(f"--route and --cache cannot be used: {backend} trains on rows in memory")
+            raise InputError(
+                f"--route and --cache cannot be used: {backend} trains on rows in memory"
+            )
         return "memory"
     if route == "external" and route not in routes:
         raise InputError("--route external needs --backend xgboost")
@@ -433,8 +519,15 @@ def choose_route(
     """
     if any(map(is_pipe, files)):
         if route == "auto":
-            route = "memory" if limit is None else [n for n in ENGINES[options.backend].routes if n != "again"][-1]
-        return route, f"plan: --route {route}; its memory is unknown, because the size of a pipe is unknown"
+            route = (
+                "memory"
+                if limit is None
+                else [n for n in ENGINES[options.backend].routes if n != "again"][-1]
+            )
+        return (
+            route,
+            f"plan: --route {route}; its memory is unknown, because the size of a pipe is unknown",
+        )
     try:
         train, *valid = [survey(source, **reading) for source in files]
         refused = reading.get("on_bad_line", "stop") == "stop" and any(
@@ -452,7 +545,10 @@ def choose_route(
         model = RankingModel.load(options.init_model)
         added = len(model.column_names) - model.n_features
     plan = make_plan(
-        Work(train=train, valid=valid, added=added, **work), backend=options.backend, route=route, limit=limit
+        Work(train=train, valid=valid, added=added, **work),
+        backend=options.backend,
+        route=route,
+        limit=limit,
     )
     chosen = plan.check()
     if math.isinf(chosen.peak):

@@ -31,7 +31,8 @@ History = dict[str, dict[str, list[float | None]]]
 
 SCHEMA_VERSION = 2
 READABLE_SINCE = "0.2.0"
-"""The first boostrank version that reads `SCHEMA_VERSION`, which older versions name in an error."""
+"""The first boostrank version that reads `SCHEMA_VERSION`, which older versions name in an error.
+"""
 MAX_NESTING = 100
 """The maximum nesting of lists and objects, which limits recursion."""
 _TOO_DEEP = f"the JSON is nested deeper than {MAX_NESTING} lists and objects"
@@ -107,7 +108,9 @@ class PriceRecord(TypedDict, total=False):
 
 
 class CalibrationRecord(TypedDict, total=False):
-    """The map from scores to expected grades, with errors and explained variance for queries left out of the fit."""
+    """The map from scores to expected grades, with errors and explained variance for queries left
+    out of the fit.
+    """
 
     scores: list[float]
     values: list[float]
@@ -169,7 +172,10 @@ class ModelInfo(
     fill: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
-        for path, value in (("objective.name", self.objective_name), ("data.reader.gain", self.gain)):
+        for path, value in (
+            ("objective.name", self.objective_name),
+            ("data.reader.gain", self.gain),
+        ):
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"Expected `str` - at `$.{path}`")
 
@@ -407,12 +413,16 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("the JSON has an object with the same key twice, which readers would interpret differently")
+        raise ValueError(
+            "the JSON has an object with the same key twice, which readers would interpret"
+            " differently"
+        )
     return members
 
 
 def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], Any] = str) -> Any:
-    """Convert a value to JSON data: NumPy numbers to Python numbers, tuples to lists, NaN and infinity to null.
+    """Convert a value to JSON data: NumPy numbers to Python numbers, tuples to lists, NaN and
+    infinity to null.
 
     Args:
         value: nested mappings, sequences, arrays, numbers and text.
@@ -422,7 +432,10 @@ def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], An
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): jsonable(element, digits=digits, other=other) for key, element in value.items()}
+        return {
+            str(key): jsonable(element, digits=digits, other=other)
+            for key, element in value.items()
+        }
     if isinstance(value, list | tuple):
         return [jsonable(element, digits=digits, other=other) for element in value]
     if hasattr(value, "tolist"):  # an array or a NumPy number

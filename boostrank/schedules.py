@@ -1,12 +1,11 @@
 """Schedules of parameters: pure functions of a round (counted from 0) that can be written as text.
 
-    geometric(64, 0.015625)        from 64 to 1/64 over the whole training, by a constant factor per round
-    geometric(64, 1, rounds=50)    over the first 50 rounds, then constant
-    linear(1, 0)                   a straight line
-    logistic                       the mixing schedule of REG-SHF-SDCG, eq (19): 0.999999 down to about 1e-6
-    steps(1, 0.5, 0.1)             equal stages
-    constant(0.5)                  the same as the number
-    joined(constant(1); geometric(1, 0.1); at=20)   one schedule until round 20, then another
+    geometric(64, 0.015625)        from 64 to 1/64 over the whole training, by a constant factor per
+    round geometric(64, 1, rounds=50)    over the first 50 rounds, then constant linear(1, 0)
+    a straight line logistic                       the mixing schedule of REG-SHF-SDCG, eq (19):
+    0.999999 down to about 1e-6 steps(1, 0.5, 0.1)             equal stages constant(0.5)
+    the same as the number joined(constant(1); geometric(1, 0.1); at=20)   one schedule until round
+    20, then another
 
 A schedule without `rounds` spans the whole training, whose length is set by `over(total)`.
 """
@@ -30,7 +29,10 @@ class _Written:
         fields = dict(vars(self))
         rounds = fields.pop("rounds", None)
         # Use the short form if it is exact.
-        parts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in fields.pop("values", fields.values())]
+        parts = [
+            f"{v:g}" if float(f"{v:g}") == v else repr(float(v))
+            for v in fields.pop("values", fields.values())
+        ]
         parts += [f"rounds={rounds}"] if rounds is not None else []
         name = type(self).__name__.lower()
         return f"{name}({', '.join(parts)})" if parts else name
@@ -52,7 +54,9 @@ class Constant(_Written):
 
 
 class _Spanning(_Written):
-    """Base class of the schedules that span a number of rounds and keep their last value afterwards."""
+    """Base class of the schedules that span a number of rounds and keep their last value
+    afterwards.
+    """
 
     rounds: int | None
 
@@ -64,15 +68,21 @@ class _Spanning(_Written):
         return dataclasses.replace(self, rounds=max(1, int(total))) if self.needs_total else self  # type: ignore[type-var]
 
     def _progress(self, round: int) -> float:
-        """Return the progress, which rises from 0 in the first round to 1 in the last, and then remains 1."""
+        """Return the progress, which rises from 0 in the first round to 1 in the last, and then
+        remains 1.
+        """
         if self.rounds is None:
-            raise ParameterError(f"the length of {self} is not set; pass `rounds`, or call over(total)")
+            raise ParameterError(
+                f"the length of {self} is not set; pass `rounds`, or call over(total)"
+            )
         return 1.0 if self.rounds <= 1 else min(1.0, round / (self.rounds - 1))
 
 
 @dataclass(frozen=True)
 class Linear(_Spanning):
-    """A straight line from `start` in the first round to `stop` in the last: start + (stop - start) * progress."""
+    """A straight line from `start` in the first round to `stop` in the last: start + (stop - start)
+    * progress.
+    """
 
     start: float
     stop: float
@@ -100,8 +110,9 @@ class Geometric(Linear):
 class Logistic(_Spanning):
     """The mixing schedule of REG-SHF-SDCG (Wu et al. 2009, eq 19).
 
-    lambda_m = 1 / (1 + exp((m - M/2) / theta)), theta = (M/2 - 1) / ln(999999), with m = round + 1: 0.999999 at m = 1,
-    1/2 at m = M/2, about 9e-7 at m = M. For M < 4, theta is that of M = 4, so that the schedule is defined.
+    lambda_m = 1 / (1 + exp((m - M/2) / theta)), theta = (M/2 - 1) / ln(999999), with m = round + 1:
+    0.999999 at m = 1, 1/2 at m = M/2, about 9e-7 at m = M. For M < 4, theta is that of M = 4, so
+    that the schedule is defined.
     """
 
     rounds: int | None = None
@@ -116,7 +127,9 @@ class Logistic(_Spanning):
 
 @dataclass(frozen=True)
 class Steps(_Spanning):
-    """Stages of equal length with one value each, where a round is in stage floor(round * stages / rounds)."""
+    """Stages of equal length with one value each, where a round is in stage floor(round * stages /
+    rounds).
+    """
 
     values: tuple[float, ...]
     rounds: int | None = None
@@ -133,7 +146,9 @@ class Steps(_Spanning):
 
 @dataclass(frozen=True)
 class Joined:
-    """Two schedules in turn: `first` before round `at`, then `second`, whose rounds are counted from `at`."""
+    """Two schedules in turn: `first` before round `at`, then `second`, whose rounds are counted
+    from `at`.
+    """
 
     first: Schedule
     second: Schedule
@@ -203,7 +218,9 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def split_outside_brackets(body: str, separator: str) -> list[str]:
-    """Split a text at the separators outside brackets, because schedules and objectives can be nested."""
+    """Split a text at the separators outside brackets, because schedules and objectives can be
+    nested.
+    """
     parts, depth = [""], 0
     for character in body:
         depth += (character == "(") - (character == ")")

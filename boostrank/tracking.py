@@ -1,4 +1,6 @@
-"""Callbacks that report each round to other programs, for every engine. Rounds are numbered from 1."""
+"""Callbacks that report each round to other programs, for every engine. Rounds are numbered from
+1.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def __dir__() -> list[str]:
 
 def _metrics_of(env: Any) -> dict[str, float]:
     """Return the metrics after a round as a mapping such as "valid_0/ndcg@10" -> value."""
-    return {f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []}
+    return {
+        f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []
+    }
 
 
 def _mlflow_name(name: str) -> str:
@@ -85,7 +89,9 @@ def _imported(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingDependency(f"{module} is not installed: pip install 'boostrank[{extra}]'") from error
+        raise MissingDependency(
+            f"{module} is not installed: pip install 'boostrank[{extra}]'"
+        ) from error
 
 
 class _Callback:
@@ -113,7 +119,9 @@ class _Callback:
 
 
 def _torn_line(file: Any, size: int) -> bytes:
-    """Return what follows the last line feed of a file, or one byte of it if that is complete JSON."""
+    """Return what follows the last line feed of a file, or one byte of it if that is complete
+    JSON.
+    """
     file.seek(max(0, size - 1))
     if not size or file.read(1) == b"\n":
         return b""
@@ -127,18 +135,21 @@ def _torn_line(file: Any, size: int) -> bytes:
 
 
 class JsonLines(_Callback):
-    """A callback that appends each round to a file of JSON lines. Consecutive trainings may share the file.
+    """A callback that appends each round to a file of JSON lines. Consecutive trainings may share
+    the file.
 
-    A training starts with `{"event": "begin", "time", "first_round", "last_round", "params"}`. Each round is
-    `{"round", "time", "metrics": {data set: {metric: value}}}`, with `time` in seconds since 1970. Lines are written
-    immediately, so the file of a killed process contains all completed rounds. A resumed training logs only the rounds
-    that the file lacks, after a line "begin" with the first of them. A truncated last line is removed.
+    A training starts with `{"event": "begin", "time", "first_round", "last_round", "params"}`. Each
+    round is `{"round", "time", "metrics": {data set: {metric: value}}}`, with `time` in seconds
+    since 1970. Lines are written immediately, so the file of a killed process contains all
+    completed rounds. A resumed training logs only the rounds that the file lacks, after a line
+    "begin" with the first of them. A truncated last line is removed.
 
     Args:
         path: path of the file, which is created if it does not exist.
 
     Raises:
-        OSError: the file cannot be opened in the first round. Later failures disable the log with a warning.
+        OSError: the file cannot be opened in the first round. Later failures disable the log with a
+            warning.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -176,20 +187,27 @@ class JsonLines(_Callback):
         self._append(record)
 
     def _interrupted(self, record: dict[str, Any], *, last: bool) -> dict[int, Any]:
-        """Return the metrics by round of the last logged training, or of the last one that has the round in `record`.
+        """Return the metrics by round of the last logged training, or of the last one that has the
+        round in `record`.
 
         Return no rounds if that round is not logged.
         """
         trainings: list[dict[int, Any]] = [{}]
         with contextlib.suppress(OSError), open(self.path, "rb") as file:
             for line in file:
-                with contextlib.suppress(ValueError, TypeError, AttributeError):  # not a line of ours
+                with contextlib.suppress(
+                    ValueError, TypeError, AttributeError
+                ):  # not a line of ours
                     logged = json.loads(line)
                     if logged.get("event") == "begin":
                         before = logged["first_round"] - 1
                         goes_on = [
                             {},
-                            *(rounds for rounds in trainings if before in rounds and before + 1 not in rounds),
+                            *(
+                                rounds
+                                for rounds in trainings
+                                if before in rounds and before + 1 not in rounds
+                            ),
                         ]
                         trainings.append(goes_on[-1])
                     elif "round" in logged:
@@ -228,7 +246,8 @@ class JsonLines(_Callback):
 
 
 class Wandb(_Callback):
-    """A callback that logs metrics such as "valid_0/ndcg@10" in each round, with the round as the step.
+    """A callback that logs metrics such as "valid_0/ndcg@10" in each round, with the round as the
+    step.
 
     `run.config`, if there is one, gets the arguments, the digest of the data and the versions.
 
@@ -241,7 +260,9 @@ class Wandb(_Callback):
 
     def __init__(self, run: Any) -> None:
         if not callable(getattr(run, "log", None)):
-            raise ParameterError(f"Wandb needs an object with .log(values, step=), but got {type(run).__name__}")
+            raise ParameterError(
+                f"Wandb needs an object with .log(values, step=), but got {type(run).__name__}"
+            )
         self._run = run
 
     def planned(self, plan: Plan) -> None:
@@ -304,7 +325,9 @@ def logged_arguments(run_id: str) -> dict[str, Any]:
     return arguments
 
 
-def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conventions | str = "default") -> list[Any]:
+def mlflow_metrics(
+    *metrics: Metric | str, group: str = _QID, conventions: Conventions | str = "default"
+) -> list[Any]:
     """Return metrics, means over queries, for `mlflow.models.evaluate(..., extra_metrics=...)`.
 
     Args:
@@ -314,11 +337,17 @@ def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conve
 
     Raises:
         MissingDependency: MLflow is not installed.
-        ParameterError: a metric or convention is unknown, or the column's name contains blanks or signs.
+        ParameterError: a metric or convention is unknown, or the column's name contains blanks or
+            signs.
     """
-    make_metric, rules = _imported("mlflow.models", "mlflow").make_metric, Conventions.of(conventions)
+    make_metric, rules = (
+        _imported("mlflow.models", "mlflow").make_metric,
+        Conventions.of(conventions),
+    )
     if not group.isidentifier():
-        raise ParameterError(f"group={group!r}: MLflow needs a column name without blanks or signs; rename it")
+        raise ParameterError(
+            f"group={group!r}: MLflow needs a column name without blanks or signs; rename it"
+        )
     kind = inspect.Parameter.POSITIONAL_ONLY
     columns = [inspect.Parameter(name, kind) for name in ("predictions", "targets", group)]
 
@@ -340,10 +369,11 @@ def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conve
 
 
 def log_model(model: Any, name: str = "model", **options: Any) -> Any:
-    """Log a model and its record to the active run. Its signature has one column per feature and returns scores.
+    """Log a model and its record to the active run. Its signature has one column per feature and
+    returns scores.
 
-    `mlflow.pyfunc.load_model` loads the model for data frames and matches columns by name. Models that depend on whole
-    queries read the query ids from the column "qid". Nothing is pickled.
+    `mlflow.pyfunc.load_model` loads the model for data frames and matches columns by name. Models
+    that depend on whole queries read the query ids from the column "qid". Nothing is pickled.
 
     Args:
         model: a model, a booster or a fitted ranker. `mlflow.sklearn.log_model(ranker,
@@ -368,8 +398,11 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
 
     # Accept any type: MLflow rejects integers for "double", and numbers for "string".
     names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
-    # Arrays need columns without names. The columns of a data frame are matched by name in any case.
-    numbered = model.scores_rows_alone and model.feature_names == default_feature_names(model.n_features)
+    # Arrays need columns without names. The columns of a data frame are matched by name in any
+    # case.
+    numbered = model.scores_rows_alone and model.feature_names == default_feature_names(
+        model.n_features
+    )
     columns = [ColSpec(AnyType(), name) for name in names]
     if numbered:
         columns = [ColSpec(AnyType()) for _ in names]
@@ -380,7 +413,9 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / _FILE)
         arguments = {"signature": signature, "pip_requirements": needs} | options
-        return mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=folder, **arguments)
+        return mlflow.pyfunc.log_model(
+            name=name, loader_module=__name__, data_path=folder, **arguments
+        )
 
 
 def _load_pyfunc(path: str) -> _Served:

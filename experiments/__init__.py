@@ -1,1 +1,3 @@
-"""Evidence: each folder holds a question, one command, and what it means. Imports boostrank as a user would."""
+"""Evidence: each folder holds a question, one command, and what it means. Imports boostrank as a
+user would.
+"""

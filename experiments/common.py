@@ -20,7 +20,9 @@ OUT = Path(__file__).parent
 
 def arguments(description: str) -> argparse.ArgumentParser:
     """A parser with the options every experiment has."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--data-root", type=Path, default=None, help="folder of the real data sets")
     parser.add_argument("--threads", type=int, default=None, help="default: every available core")
     return parser
@@ -46,9 +48,14 @@ def interval(values: npt.NDArray[np.float64], digits: int = 4) -> str:
 
 
 def difference(
-    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], digits: int = 4, weights: Any = None
+    mine: npt.NDArray[np.float64],
+    theirs: npt.NDArray[np.float64],
+    digits: int = 4,
+    weights: Any = None,
 ) -> str:
-    """`+.0031 [-.0010, +.0072]`: mean of mine - theirs, query by query, and its 95% bootstrap interval."""
+    """`+.0031 [-.0010, +.0072]`: mean of mine - theirs, query by query, and its 95% bootstrap
+    interval.
+    """
     gain = paired_difference(mine, theirs, weights=weights)
     return f"{gain.mean:+.{digits}f} [{gain.low:+.{digits}f}, {gain.high:+.{digits}f}]"
 
@@ -56,7 +63,10 @@ def difference(
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns line up in plain text too."""
     widths = [max(len(r[i]) for r in (header, *rows)) for i in range(len(header))]
-    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in (header, *rows)]
+    lines = [
+        "| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |"
+        for r in (header, *rows)
+    ]
     rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])
 

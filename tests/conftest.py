@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Before the engines are imported: threads that wait must not spin, or a busy neighbour slows the suite many times.
+# Before the engines are imported: threads that wait must not spin, or a busy neighbour slows the
+# suite many times.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# Processes that tests start find no scikit-learn, as after `pip install boostrank`: where they find it LightGBM imports
-# it, which is half of what `boostrank train` takes to start.
+# Processes that tests start find no scikit-learn, as after `pip install boostrank`: where they find
+# it LightGBM imports it, which is half of what `boostrank train` takes to start.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).parent / "without_sklearn"), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 
-# A shell starts what runs in its background with Ctrl-C ignored, and children inherit that: who sends one would wait.
+# A shell starts what runs in its background with Ctrl-C ignored, and children inherit that: who
+# sends one would wait.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -38,7 +40,9 @@ settings.load_profile("boostrank")
 def find_data_root() -> Path | None:
     """Folder of the real data sets, or None."""
     data_folder = os.environ.get("BOOSTRANK_DATA")
-    candidates = [Path(data_folder)] if data_folder else [Path(__file__).parents[2] / "shared" / "data"]
+    candidates = (
+        [Path(data_folder)] if data_folder else [Path(__file__).parents[2] / "shared" / "data"]
+    )
     return next((c for c in candidates if (c / "ohsumed").is_dir()), None)
 
 
@@ -72,7 +76,9 @@ def _leaves_as_grown() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def leaves_as_grown() -> Iterator[None]:
-    """Models whose leaves are not rounded (`engines.trees`): they score as their trees did while they were grown."""
+    """Models whose leaves are not rounded (`engines.trees`): they score as their trees did while
+    they were grown.
+    """
     with _leaves_as_grown():
         yield
 

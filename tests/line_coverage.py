@@ -2,9 +2,10 @@
 
     python -m tests.line_coverage [FOLDER ...] [--out coverage.md]
 
-Every folder of tests runs under coverage.py, with the processes that it starts. What Numba compiles is not seen there,
-so tests of the compiled modules run once more as plain Python, each for at most a few seconds of processor time;
-whether they pass there is of no account. What is done is not run again until `.coverage-data` is removed.
+Every folder of tests runs under coverage.py, with the processes that it starts. What Numba compiles
+is not seen there, so tests of the compiled modules run once more as plain Python, each for at most
+a few seconds of processor time; whether they pass there is of no account. What is done is not run
+again until `.coverage-data` is removed.
 """
 
 from __future__ import annotations
@@ -62,10 +63,29 @@ def run(folder: str, compiled: bool) -> int:
     data = DATA / f"{folder.replace('/', '.')}-{'compiled' if compiled else 'uncompiled'}"
     if data.exists():
         return 0
-    options = [] if compiled else ["-p", "tests.line_coverage", "-W", "ignore::RuntimeWarning", "--tb=no"]
-    command = [sys.executable, "-m", "coverage", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    environment = os.environ | {"COVERAGE_FILE": str(data) + ".part"} | ({} if compiled else {"NUMBA_DISABLE_JIT": "1"})
-    status = subprocess.run([*command, f"tests/{folder}"], cwd=ROOT, env=environment, check=False).returncode
+    options = (
+        [] if compiled else ["-p", "tests.line_coverage", "-W", "ignore::RuntimeWarning", "--tb=no"]
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "coverage",
+        "run",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *options,
+    ]
+    environment = (
+        os.environ
+        | {"COVERAGE_FILE": str(data) + ".part"}
+        | ({} if compiled else {"NUMBA_DISABLE_JIT": "1"})
+    )
+    status = subprocess.run(
+        [*command, f"tests/{folder}"], cwd=ROOT, env=environment, check=False
+    ).returncode
     parts: list[str] | None = None
     while parts != (now := sorted(map(str, DATA.glob(f"{data.name}.part*")))):
         parts = now  # processes that tests started may still rename theirs
@@ -80,25 +100,35 @@ def table() -> str:
     whole = DATA / "whole"
     runs = [str(path) for path in DATA.glob("*compiled")]
     coverage = [sys.executable, "-m", "coverage"]
-    subprocess.run([*coverage, "combine", "-q", "--keep", f"--data-file={whole}", *runs], cwd=ROOT, check=True)
+    subprocess.run(
+        [*coverage, "combine", "-q", "--keep", f"--data-file={whole}", *runs], cwd=ROOT, check=True
+    )
     out = DATA / "report.json"
-    subprocess.run([*coverage, "json", "-q", f"--data-file={whole}", "-o", str(out)], cwd=ROOT, check=True)
+    subprocess.run(
+        [*coverage, "json", "-q", f"--data-file={whole}", "-o", str(out)], cwd=ROOT, check=True
+    )
     files: dict[str, Any] = json.loads(out.read_text())["files"]
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     missing = []
     for name, file_coverage in sorted(files.items()):
         part, summary = name.split("/")[1], file_coverage["summary"]
-        counts = [summary[k] for k in ("covered_lines", "num_statements", "covered_branches", "num_branches")]
+        counts = [
+            summary[k]
+            for k in ("covered_lines", "num_statements", "covered_branches", "num_branches")
+        ]
         for package in (part, "all"):
             sums[package] = [a + b for a, b in zip(sums[package], counts, strict=True)]
         if file_coverage["missing_lines"] or file_coverage["missing_branches"]:
             arcs = ", ".join(
-                f"{a} to {b}" for a, b in file_coverage["missing_branches"] if b not in file_coverage["missing_lines"]
+                f"{a} to {b}"
+                for a, b in file_coverage["missing_branches"]
+                if b not in file_coverage["missing_lines"]
             )
             lines = ", ".join(map(str, file_coverage["missing_lines"]))
             missing.append(f"- `{name}`: {lines}{'; branches ' + arcs if arcs else ''}")
     rows = [
-        f"| {p} | {a:,} of {b:,} | {share(a, b)} | {c:,} of {d:,} | {share(c, d)} |" for p, (a, b, c, d) in sums.items()
+        f"| {p} | {a:,} of {b:,} | {share(a, b)} | {c:,} of {d:,} | {share(c, d)} |"
+        for p, (a, b, c, d) in sums.items()
     ]
     head = ["# Coverage", "", "| package | lines | | branches | |", "|---|---|---|---|---|"]
     return "\n".join([*head, *rows, "", "## Not executed", "", *missing, ""])
@@ -111,9 +141,15 @@ def share(part: int, whole: int) -> str:
 
 def main() -> int:
     """Run, write the page."""
-    parser = argparse.ArgumentParser(prog="python -m tests.line_coverage", description=__doc__.split("\n")[0])
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="of tests; all of them unless named")
-    parser.add_argument("--out", type=Path, default=ROOT / "coverage.md", help="where the page goes")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.line_coverage", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "folders", nargs="*", metavar="FOLDER", help="of tests; all of them unless named"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "coverage.md", help="where the page goes"
+    )
     arguments = parser.parse_args()
     DATA.mkdir(exist_ok=True)
     tests = ROOT / "tests"
@@ -127,7 +163,9 @@ def main() -> int:
         if not arguments.folders or folder in arguments.folders:
             run(folder, compiled=False)
     arguments.out.write_text(table(), encoding="utf-8")
-    sys.stdout.write(f"{arguments.out}\n" + "".join(f"tests fail in {folder}\n" for folder in failed))
+    sys.stdout.write(
+        f"{arguments.out}\n" + "".join(f"tests fail in {folder}\n" for folder in failed)
+    )
     return bool(failed)
 
 

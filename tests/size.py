@@ -1,4 +1,6 @@
-"""`make size`: how large the package is, and how many places an option, an engine or a parameter touches."""
+"""`make size`: how large the package is, and how many places an option, an engine or a parameter
+touches.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def _words(path: Path) -> set[str]:
 
 def _naming(option: str) -> list[str]:
     """Files that name an option as a word of code or text."""
-    return [str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py")) if option in _words(path)]
+    return [
+        str(path.relative_to(PACKAGE))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if option in _words(path)
+    ]
 
 
 def _calls(name: str) -> list[str]:
@@ -40,7 +46,9 @@ def _calls(name: str) -> list[str]:
     call_places = []
     for path, tree in _trees():
         calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-        places = (node.lineno for node in calls if ast.unparse(node.func).split("self.")[-1] == name)
+        places = (
+            node.lineno for node in calls if ast.unparse(node.func).split("self.")[-1] == name
+        )
         call_places += [f"{path.relative_to(PACKAGE)}:{line}" for line in places]
     return call_places
 
@@ -71,7 +79,9 @@ def lines() -> Iterator[str]:
     texts = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     yield f"{sum(text.count(chr(10)) for text in texts.values()):,} lines in {len(texts)} files"
     yield f"{sum(text.count('fmt: skip') for text in texts.values())} times `fmt: skip`"
-    uses = sum(text.count(GIVEN) for path, text in texts.items() if path.is_relative_to(PACKAGE / "cli"))
+    uses = sum(
+        text.count(GIVEN) for path, text in texts.items() if path.is_relative_to(PACKAGE / "cli")
+    )
     yield f"{uses} times `{GIVEN}` in the command line"
     for name in NORMALISERS:
         places = _calls(name)

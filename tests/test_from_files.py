@@ -1,4 +1,6 @@
-"""`boostrank.train_files`: the command as a function, what its observer hears, and what it leaves behind."""
+"""`boostrank.train_files`: the command as a function, what its observer hears, and what it leaves
+behind.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,32 @@ class Listener(Observer):
         self.folds.append(fold)
 
 
-def test_it_writes_the_bytes_of_the_command_and_reads_each_file_once(folder: Path, tmp_path: Path) -> None:
+def test_it_writes_the_bytes_of_the_command_and_reads_each_file_once(
+    folder: Path, tmp_path: Path
+) -> None:
     files = (folder / "train.txt", "--valid", folder / "valid.txt")
-    command = invoke("train", *files, "-m", tmp_path / "a", "--rounds", 3, "--num-leaves", 4, "--threads", 1,
-                     "--start", "none")  # fmt: skip
+    command = invoke(
+        "train",
+        *files,
+        "-m",
+        tmp_path / "a",
+        "--rounds",
+        3,
+        "--num-leaves",
+        4,
+        "--threads",
+        1,
+        "--start",
+        "none",
+    )
     assert command.exit_code == 0, command.stderr
     listener = Listener()
     model = boostrank.train_files(
-        folder / "train.txt", valid=folder / "valid.txt", model=str(tmp_path / "b"), observer=listener, **FEW
+        folder / "train.txt",
+        valid=folder / "valid.txt",
+        model=str(tmp_path / "b"),
+        observer=listener,
+        **FEW,
     )
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert (tmp_path / "a.meta.json").read_bytes() == (tmp_path / "b.meta.json").read_bytes()
@@ -84,12 +104,17 @@ def test_without_a_path_it_writes_nothing(folder: Path) -> None:
 def test_an_observer_stops_it(folder: Path, tmp_path: Path) -> None:
     listener = Listener(stop_after=2)
     how = FEW | {"rounds": 9, "quality": "plain", "observer": listener}
-    model = boostrank.train_files(folder / "train.txt", model=str(tmp_path / "m"), checkpoint_every=1, **how)
+    model = boostrank.train_files(
+        folder / "train.txt", model=str(tmp_path / "m"), checkpoint_every=1, **how
+    )
     assert listener.request.stopped
     assert model.best_iteration == 2
     assert any("--resume" in line for line in listener.lines)
     resumed = boostrank.train_files(
-        folder / "train.txt", model=str(tmp_path / "m"), resume=True, **FEW | {"rounds": 9, "quality": "plain"}
+        folder / "train.txt",
+        model=str(tmp_path / "m"),
+        resume=True,
+        **FEW | {"rounds": 9, "quality": "plain"},
     )
     assert resumed.best_iteration == 9
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "m.meta.json"]
@@ -120,7 +145,9 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(folder: Path) -> Non
 
 def test_a_training_is_compared_printed_and_pickled(folder: Path) -> None:
     data = boostrank.read(folder / "train.txt")
-    options = TrainOptions(params={"objective": "xe-ndcg", "verbosity": -1, "num_threads": 1}, rounds=2)
+    options = TrainOptions(
+        params={"objective": "xe-ndcg", "verbosity": -1, "num_threads": 1}, rounds=2
+    )
     first, again = (resolve(options, data).trainings[0] for _ in range(2))
     other = resolve(TrainOptions(params=options.params, rounds=3), data).trainings[0]
     assert first == again != other

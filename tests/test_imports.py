@@ -15,7 +15,9 @@ PACKAGE = Path(boostrank.__file__).parent
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """Module -> modules of the package that it imports, at the top, in a function or for type checkers."""
+    """Module -> modules of the package that it imports, at the top, in a function or for type
+    checkers.
+    """
     modules = {}
     for path in package.rglob("*.py"):
         parts = path.relative_to(package.parent).with_suffix("").parts
@@ -37,7 +39,11 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     """Modules that reach each other: one list a circle."""
     reached = {module: _reachable(graph, module) for module in graph}
     groups = {
-        tuple(sorted(other for other in graph if other in reached[module] and module in reached[other]))
+        tuple(
+            sorted(
+                other for other in graph if other in reached[module] and module in reached[other]
+            )
+        )
         for module in graph
     }
     return sorted(list(group) for group in groups if len(group) > 1)
@@ -59,7 +65,9 @@ def test_a_circle_is_found(tmp_path):
     (package / "__init__.py").write_text("")
     (package / "a.py").write_text("from p.b import x\n")
     (package / "b.py").write_text("def f():\n    from p import c\n")
-    (package / "c.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import p.a\n")
+    (package / "c.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import p.a\n"
+    )
     (package / "d.py").write_text("from p.a import y\n")
     assert circles(import_graph(package)) == [["p.a", "p.b", "p.c"]]
 
@@ -69,11 +77,20 @@ def test_no_circle_of_imports_between_files():
 
 
 @pytest.mark.parametrize(
-    "package", ["boostrank", "boostrank.files.tools", "boostrank.reporting", "boostrank.sklearn", "boostrank.tuning"]
+    "package",
+    [
+        "boostrank",
+        "boostrank.files.tools",
+        "boostrank.reporting",
+        "boostrank.sklearn",
+        "boostrank.tuning",
+    ],
 )
 def test_every_public_name_is_there_without_a_warning(package):
     if package == "boostrank.sklearn":
-        pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'")
+        pytest.importorskip(
+            "sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'"
+        )
     module = import_module(package)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,6 @@
-"""One new file is a new objective, metric, format of data or target of export: nothing else has to know of it."""
+"""One new file is a new objective, metric, format of data or target of export: nothing else has to
+know of it.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ SPEC = TargetSpec(
 
 
 @pytest.fixture
-def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Registry[Any], str, str, str], None]]:
+def add(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Registry[Any], str, str, str], None]]:
     """Puts a file into a folder that is a part of a package from then on."""
     added: list[tuple[Registry[Any], str]] = []
 
@@ -107,7 +111,11 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[R
         folder = tmp_path / package
         folder.mkdir()
         (folder / f"{name}.py").write_text(source)
-        monkeypatch.setattr(importlib.import_module(package), "__path__", [*sys.modules[package].__path__, str(folder)])
+        monkeypatch.setattr(
+            importlib.import_module(package),
+            "__path__",
+            [*sys.modules[package].__path__, str(folder)],
+        )
         added.append((registry, f"{package}.{name}"))
         vars(registry).pop("_found", None)
 
@@ -123,21 +131,42 @@ def test_a_new_metric(add: Callable[..., None], data: Path, model: Path) -> None
     add(METRICS, "boostrank.metrics", "hits", METRIC)
     assert "hits" in METRICS.names()
     assert str(boostrank.Metric.parse("found@3")) == "hits@3"
-    result = invoke("evaluate", model, data / "test.txt", "--metric", "hits@3", "--metric", "precision@3", "--json")
+    result = invoke(
+        "evaluate",
+        model,
+        data / "test.txt",
+        "--metric",
+        "hits@3",
+        "--metric",
+        "precision@3",
+        "--json",
+    )
     values = json.loads(result.stdout)
     assert values["hits@3"]["mean"] == pytest.approx(3 * values["precision@3"]["mean"])
     assert "hits" in invoke("evaluate", model, data / "test.txt", "--metric", "hit").stderr
 
 
 def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -> None:
-    source = Path(template.__file__).read_text().replace(f'name="{template.SPEC.name}"', 'name="toy-objective"')
+    source = (
+        Path(template.__file__)
+        .read_text()
+        .replace(f'name="{template.SPEC.name}"', 'name="toy-objective"')
+    )
     add(OBJECTIVES, "boostrank.objectives", "toy", source)
     assert "toy-objective" in OBJECTIVES.names()
     assert "toy-objective" in invoke("objectives").stdout
-    assert json.loads(invoke("objectives", "toy-objective", "--json").stdout)["name"] == "toy-objective"
-    trained = invoke("train", data / "train.txt", "--objective", "toy-objective", "-m", tmp_path / "m.txt", *FEW)
+    assert (
+        json.loads(invoke("objectives", "toy-objective", "--json").stdout)["name"]
+        == "toy-objective"
+    )
+    trained = invoke(
+        "train", data / "train.txt", "--objective", "toy-objective", "-m", tmp_path / "m.txt", *FEW
+    )
     assert trained.exit_code == 0, trained.stderr
-    assert boostrank.RankingModel.load(str(tmp_path / "m.txt")).info["objective"]["name"] == "toy-objective"
+    assert (
+        boostrank.RankingModel.load(str(tmp_path / "m.txt")).info["objective"]["name"]
+        == "toy-objective"
+    )
 
 
 def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
@@ -151,13 +180,17 @@ def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path:
     assert how == ["trees", "trees", "nothing"]
 
 
-def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path, tmp_path: Path) -> None:
+def test_a_new_format_of_data(
+    add: Callable[..., None], data: Path, model: Path, tmp_path: Path
+) -> None:
     test = boostrank.read(str(data / "test.txt"))
     ids = np.repeat(np.arange(len(test.queries)), test.queries.sizes)
     rows = np.column_stack([test.labels, ids, np.asarray(test.features, np.float64)])
     file = tmp_path / "test.toy"
     heading = ",".join(["label", "query", *test.feature_names])
-    file.write_text("\n".join([heading, *(",".join(map(repr, row)) for row in rows.tolist())]) + "\n")
+    file.write_text(
+        "\n".join([heading, *(",".join(map(repr, row)) for row in rows.tolist())]) + "\n"
+    )
     with pytest.raises(ParameterError, match="comma"):
         boostrank.read(str(file), format="comma")
 
@@ -166,18 +199,29 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     assert again.feature_names == test.feature_names
     assert again.fingerprint == test.fingerprint
     assert boostrank.read(str(file), format="comma").fingerprint == test.fingerprint
-    assert invoke("predict", model, file).stdout == invoke("predict", model, data / "test.txt").stdout
-    values = [json.loads(invoke("evaluate", model, path, "--json").stdout) for path in (file, data / "test.txt")]
+    assert (
+        invoke("predict", model, file).stdout == invoke("predict", model, data / "test.txt").stdout
+    )
+    values = [
+        json.loads(invoke("evaluate", model, path, "--json").stdout)
+        for path in (file, data / "test.txt")
+    ]
     assert values[0] == values[1]
-    trained = invoke("train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW)
+    trained = invoke(
+        "train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW
+    )
     assert trained.exit_code == 0, trained.stderr
-    streamed = invoke("train", file, "--model", tmp_path / "s.txt", "--route", "bins", "--start", "none", *FEW)
+    streamed = invoke(
+        "train", file, "--model", tmp_path / "s.txt", "--route", "bins", "--start", "none", *FEW
+    )
     assert streamed.exit_code == 0, streamed.stderr
     assert f"{test.n_documents:,} rows" in invoke("plan", file).stdout
     assert ": error: " not in invoke("doctor", file).stdout
 
 
-def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
+def test_a_format_refuses_what_it_cannot_do(
+    add: Callable[..., None], model: Path, tmp_path: Path
+) -> None:
     add(FORMATS, "boostrank.files.formats", "toy", READER)
     file = tmp_path / "a.toy"
     file.write_text("label,query,f1\n1,1,NULL\n0,1,2\n")

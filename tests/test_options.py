@@ -28,7 +28,9 @@ def test_keywords_of_train_are_declared_options_with_the_same_defaults() -> None
 def test_every_option_of_a_training_is_a_keyword_of_train_or_a_parameter() -> None:
     keywords = inspect.signature(boostrank.train).parameters
     names = [
-        name for name, option in declared(TrainOptions).items() if not option.params and name not in ("settings", "of")
+        name
+        for name, option in declared(TrainOptions).items()
+        if not option.params and name not in ("settings", "of")
     ]
     assert [name for name in names if name not in keywords] == []
 
@@ -49,18 +51,30 @@ def test_words_that_other_modules_define_agree() -> None:
         ({"init_model": "m.txt", "folds": 3}, ["init_model", "folds"]),
     ],
 )
-def test_values_that_are_not_allowed_are_refused_by_name(values: dict[str, object], tokens: list[str]) -> None:
+def test_values_that_are_not_allowed_are_refused_by_name(
+    values: dict[str, object], tokens: list[str]
+) -> None:
     with pytest.raises(ParameterError) as caught:
         TrainOptions(**values)  # type: ignore[arg-type]
     assert all(token in str(caught.value) for token in tokens), caught.value
 
 
 def test_flat_is_one_dictionary_and_refuses_a_parameter_given_twice() -> None:
-    options = TrainOptions(objective="shf-sdcg", settings={"sigma": 0.5}, params={"min_data_in_leaf": 5}, threads=2)
-    assert options.flat() == {"objective": "shf-sdcg", "sigma": 0.5, "min_data_in_leaf": 5, "num_threads": 2}
+    options = TrainOptions(
+        objective="shf-sdcg", settings={"sigma": 0.5}, params={"min_data_in_leaf": 5}, threads=2
+    )
+    assert options.flat() == {
+        "objective": "shf-sdcg",
+        "sigma": 0.5,
+        "min_data_in_leaf": 5,
+        "num_threads": 2,
+    }
     with pytest.raises(ParameterError, match="nthread"):
         TrainOptions(params={"nthread": 1}, threads=2).flat()
 
 
 def test_changed_lists_only_what_differs_from_the_defaults() -> None:
-    assert ReadOptions(drop="a,b", inf="stop", zero_based=True).changed == {"zero_based": "true", "drop": ("a", "b")}
+    assert ReadOptions(drop="a,b", inf="stop", zero_based=True).changed == {
+        "zero_based": "true",
+        "drop": ("a", "b"),
+    }

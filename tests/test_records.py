@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import FileFormatError
-from boostrank.records import MAX_NESTING, CacheHeader, CheckpointHeader, NoiseRecord, from_json, jsonable, load_record
+from boostrank.records import (
+    MAX_NESTING,
+    CacheHeader,
+    CheckpointHeader,
+    NoiseRecord,
+    from_json,
+    jsonable,
+    load_record,
+)
 from boostrank.schedules import parse_schedule
 
 HEADER = {
@@ -44,20 +52,32 @@ def test_plain_data_is_what_json_holds(value: object, plain: object) -> None:
 
 
 def test_numbers_of_numpy_become_those_of_python() -> None:
-    assert [type(number) for number in jsonable([np.int32(1), np.float64(1.0), np.bool_(True)])] == [int, float, bool]
+    assert [
+        type(number) for number in jsonable([np.int32(1), np.float64(1.0), np.bool_(True)])
+    ] == [int, float, bool]
 
 
 def test_digits_are_significant_digits_of_floats_alone() -> None:
-    assert jsonable([123456, 1234.5678, np.float64(1e-9 / 3), math.nan], digits=3) == [123456, 1230.0, 3.33e-10, None]
+    assert jsonable([123456, 1234.5678, np.float64(1e-9 / 3), math.nan], digits=3) == [
+        123456,
+        1230.0,
+        3.33e-10,
+        None,
+    ]
 
 
 def test_what_json_has_no_form_for_is_its_text_or_what_is_asked_for() -> None:
     schedule = parse_schedule("linear(1.0, 2.0)")
     assert jsonable({"t": schedule}) == {"t": str(schedule)}
-    assert jsonable([schedule, 1.5], other=lambda value: type(value).__name__) == [type(schedule).__name__, 1.5]
+    assert jsonable([schedule, 1.5], other=lambda value: type(value).__name__) == [
+        type(schedule).__name__,
+        1.5,
+    ]
 
 
-@pytest.mark.parametrize(("before", "behind"), [("[", "]"), ('{"a": ', "}"), ('[1, "x", ', ", null]")])
+@pytest.mark.parametrize(
+    ("before", "behind"), [("[", "]"), ('{"a": ', "}"), ('[1, "x", ', ", null]")]
+)
 def test_fault_086_text_may_be_nested_but_not_bottomless(before: str, behind: str) -> None:
     def nested(depth: int) -> str:
         return before * depth + "0.5" + behind * depth
@@ -89,7 +109,9 @@ def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
         (NoiseRecord, {"metrics": {"ndcg": {"matters": -1}}}, "matters"),
     ],
 )
-def test_a_wrong_field_is_one_error_with_file_and_field(kind: type, content: Any, field: str) -> None:
+def test_a_wrong_field_is_one_error_with_file_and_field(
+    kind: type, content: Any, field: str
+) -> None:
     with pytest.raises(FileFormatError, match=re.escape(field)) as raised:
         load_record(kind, json.dumps(content), "some.json")
     assert raised.value.file == "some.json"

@@ -56,13 +56,21 @@ def test_xgb_train_knows_the_round_on_continuation_too(rounds: list[int]) -> Non
 
 def test_lgbm_ranker_takes_it_with_groups_and_weights(rounds: list[int]) -> None:
     data = ranking()
-    ranker = lgb.LGBMRanker(objective=boostrank.ApproxNDCG(), n_estimators=3, num_leaves=7, verbose=-1)
+    ranker = lgb.LGBMRanker(
+        objective=boostrank.ApproxNDCG(), n_estimators=3, num_leaves=7, verbose=-1
+    )
     ranker.fit(data.features, data.labels, group=data.queries.sizes)
-    continued = lgb.LGBMRanker(objective=boostrank.ApproxNDCG(), n_estimators=2, num_leaves=7, verbose=-1)
+    continued = lgb.LGBMRanker(
+        objective=boostrank.ApproxNDCG(), n_estimators=2, num_leaves=7, verbose=-1
+    )
     continued.fit(data.features, data.labels, group=data.queries.sizes, init_model=ranker.booster_)
     assert rounds == [0, 1, 2, 3, 4]
-    weights = np.repeat(np.random.default_rng(0).uniform(0.1, 2, len(data.queries)), data.queries.sizes)
-    weighted = lgb.LGBMRanker(objective=boostrank.ApproxNDCG(), n_estimators=3, num_leaves=7, verbose=-1)
+    weights = np.repeat(
+        np.random.default_rng(0).uniform(0.1, 2, len(data.queries)), data.queries.sizes
+    )
+    weighted = lgb.LGBMRanker(
+        objective=boostrank.ApproxNDCG(), n_estimators=3, num_leaves=7, verbose=-1
+    )
     weighted.fit(data.features, data.labels, group=data.queries.sizes, sample_weight=weights)
     assert np.abs(weighted.predict(data.features) - ranker.predict(data.features)).max() > 1e-4
 
@@ -84,11 +92,17 @@ def test_lgb_cv_keeps_the_folds_apart() -> None:
     def ndcg(scores: Any, fold: Any) -> tuple[str, float, bool]:
         sizes = fold.get_group()
         queries = boostrank.QueryIndex.from_sizes(sizes)
-        return "ndcg@5", boostrank.Metric.parse("ndcg@5").evaluate(fold.get_label(), scores, queries).mean, True
+        return (
+            "ndcg@5",
+            boostrank.Metric.parse("ndcg@5").evaluate(fold.get_label(), scores, queries).mean,
+            True,
+        )
 
     of_row = data.queries.of_rows() % 3
     folds = [(np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in range(3)]
-    result = lgb.cv({"objective": boostrank.ShfSdcg(), **QUIET}, dataset, 10, folds=folds, feval=ndcg)
+    result = lgb.cv(
+        {"objective": boostrank.ShfSdcg(), **QUIET}, dataset, 10, folds=folds, feval=ndcg
+    )
     curve = result["valid ndcg@5-mean"]
     assert curve[-1] > curve[0]
 
@@ -120,7 +134,9 @@ def test_new_labels_in_the_same_data_are_seen() -> None:
     xgb.train(params, matrix, 2, obj=objective)
     matrix.set_label(3 - data.labels)
     again = xgb.train(params, matrix, 2, obj=objective).predict(matrix)
-    np.testing.assert_array_equal(again, xgb.train(params, matrix, 2, obj=boostrank.ShfSdcg()).predict(matrix))
+    np.testing.assert_array_equal(
+        again, xgb.train(params, matrix, 2, obj=boostrank.ShfSdcg()).predict(matrix)
+    )
 
 
 def test_a_schedule_longer_than_one_stage_is_kept() -> None:
@@ -128,13 +144,20 @@ def test_a_schedule_longer_than_one_stage_is_kept() -> None:
     objective = boostrank.ShfSdcg(sigma="geometric(8, 0.5)", total_rounds=20)
     model = boostrank.train({"objective": objective, **QUIET}, data, 5)
     assert model.info["objective"]["total_rounds"] == 20
-    assert boostrank.train({"objective": "shf-sdcg", **QUIET}, data, 5).info["objective"]["total_rounds"] == 5
+    assert (
+        boostrank.train({"objective": "shf-sdcg", **QUIET}, data, 5).info["objective"][
+            "total_rounds"
+        ]
+        == 5
+    )
 
 
 def test_without_groups_nothing_is_trained() -> None:
     data = ranking()
     with pytest.raises(DataError, match="no queries"):
-        lgb.train({"objective": boostrank.ShfSdcg(), **QUIET}, lgb.Dataset(data.features, data.labels), 2)
+        lgb.train(
+            {"objective": boostrank.ShfSdcg(), **QUIET}, lgb.Dataset(data.features, data.labels), 2
+        )
 
 
 def test_an_unknown_constructor_is_an_attribute_error() -> None:

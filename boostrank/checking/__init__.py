@@ -1,4 +1,6 @@
-"""Checks whether an objective keeps the kernel contract, for `boostrank objectives --check my.py`."""
+"""Checks whether an objective keeps the kernel contract, for `boostrank objectives --check
+my.py`.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,13 @@ _SECONDS = 3.0  # longest expected time of a query that is measured
 _LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
 
 
-def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> Iterator[Finding]:
+def check_contract(
+    spec: ObjectiveSpec, function: Callable[..., float] | None = None
+) -> Iterator[Finding]:
     """Check every rule of the kernel contract on queries of 0 to 11 documents.
 
-    If `function` is given, for example the kernel's Python body, it is called instead of the compiled kernel.
+    If `function` is given, for example the kernel's Python body, it is called instead of the
+    compiled kernel.
     """
     probe = Probe(spec, function)
     for rule in RULES:
@@ -52,7 +57,8 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
 
 
 def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """Check the contract, measure the cost by list length, and train briefly with every installed engine.
+    """Check the contract, measure the cost by list length, and train briefly with every installed
+    engine.
 
     Each finding is yielded as soon as it is made. All checks together take a few seconds.
     """
@@ -74,12 +80,17 @@ def _is_fatal(finding: Finding) -> bool:
 
 
 def cost(spec: ObjectiveSpec) -> Finding:
-    """Measure the time per document by list length, including the sort and the driver, and how a query's cost grows."""
+    """Measure the time per document by list length, including the sort and the driver, and how a
+    query's cost grows.
+    """
     measured: dict[int, float] = {}  # seconds a document
     power = 3.0  # exponent of a query's cost; a safe guess until it is measured
     try:
         for length in LENGTHS:
-            if any(seconds * last * (length / last) ** power > _SECONDS for last, seconds in measured.items()):
+            if any(
+                seconds * last * (length / last) ** power > _SECONDS
+                for last, seconds in measured.items()
+            ):
                 break
             measured[length] = _seconds_a_document(spec, length)
             if len(measured) > 1:  # fit without the shortest length if there are others
@@ -100,12 +111,21 @@ def cost(spec: ObjectiveSpec) -> Finding:
     status, why, mend = Status.FAIL, "", ""
     if power >= _CUBIC:
         why = "a list of 1,000 documents costs 10^9 steps per round"
-        mend = "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch"
+        mend = (
+            "look for a sum inside a pair loop that does not depend on the pair, and keep it in"
+            " scratch"
+        )
     elif power >= _QUADRATIC and not spec.quadratic:
-        why = "quadratic=False disables the guard against long lists, and 100,000 documents take minutes"
+        why = (
+            "quadratic=False disables the guard against long lists, and 100,000 documents take"
+            " minutes"
+        )
         mend = "declare quadratic=True"
     elif power < _LINEAR and spec.quadratic:
-        status, why = Status.NOTE, "the driver refuses lists of more than 50,000 documents unnecessarily"
+        status, why = (
+            Status.NOTE,
+            "the driver refuses lists of more than 50,000 documents unnecessarily",
+        )
         mend = "declare quadratic=False"
     if not why:
         status = Status.PASS
@@ -115,19 +135,28 @@ def cost(spec: ObjectiveSpec) -> Finding:
 def _seconds_a_document(spec: ObjectiveSpec, length: int) -> float:
     rng, queries = np.random.default_rng(0), max(1, _DOCUMENTS // length)
     labels, scores = rng.integers(0, 5, queries * length), rng.normal(size=queries * length)
-    bound = Objective(spec, threads=1, total_rounds=ROUNDS).bind(labels, QueryIndex.from_sizes([length] * queries))
-    return min(timeit.repeat(lambda: bound.gradient(scores, ROUNDS - 1), number=1, repeat=3)) / scores.size
+    bound = Objective(spec, threads=1, total_rounds=ROUNDS).bind(
+        labels, QueryIndex.from_sizes([length] * queries)
+    )
+    return (
+        min(timeit.repeat(lambda: bound.gradient(scores, ROUNDS - 1), number=1, repeat=3))
+        / scores.size
+    )
 
 
 def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """Train briefly on generated data with each engine, and check that the training metric improves."""
+    """Train briefly on generated data with each engine, and check that the training metric
+    improves.
+    """
     data, metric = make_ranking_data(150, seed=1, mean_length=20).dataset, Metric.parse(_METRIC)
     start = metric.evaluate(data.labels, np.zeros(data.n_documents), data.queries).mean
     for name in ENGINES:
         try:
             if not get_backend(name).grows_trees:
                 continue
-            model = train({"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=name)
+            model = train(
+                {"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=name
+            )
         except MissingDependency:
             yield Finding(name, Status.SKIP, "not installed")
             continue
@@ -141,9 +170,16 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
             continue
         example = f"{len(data.queries)} generated queries, {data.n_documents:,} documents"
         why = "steps against the gradient must lift relevant documents"
-        mend = "give a relevant document that ranks too low a negative gradient: scores move against the gradient"
-        yield Finding(name, Status.FAIL, f"training made the ranking worse: {message}", example, why, mend)
+        mend = (
+            "give a relevant document that ranks too low a negative gradient: scores move against"
+            " the gradient"
+        )
+        yield Finding(
+            name, Status.FAIL, f"training made the ranking worse: {message}", example, why, mend
+        )
 
 
 def _broken(check: str, error: BoostrankError) -> Finding:
-    return Finding(check, Status.FAIL, str(error), "", "a training stops there", "see the failed checks above")
+    return Finding(
+        check, Status.FAIL, str(error), "", "a training stops there", "see the failed checks above"
+    )

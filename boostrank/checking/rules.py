@@ -1,9 +1,10 @@
-"""Rules of the kernel contract as functions of a probe, tried on queries of 0 to 11 documents, the shortest first.
+"""Rules of the kernel contract as functions of a probe, tried on queries of 0 to 11 documents, the
+shortest first.
 
-Compiled code does not check indices, and a wrong index corrupts memory or ends the process. So the Python body of a
-kernel is called first, because NumPy checks its indices. It may call compiled functions, so every array has margins.
-Outputs, scratch memory and margins are filled with arbitrary numbers, and with other numbers in a second run, which
-reveals a kernel that depends on them.
+Compiled code does not check indices, and a wrong index corrupts memory or ends the process. So the
+Python body of a kernel is called first, because NumPy checks its indices. It may call compiled
+functions, so every array has margins. Outputs, scratch memory and margins are filled with arbitrary
+numbers, and with other numbers in a second run, which reveals a kernel that depends on them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.driver import HESSIAN_FLOOR
 from boostrank.kernels.objective import ObjectiveSpec
 
-# Tolerances relative to the largest gradient. Real faults (a sign, a factor, a missing term) exceed them by far.
+# Tolerances relative to the largest gradient. Real faults (a sign, a factor, a missing term) exceed
+# them by far.
 _DERIVATIVE_TOLERANCE = 1e-4
 _SYMMETRY_TOLERANCE = 1e-5
 # On the ordinary examples, the steps of boostrank's objectives are at most 72, and improve 80%.
@@ -88,12 +90,16 @@ class Example:
 
     def __str__(self) -> str:
         lists = {"scores": self.scores, "labels": self.labels, "gains": self.gains}
-        numbers = ", ".join(f"{name} [{', '.join(f'{v:.4g}' for v in values)}]" for name, values in lists.items())
+        numbers = ", ".join(
+            f"{name} [{', '.join(f'{v:.4g}' for v in values)}]" for name, values in lists.items()
+        )
         return f"{self.what}: {numbers}" if len(self) else self.what
 
 
 class Output(NamedTuple):
-    """A kernel's result for one query, and the names of the inputs and margins that the kernel wrote to."""
+    """A kernel's result for one query, and the names of the inputs and margins that the kernel
+    wrote to.
+    """
 
     loss: float
     grad: Float64Array
@@ -109,8 +115,18 @@ class Probe:
         self.spec = spec
         self._function = spec.kernel if function is None else function
 
-    def run(self, example: Example, values: Values, *, outputs: int = 0, scratch: int = 0, margins: int = 0) -> Output:
-        """Run the kernel with arbitrary content of kind 0 or 1 in its outputs, scratch memory and margins."""
+    def run(
+        self,
+        example: Example,
+        values: Values,
+        *,
+        outputs: int = 0,
+        scratch: int = 0,
+        margins: int = 0,
+    ) -> Output:
+        """Run the kernel with arbitrary content of kind 0 or 1 in its outputs, scratch memory and
+        margins.
+        """
         n, gains = len(example), example.gains
         doc_const, query_const = self._constants(example.labels, gains, values)
         inputs = {
@@ -119,18 +135,24 @@ class Probe:
             "order": np.argsort(-example.scores, kind="stable"),
             "doc_const": doc_const,
             "query_const": query_const[0],
-            "params": self.spec.encode({p.name: p.parse(values[p.name]) for p in self.spec.params}, 0),
+            "params": self.spec.encode(
+                {p.name: p.parse(values[p.name]) for p in self.spec.params}, 0
+            ),
         }
         room = self.spec.scratch_per_document * n
         before = inputs | {
             "grad": np.full(n, _MEANINGLESS[outputs]),
             "hess": np.full(n, _MEANINGLESS[outputs]),
             "scratch": np.full(room, _MEANINGLESS[scratch]),
-            "iscratch": np.full(room, (n - 1) * scratch, np.int64),  # integers are used as indices: valid positions
+            "iscratch": np.full(
+                room, (n - 1) * scratch, np.int64
+            ),  # integers are used as indices: valid positions
         }
         fillers = {"f": _MEANINGLESS[margins], "i": max(0, n - 1) * margins}
         framed = {
-            name: np.full((len(array) + 2 * _MARGIN, *array.shape[1:]), fillers[array.dtype.kind], array.dtype)
+            name: np.full(
+                (len(array) + 2 * _MARGIN, *array.shape[1:]), fillers[array.dtype.kind], array.dtype
+            )
             for name, array in before.items()
         }
         arrays = {name: whole[_MARGIN:-_MARGIN] for name, whole in framed.items()}
@@ -138,7 +160,9 @@ class Probe:
             arrays[name][:] = array
         with np.errstate(all="ignore"):  # compiled code does not warn, either
             loss = self._function(*arrays.values())
-        written = tuple(name for name, array in inputs.items() if not np.array_equal(arrays[name], array))
+        written = tuple(
+            name for name, array in inputs.items() if not np.array_equal(arrays[name], array)
+        )
         margins_written = tuple(
             name
             for name, whole in framed.items()
@@ -146,13 +170,20 @@ class Probe:
         )
         return Output(float(loss), arrays["grad"], arrays["hess"], written, margins_written)
 
-    def _constants(self, labels: Float64Array, gains: Float64Array, values: Values) -> tuple[Any, Any]:
-        constants = self.spec.prepare(labels.copy(), gains.copy(), np.array([0, labels.size], np.int64), values)
-        for what, array, rows in zip(("document", "query"), constants, (labels.size, 1), strict=True):
+    def _constants(
+        self, labels: Float64Array, gains: Float64Array, values: Values
+    ) -> tuple[Any, Any]:
+        constants = self.spec.prepare(
+            labels.copy(), gains.copy(), np.array([0, labels.size], np.int64), values
+        )
+        for what, array, rows in zip(
+            ("document", "query"), constants, (labels.size, 1), strict=True
+        ):
             if getattr(array, "dtype", None) != np.float64 or array.ndim != 2 or len(array) != rows:
                 shape = f"{getattr(array, 'dtype', type(array).__name__)}{list(np.shape(array))}"
                 raise ParameterError(
-                    f"prepare of {self.spec.name!r}: constants of a {what} must be float64[{rows}, any], not {shape}"
+                    f"prepare of {self.spec.name!r}: constants of a {what} must be float64[{rows},"
+                    f" any], not {shape}"
                 )
         return constants
 
@@ -162,7 +193,9 @@ def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
     default = {p.name: p.default for p in spec.params}
     yield default
     for param in spec.params:
-        yield from (default | {param.name: value} for value in options(param) if value != param.default)
+        yield from (
+            default | {param.name: value} for value in options(param) if value != param.default
+        )
 
 
 def options(param: Param) -> list[Any]:
@@ -190,7 +223,9 @@ def _example(what: str, scores: Any, labels: Any) -> Example:
 
 
 def _ordinary() -> list[Example]:
-    """Return examples whose scores are distinct and on the scale of labels, with the shortest first."""
+    """Return examples whose scores are distinct and on the scale of labels, with the shortest
+    first.
+    """
     rng = np.random.default_rng(7)
     return [
         _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
@@ -202,7 +237,9 @@ def _ordinary() -> list[Example]:
 
 
 def _all() -> list[Example]:
-    """Return the ordinary examples, short lists, ties, equal labels and distant scores, with the shortest first."""
+    """Return the ordinary examples, short lists, ties, equal labels and distant scores, with the
+    shortest first.
+    """
     far = 1e4
     special = [
         _example("no document", [], []),
@@ -215,7 +252,9 @@ def _all() -> list[Example]:
         _example("scores 20,000 apart, right order", [far, -far], [1, 0]),
         _example("scores 20,000 apart, wrong order", [-far, far], [1, 0]),
         _example("the largest labels", [0.4, -0.3], [31, 0]),
-        _example("tied scores at the ends of the range", [far, far, -far, -far, 0.0], [0, 2, 2, 0, 1]),
+        _example(
+            "tied scores at the ends of the range", [far, far, -far, -far, 0.0], [0, 2, 2, 0, 1]
+        ),
         _example("every score tied", np.zeros(6), [0, 2, 1, 0, 4, 1]),
     ]
     return sorted([*special, *_ordinary()], key=len)
@@ -258,36 +297,55 @@ class Rule:
                 where = "" if fault.document is None else f"document {fault.document}"
                 settings = ", ".join(f"{name}={value}" for name, value in values.items())
                 location = ": ".join(filter(None, (where, fault.detail)))
-                words = "; ".join(filter(None, (str(example), location, settings and f"parameters {settings}")))
+                words = "; ".join(
+                    filter(None, (str(example), location, settings and f"parameters {settings}"))
+                )
                 return Finding(self.check, Status.FAIL, fault.message, words, fault.why, fault.mend)
         return Finding(self.check, Status.PASS, self.fits)
 
 
 def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that the kernel stays within its arrays, and that it writes scratch memory before reading it."""
+    """Check that the kernel stays within its arrays, and that it writes scratch memory before
+    reading it.
+    """
     kernel = probe.spec.kernel
-    why = "compiled code does not check indices: a wrong index overwrites other data or ends the process"
+    why = (
+        "compiled code does not check indices: a wrong index overwrites other data or ends the"
+        " process"
+    )
     mend = (
-        "keep every index from 0 to below the length of its array: n = query.scores.size, also for a row of scratch; a "
-        f"kernel with ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch (scratch_per_document=)"
+        "keep every index from 0 to below the length of its array: n = query.scores.size, also for"
+        f" a row of scratch; a kernel with ten arrays has {probe.spec.scratch_per_document} * n"
+        " numbers of scratch (scratch_per_document=)"
     )
     try:
         first = Probe(probe.spec, kernel.in_python).run(example, values)
     except IndexError as error:
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == kernel.body.__code__.co_filename]
+        lines = [
+            frame.lineno for frame in frames if frame.filename == kernel.body.__code__.co_filename
+        ]
         line = f"line {lines[-1]}: " if lines else ""
         return Fault(f"{line}{error}", why, mend)
     except Exception:  # such as 1 / 0, which does not stop compiled code
         return None
     if first.margins_written:
-        return Fault(f"a function called by the kernel writes beyond an end of {first.margins_written[0]}", why, mend)
+        return Fault(
+            f"a function called by the kernel writes beyond an end of {first.margins_written[0]}",
+            why,
+            mend,
+        )
     base = probe.run(example, values)
     if _differ(base, probe.run(example, values, margins=1)):
         return Fault("the result depends on memory beyond an end of an array", why, mend)
     if _differ(base, probe.run(example, values, scratch=1)):
-        message, why = "the result depends on previous content of scratch", "scratch contains numbers of another query"
-        return Fault(message, why, "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0")
+        message, why = (
+            "the result depends on previous content of scratch",
+            "scratch contains numbers of another query",
+        )
+        return Fault(
+            message, why, "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0"
+        )
     return None
 
 
@@ -298,17 +356,26 @@ def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
         stale = _differing(getattr(first, name), getattr(second, name))
         if stale.size:
             message = f"{name} is not written, or is added to previous content"
-            mend = "write kernel(query, params, grad, hess, scratch), where both start as zeros; or start with "
+            mend = (
+                "write kernel(query, params, grad, hess, scratch), where both start as zeros; or"
+                " start with "
+            )
             mend += f"grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}"
-            return Fault(message, "the memory contains gradients of another query", mend, int(stale[0]))
+            return Fault(
+                message, "the memory contains gradients of another query", mend, int(stale[0])
+            )
     return None
 
 
 def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that the kernel writes to none of its inputs."""
     for name in probe.run(example, values).written:
-        why = "the arrays belong to the training: the next round and the metrics would see other data"
-        return Fault(f"the kernel writes to {name}", why, f"copy {name} into scratch and change the copy")
+        why = (
+            "the arrays belong to the training: the next round and the metrics would see other data"
+        )
+        return Fault(
+            f"the kernel writes to {name}", why, f"copy {name} into scratch and change the copy"
+        )
     return None
 
 
@@ -318,9 +385,13 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
     for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
-            why = "real data has such queries, and a single number that is not finite stops the training"
+            why = (
+                "real data has such queries, and a single number that is not finite stops the"
+                " training"
+            )
             mend = (
-                "guard divisions by zero, take exponentials of negative numbers only (exp(-abs(u))), and return zeros "
+                "guard divisions by zero, take exponentials of negative numbers only"
+                " (exp(-abs(u))), and return zeros "
             )
             mend += "where there is nothing to learn"
             document = None if name == "loss" else int(bad[0])
@@ -329,7 +400,9 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
         if name != "loss" and wide.size:
             why = "the engines take float32, whose largest number is 3.4e38"
             mend = "divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)"
-            return Fault(f"{name} does not fit into float32 at {example.what}", why, mend, int(wide[0]))
+            return Fault(
+                f"{name} does not fit into float32 at {example.what}", why, mend, int(wide[0])
+            )
     return None
 
 
@@ -339,8 +412,13 @@ def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
     negative = np.flatnonzero(hess < 0)
     if not negative.size:
         return None
-    why = "a leaf is -sum(grad) / sum(hess), so a negative sum flips its sign and a sum near zero makes it huge"
-    mend = "use a bound on the curvature, such as abs(...) of each term, and declare hessian='proxy'"
+    why = (
+        "a leaf is -sum(grad) / sum(hess), so a negative sum flips its sign and a sum near zero"
+        " makes it huge"
+    )
+    mend = (
+        "use a bound on the curvature, such as abs(...) of each term, and declare hessian='proxy'"
+    )
     return Fault(f"hess is negative: {hess[negative[0]]:.4g}", why, mend, int(negative[0]))
 
 
@@ -355,12 +433,16 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
     output = probe.run(example, values)
     derivative = _derivative(probe, example, values, output.grad, loss)
     error = np.abs(output.grad - derivative)
-    if error.max() <= _DERIVATIVE_TOLERANCE * float(np.abs(derivative).max()) + 1e-9 * max(1.0, abs(output.loss)):
+    if error.max() <= _DERIVATIVE_TOLERANCE * float(np.abs(derivative).max()) + 1e-9 * max(
+        1.0, abs(output.loss)
+    ):
         return None
     # A query of two documents fits any factor, so diagnose the error over all examples.
     others = [(e, probe.run(e, values).grad) for e in _ordinary()]
     whole = [_derivative(probe, e, values, grad, loss) for e, grad in others]
-    message, mend = _disagreement(np.concatenate([grad for _, grad in others]), np.concatenate(whole))
+    message, mend = _disagreement(
+        np.concatenate([grad for _, grad in others]), np.concatenate(whole)
+    )
     p = int(np.argmax(error))
     detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {derivative[p]:.6g}"
     why = "trees follow the gradient: they would minimise something other than the reported loss"
@@ -370,22 +452,37 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
 def _disagreement(grad: Float64Array, derivative: Float64Array) -> tuple[str, str]:
     """Diagnose a wrong gradient, and return the message and the remedy."""
     if np.abs(derivative).max() <= 1e-6 * np.abs(grad).max():
-        return "the returned loss does not change with the scores, but there is a gradient", (
-            "return the loss; or declare exact_gradient=False if the gradient is not the derivative of a loss"
+        return (
+            "the returned loss does not change with the scores, but there is a gradient",
+            (
+                "return the loss; or declare exact_gradient=False if the gradient is not the"
+                " derivative of a loss"
+            ),
         )
     factor = float(grad @ derivative / (derivative @ derivative))
     tolerance = 1e-3 * np.abs(derivative).max() * max(1.0, abs(factor))
     if np.abs(grad - factor * derivative).max() <= tolerance and factor != 0.0:
         if abs(factor + 1.0) < 1e-3:
-            return "the gradient has the wrong sign", (
-                "a loss is minimised: negate a quantity to maximise, and differentiate the returned loss"
+            return (
+                "the gradient has the wrong sign",
+                (
+                    "a loss is minimised: negate a quantity to maximise, and differentiate the"
+                    " returned loss"
+                ),
             )
-        return f"the gradient is {factor:.4g} times the derivative of the loss", (
-            "look for a missing factor: an inner derivative (1 / sigma), a 2, the other end of each pair"
+        return (
+            f"the gradient is {factor:.4g} times the derivative of the loss",
+            (
+                "look for a missing factor: an inner derivative (1 / sigma), a 2, the other end of"
+                " each pair"
+            ),
         )
-    return "the gradient is not the derivative of the returned loss", (
-        "differentiate every term of the returned loss by one score; or declare exact_gradient=False if the gradient "
-        "differs on purpose, as LambdaRank's does"
+    return (
+        "the gradient is not the derivative of the returned loss",
+        (
+            "differentiate every term of the returned loss by one score; or declare"
+            " exact_gradient=False if the gradient differs on purpose, as LambdaRank's does"
+        ),
     )
 
 
@@ -397,18 +494,26 @@ def _untestable(spec: ObjectiveSpec) -> str:
 
 
 def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that the hessian is what its kind promises, the second derivative or a parabola above the loss."""
+    """Check that the hessian is what its kind promises, the second derivative or a parabola above
+    the loss.
+    """
     loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
-        derivative = _derivative(probe, example, values, hess, lambda output, p: float(output.grad[p]))
+        derivative = _derivative(
+            probe, example, values, hess, lambda output, p: float(output.grad[p])
+        )
         error = np.abs(hess - derivative)
         p = int(np.argmax(error))
-        if error[p] <= _DERIVATIVE_TOLERANCE * np.abs(derivative).max() + 1e-9 * (np.abs(grad).max() + 1.0):
+        if error[p] <= _DERIVATIVE_TOLERANCE * np.abs(derivative).max() + 1e-9 * (
+            np.abs(grad).max() + 1.0
+        ):
             return None
         why = "a wrong factor in the second derivative scales every step by its inverse"
         mend = "correct the formula, or declare hessian='proxy' if the difference is intended"
         detail = f"hess {hess[p]:.6g}, finite difference of the gradient {derivative[p]:.6g}"
-        return Fault("hess is declared 'exact', but is not the second derivative", why, mend, p, detail)
+        return Fault(
+            "hess is declared 'exact', but is not the second derivative", why, mend, p, detail
+        )
     for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
         there = probe.run(example.moved(p, step), values).loss
         bound = loss + grad[p] * step + 0.5 * hess[p] * step * step
@@ -450,16 +555,27 @@ def _step(probe: Probe) -> Finding:
 
 
 def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that gradients sum to zero over a query, and that adding a constant to all scores changes no gradient."""
+    """Check that gradients sum to zero over a query, and that adding a constant to all scores
+    changes no gradient.
+    """
     why = "only score differences affect a ranking, so trees that shift a whole query are wasted"
-    mend = "use score differences only, and add to document j what you subtract from document i; or declare "
+    mend = (
+        "use score differences only, and add to document j what you subtract from document i; or"
+        " declare "
+    )
     mend += "shift_invariant=False if the level matters, as in a regression"
-    output, shifted = probe.run(example, values), probe.run(example.at(example.scores + 2.0), values)
+    output, shifted = (
+        probe.run(example, values),
+        probe.run(example.at(example.scores + 2.0), values),
+    )
     total, size = float(output.grad.sum()), float(np.abs(output.grad).sum())
     if abs(total) > _SYMMETRY_TOLERANCE * size:
         detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
         return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
-    for name, before, after in (("grad", output.grad, shifted.grad), ("hess", output.hess, shifted.hess)):
+    for name, before, after in (
+        ("grad", output.grad, shifted.grad),
+        ("hess", output.hess, shifted.hess),
+    ):
         p = _first_far(after, before)
         if p is not None:
             detail = f"{name} {before[p]:.6g}, with 2 added to every score {after[p]:.6g}"
@@ -475,32 +591,52 @@ def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
         for after, before in ((there.grad, here.grad), (there.hess, here.hess)):
             p = _first_far(after, before[rows])
             if p is not None:
-                why = "the order of rows carries no information: relevant rows may come first in a sorted file"
-                mend = "compare scores, not indices; query.order[0] is the document with the highest score"
-                return Fault("the gradient depends on the order of the rows", why, mend, int(rows[p]))
+                why = (
+                    "the order of rows carries no information: relevant rows may come first in a"
+                    " sorted file"
+                )
+                mend = (
+                    "compare scores, not indices; query.order[0] is the document with the highest"
+                    " score"
+                )
+                return Fault(
+                    "the gradient depends on the order of the rows", why, mend, int(rows[p])
+                )
     return None
 
 
 def _derivative(
-    probe: Probe, example: Example, values: Values, claimed: Float64Array, of: Callable[[Output, int], float]
+    probe: Probe,
+    example: Example,
+    values: Values,
+    claimed: Float64Array,
+    of: Callable[[Output, int], float],
 ) -> Float64Array:
-    """Compute the fourth-order central differences of a number with respect to the score of each document.
+    """Compute the fourth-order central differences of a number with respect to the score of each
+    document.
 
-    Of three steps, the one that agrees best with `claimed` is used. Sharp functions need a short step, and flat
-    functions need a long one because of rounding errors. A wrong gradient disagrees with all three.
+    Of three steps, the one that agrees best with `claimed` is used. Sharp functions need a short
+    step, and flat functions need a long one because of rounding errors. A wrong gradient disagrees
+    with all three.
     """
     best = np.full(len(example), np.inf)
     for step in (1e-3, 1e-4, 1e-5):
         difference = np.zeros(len(example))
-        for p, (offset, weight) in itertools.product(range(len(example)), ((-2, 1), (-1, -8), (1, 8), (2, -1))):
-            difference[p] += weight * of(probe.run(example.moved(p, offset * step), values), p) / (12.0 * step)
+        for p, (offset, weight) in itertools.product(
+            range(len(example)), ((-2, 1), (-1, -8), (1, 8), (2, -1))
+        ):
+            difference[p] += (
+                weight * of(probe.run(example.moved(p, offset * step), values), p) / (12.0 * step)
+            )
         best = np.where(np.abs(difference - claimed) < np.abs(best - claimed), difference, best)
     return best
 
 
 def _first_far(actual: Float64Array, expected: Float64Array) -> int | None:
     error = np.abs(actual - expected)
-    far = np.flatnonzero(~(error <= _SYMMETRY_TOLERANCE * np.abs(expected).max(initial=0.0) + 1e-14))
+    far = np.flatnonzero(
+        ~(error <= _SYMMETRY_TOLERANCE * np.abs(expected).max(initial=0.0) + 1e-14)
+    )
     return int(far[0]) if far.size else None
 
 
@@ -517,7 +653,9 @@ def _differing(values: Float64Array, other: Float64Array) -> npt.NDArray[np.int6
 
 
 SAFE = (
-    Rule("memory", "the kernel stays within its arrays, and sets scratch before reading it", _memory),
+    Rule(
+        "memory", "the kernel stays within its arrays, and sets scratch before reading it", _memory
+    ),
     Rule("outputs", "every element of grad and hess is written", _outputs),
 )
 """The rules that a kernel must keep before its compiled code may be called."""
@@ -525,23 +663,33 @@ SAFE = (
 RULES: tuple[Callable[[Probe], Finding], ...] = (
     *SAFE,
     Rule("inputs", "the kernel writes to none of its inputs", _inputs),
-    Rule("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31", _finite),
+    Rule(
+        "finite",
+        "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31",
+        _finite,
+    ),
     Rule("hessian", "the hessian is never negative", _hessian),
     Rule(
         "gradient",
         "the gradient equals the central differences of the returned loss",
         _gradient,
         _ordinary,
-        lambda spec: "" if spec.exact_gradient else "exact_gradient=False: the loss is another function",
+        lambda spec: (
+            "" if spec.exact_gradient else "exact_gradient=False: the loss is another function"
+        ),
     ),
-    Rule("curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable),
+    Rule(
+        "curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable
+    ),
     _step,
     Rule(
         "shift",
         "the gradient sums to zero, and a constant added to all scores changes nothing",
         _shift,
         _ordinary,
-        lambda spec: "" if spec.shift_invariant else "shift_invariant=False: the level of scores matters",
+        lambda spec: (
+            "" if spec.shift_invariant else "shift_invariant=False: the level of scores matters"
+        ),
     ),
     Rule(
         "order",
@@ -555,7 +703,9 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
 
 
 def unsafe(spec: ObjectiveSpec) -> Finding | None:
-    """Return the first bad index, unset memory or unset output found in the kernel's Python body, or None."""
+    """Return the first bad index, unset memory or unset output found in the kernel's Python body,
+    or None.
+    """
     findings = (rule(Probe(spec, spec.kernel.in_python)) for rule in SAFE)
     try:
         return next((finding for finding in findings if finding.status is Status.FAIL), None)

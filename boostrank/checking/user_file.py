@@ -1,7 +1,9 @@
-"""Objectives and metrics in a user's Python file: its variable `SPEC` or its only objective, and its functions.
+"""Objectives and metrics in a user's Python file: its variable `SPEC` or its only objective, and
+its functions.
 
-Loading a file runs it, so this happens only on explicit request, on the command line or in `load_objective`. Models and
-sidecar files record the file's name and sha256, but code is never loaded from them.
+Loading a file runs it, so this happens only on explicit request, on the command line or in
+`load_objective`. Models and sidecar files record the file's name and sha256, but code is never
+loaded from them.
 """
 
 from __future__ import annotations
@@ -49,16 +51,19 @@ class ObjectiveFile:
 def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> ObjectiveSpec:
     """Run a file and return its compiled objective.
 
-    Compiled code does not check indices, so a faulty kernel may end the process or read arbitrary memory. Its Python
-    body is therefore called first, on queries of 0 to 11 documents, where NumPy checks every index.
+    Compiled code does not check indices, so a faulty kernel may end the process or read arbitrary
+    memory. Its Python body is therefore called first, on queries of 0 to 11 documents, where NumPy
+    checks every index.
 
     Args:
-        text: path of the file, whose objective is the variable `SPEC` or the only one that it defines.
+        text: path of the file, whose objective is the variable `SPEC` or the only one that it
+            defines.
         checked: False leaves these checks to `check_objective`.
 
     Raises:
-        FileFormatError: the file cannot be read, run or compiled, it has no objective, or its kernel leaves its arrays
-            or does not write an output. The message names the file and the line.
+        FileFormatError: the file cannot be read, run or compiled, it has no objective, or its
+            kernel leaves its arrays or does not write an output. The message names the file and the
+            line.
 
     Example:
         >>> import pathlib, tempfile
@@ -74,12 +79,16 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
     path = os.fspath(text)
     spec = ObjectiveFile.read(path).load()
     if spec.name in OBJECTIVES.names():
-        raise FileFormatError(f"the name {spec.name!r} is taken by boostrank's own objective", file=path)
+        raise FileFormatError(
+            f"the name {spec.name!r} is taken by boostrank's own objective", file=path
+        )
     check_arguments(spec.kernel)
     finding = unsafe(spec) if checked else None
     if finding is not None:
         raise FileFormatError(
-            f"{finding.message}: {finding.mend}. For details, run `boostrank objectives --check {text}`", file=path
+            f"{finding.message}: {finding.mend}. For details, run `boostrank objectives --check"
+            f" {text}`",
+            file=path,
         )
     _ = spec.kernel.compiled
     return spec
@@ -95,7 +104,11 @@ def load_metric(text: str) -> Metric:
     path, _, name = text.partition(".py:")
     path = f"{path.removesuffix('.py')}.py"
     module = _run(path, read_whole(path))
-    metrics = {key: value for key, value in vars(module).items() if callable(value) or isinstance(value, Metric)}
+    metrics = {
+        key: value
+        for key, value in vars(module).items()
+        if callable(value) or isinstance(value, Metric)
+    }
     if name not in metrics:
         names = ", ".join(metrics) or "no function"
         raise FileFormatError(f"name a metric, {path}:NAME; the file has {names}", file=path)
@@ -108,7 +121,8 @@ def template_text() -> str:
 
 
 def _run(path: str, body: bytes) -> ModuleType:
-    # Compile the bytes read here, without __pycache__, whose time stamps have a resolution of a second.
+    # Compile the bytes read here, without __pycache__, whose time stamps have a resolution of a
+    # second.
     module = ModuleType(f"{Path(path).stem}_{hashlib.sha256(body).hexdigest()[:12]}")
     module.__file__ = path
     sys.modules[module.__name__] = module  # where dataclasses and pickle look it up
@@ -123,9 +137,17 @@ def _run(path: str, body: bytes) -> ModuleType:
     except FileFormatError:
         raise
     except Exception as error:
-        reason = str(error) if isinstance(error, BoostrankError) else f"{type(error).__name__}: {error}"
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        raise FileFormatError(" ".join(reason.split()), file=path, line=(lines or [0])[-1] or 0) from error
+        reason = (
+            str(error) if isinstance(error, BoostrankError) else f"{type(error).__name__}: {error}"
+        )
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == path
+        ]
+        raise FileFormatError(
+            " ".join(reason.split()), file=path, line=(lines or [0])[-1] or 0
+        ) from error
     finally:
         sys.path.remove(folder)
     return module
@@ -136,5 +158,7 @@ def _find(module: ModuleType, path: str) -> ObjectiveSpec:
     if "SPEC" in specs or len(specs) == 1:
         return specs.get("SPEC") or next(iter(specs.values()))
     if specs:
-        raise FileFormatError(f"it has {len(specs)} objectives ({', '.join(specs)}): name one of them SPEC", file=path)
+        raise FileFormatError(
+            f"it has {len(specs)} objectives ({', '.join(specs)}): name one of them SPEC", file=path
+        )
     raise FileFormatError(f"it has no objective: {_HOW}", file=path)

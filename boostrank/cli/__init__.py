@@ -1,6 +1,7 @@
 """The command line, which parses options, calls the library and prints results.
 
-The modules that a command needs are imported only when it runs, so that `--help` responds immediately.
+The modules that a command needs are imported only when it runs, so that `--help` responds
+immediately.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ class _Commands(click.Group):
         super().__init__(*args, **kwargs)
         subcommands = _SUBCOMMANDS.get(self.name or "")
         self._headings = {"Commands": subcommands} if subcommands else _HEADINGS
-        self._summaries = {name: text for commands in self._headings.values() for name, text in commands.items()}
+        self._summaries = {
+            name: text for commands in self._headings.values() for name, text in commands.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)
@@ -98,7 +101,9 @@ class _Commands(click.Group):
             return None
         summary = self._summaries[cmd_name]
         if cmd_name in _SUBCOMMANDS:
-            return _Commands(cmd_name, help=summary, short_help=summary, context_settings=self.context_settings)
+            return _Commands(
+                cmd_name, help=summary, short_help=summary, context_settings=self.context_settings
+            )
         module = self.name if self.name in _SUBCOMMANDS else _MODULES.get(cmd_name, cmd_name)
         commands = importlib.import_module(f"boostrank.cli.{module}")
         command: click.Command = getattr(commands, cmd_name.replace("-", "_"))
@@ -106,7 +111,9 @@ class _Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        grouped = {word: f"{group} {word}" for group, words in _SUBCOMMANDS.items() for word in words}
+        grouped = {
+            word: f"{group} {word}" for group, words in _SUBCOMMANDS.items() for word in words
+        }
         # `boostrank join` is `boostrank data join`, but `boostrank compare` is a command itself.
         if self.name not in _SUBCOMMANDS and args[0] in grouped.keys() - self._summaries.keys():
             args = [*grouped[args[0]].split(), *args[1:]]
@@ -114,7 +121,10 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too
             names = {**grouped, **{name: name for name in self._summaries}}
-            near = [f" Did you mean {names[word]!r}?" for word in difflib.get_close_matches(args[0], names, 1)]
+            near = [
+                f" Did you mean {names[word]!r}?"
+                for word in difflib.get_close_matches(args[0], names, 1)
+            ]
             raise click.UsageError(error.message + "".join(near), ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -126,13 +136,22 @@ class _Commands(click.Group):
         # Click prints errors on several lines and exits with status 1.
         extra.pop("standalone_mode", None)
         raise SystemExit(
-            run_reporting_errors(lambda: super(_Commands, self).main(args, "boostrank", standalone_mode=False, **extra))
+            run_reporting_errors(
+                lambda: super(_Commands, self).main(
+                    args, "boostrank", standalone_mode=False, **extra
+                )
+            )
         )
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, message="boostrank %(version)s")
-@click.option("--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the traceback of an error.")
+@click.option(
+    "--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the traceback of an error."
+)
 def cli(debug: bool) -> None:
     """Learning to rank with LightGBM and XGBoost: any metric, lists of any length, checked exports.
 
@@ -143,12 +162,13 @@ def cli(debug: bool) -> None:
     boostrank predict model.txt new.txt -o scores.txt
     boostrank report model.txt test.txt
 
-    Results are written to standard output, everything else to standard error. Exit status: 0 success, 1
-    failed check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad input, 3 failure,
-    130 stopped by Ctrl-C, 143 by SIGTERM.
+    Results are written to standard output, everything else to standard error. Exit status: 0
+    success, 1 failed check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad
+    input, 3 failure, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     show_tracebacks(debug)
-    # OpenMP reads its environment when the first engine is imported. Only the command line changes it, not the library.
+    # OpenMP reads its environment when the first engine is imported. Only the command line changes
+    # it, not the library.
     os.environ.update(openmp_environment())
     threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if threads.lstrip("-0") == "" != threads or threads.startswith("-"):
@@ -165,8 +185,15 @@ def commands() -> dict[str, click.Command]:
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         if isinstance(command, _Commands):
-            subcommands = {word: command.get_command(click.Context(command), word) for word in command._summaries}
-            names |= {f"{name} {word}": subcommand for word, subcommand in subcommands.items() if subcommand}
+            subcommands = {
+                word: command.get_command(click.Context(command), word)
+                for word in command._summaries
+            }
+            names |= {
+                f"{name} {word}": subcommand
+                for word, subcommand in subcommands.items()
+                if subcommand
+            }
         elif command is not None:
             names[name] = command
     return names

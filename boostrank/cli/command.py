@@ -1,4 +1,6 @@
-"""Creation of commands from option structs, with their flags, `--help`, `--config` keys and conflicts."""
+"""Creation of commands from option structs, with their flags, `--help`, `--config` keys and
+conflicts.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class FloatRange(click.FloatRange):
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """A value that a function converts from text. A ValueError from the function becomes the error message."""
+    """A value that a function converts from text. A ValueError from the function becomes the error
+    message.
+    """
 
     def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = metavar, parse
@@ -72,7 +76,8 @@ class File(click.ParamType):  # type: ignore[type-arg]
         if self.kind == "read":
             return readable(path)
         if self.kind == "data":
-            # Cluster workers check their own files. The value of an option that is not given is a click sentinel.
+            # Cluster workers check their own files. The value of an option that is not given is a
+            # click sentinel.
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
             return path if path == "-" or on_cluster else _readable_data(path)
         if self.kind == "rankers":
@@ -81,10 +86,16 @@ class File(click.ParamType):  # type: ignore[type-arg]
                 readable(path)
             return path
         if self.kind in ("write", "page", "output") and path == "-":
-            self.fail("'-' means standard output, which is not supported here; name a file, such as ./-", param, ctx)
+            self.fail(
+                "'-' means standard output, which is not supported here; name a file, such as ./-",
+                param,
+                ctx,
+            )
         return path
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Let the shell complete the name of a file."""
         return [CompletionItem(incomplete, type="file")]
 
@@ -102,7 +113,9 @@ def readable(path: str) -> str:
 
 
 def _readable_data(path: str) -> str:
-    """Check a path like `readable`, but also allow folders with part files and patterns that match files."""
+    """Check a path like `readable`, but also allow folders with part files and patterns that match
+    files.
+    """
     if glob.has_magic(path) and not os.path.exists(path):
         if not glob.glob(path, recursive=True):
             raise InputError(f"{path}: no file matches")
@@ -159,7 +172,8 @@ def _type_of(option: Option) -> Any:
 
 
 class Command(click.Command):
-    """A command whose function takes option structs. If two options have the same flag, the first struct's is used.
+    """A command whose function takes option structs. If two options have the same flag, the first
+    struct's is used.
 
     Args:
         replaceable: names of options whose files the command may overwrite.
@@ -167,7 +181,9 @@ class Command(click.Command):
 
     def __init__(self, name: str, run: Callable[..., Any], replaceable: Sequence[str]) -> None:
         self._run, self._replaceable = run, replaceable
-        self._structs = [kind for parameter, kind in get_type_hints(run).items() if parameter != "return"]
+        self._structs = [
+            kind for parameter, kind in get_type_hints(run).items() if parameter != "return"
+        ]
         flags: dict[str, Option] = {}
         for struct in self._structs:
             for option in declared(struct).values():
@@ -177,7 +193,12 @@ class Command(click.Command):
         params: list[click.Parameter] = [_parameter_of(option) for option in flags.values()]
         self.is_long = len(params) > _SHORT and any(option.common for option in flags.values())
         if self.is_long:
-            how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
+            how: dict[str, Any] = {
+                "is_flag": True,
+                "is_eager": True,
+                "expose_value": False,
+                "hidden": True,
+            }
             params.append(click.Option(["--help-all"], callback=_print_all_help, **how))
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
@@ -190,11 +211,15 @@ class Command(click.Command):
 
         Raises:
             UsageError: options cannot be used together, or standard input is given twice.
-            InputError: an output file is also read, or is written twice. A model's record and lock are treated as
-                output files, whatever their names are.
+            InputError: an output file is also read, or is written twice. A model's record and lock
+                are treated as output files, whatever their names are.
         """
         unset = (None, ParameterSource.DEFAULT)
-        names = [name for name in self.options if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)]
+        names = [
+            name
+            for name in self.options
+            if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)
+        ]
         for message in contradictions(self.options, names, lambda option: option.spelled):
             raise click.UsageError(message, ctx)
         files: dict[str, list[str]] = {}
@@ -210,7 +235,9 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in groups, the most used first. Commands with many options need --help-all for the rest."""
+        """Write the options in groups, the most used first. Commands with many options need
+        --help-all for the rest.
+        """
         short = self.is_long and not ctx.meta.get(_ALL)
         sections: dict[str, list[tuple[str, str]]] = {"Most used": []}
         others = 0
@@ -254,16 +281,29 @@ def command(
 
 
 def _check_outputs(files: Mapping[str, list[str]]) -> None:
-    """Check that output files can be written, are distinct, and are not also read. `files` maps each kind to paths."""
+    """Check that output files can be written, are distinct, and are not also read. `files` maps
+    each kind to paths.
+    """
     from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
-    read = [path for kind in ("read", "data", "rankers") for path in files.get(kind, ()) if path != "-"]
-    read += [path.rpartition(".py")[0] + ".py" for path in files.get("objective", ()) if ".py" in path]
-    written = [path for kind in ("write", "page", "output", "stream") for path in files.get(kind, ())]
+    read = [
+        path for kind in ("read", "data", "rankers") for path in files.get(kind, ()) if path != "-"
+    ]
+    read += [
+        path.rpartition(".py")[0] + ".py" for path in files.get("objective", ()) if ".py" in path
+    ]
+    written = [
+        path for kind in ("write", "page", "output", "stream") for path in files.get(kind, ())
+    ]
     for number, path in enumerate(written):
         check_not_read(path, read)
-        others = [name for other in written if other != path for name in (record_path(other), lock_path(other))]
+        others = [
+            name
+            for other in written
+            if other != path
+            for name in (record_path(other), lock_path(other))
+        ]
         if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
             raise InputError(f"{path}: the file would be written twice; name another file")
     for kind, check in (("write", check_writable), ("page", check_page)):
@@ -279,7 +319,9 @@ def _print_all_help(context: click.Context, parameter: click.Parameter, value: b
 
 
 def _fill_struct(struct: type[Any], values: Mapping[str, Any], context: click.Context) -> Any:
-    """Create an option struct from the command-line values, and merge configuration tables by name."""
+    """Create an option struct from the command-line values, and merge configuration tables by
+    name.
+    """
     fields = {}
     for name, option in declared(struct).items():
         if name not in values or (option.flag is None and not option.positional):
@@ -289,7 +331,12 @@ def _fill_struct(struct: type[Any], values: Mapping[str, Any], context: click.Co
             value = {**context.meta.get(name, {}), **dict(value or ())}
         elif option.several:
             value = tuple(value or ())
-            if option.parse is not None and value and isinstance(value[0], tuple) and option.default is None:
+            if (
+                option.parse is not None
+                and value
+                and isinstance(value[0], tuple)
+                and option.default is None
+            ):
                 value = tuple(chain.from_iterable(value))  # lists given several times
             value = value or option.default
         fields[name] = value
@@ -300,7 +347,8 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     """Use the values in the `--config` file as the command's defaults.
 
     Raises:
-        FileFormatError: the file is not TOML, a key is not an option of the command, or an option is given twice.
+        FileFormatError: the file is not TOML, a key is not an option of the command, or an option
+            is given twice.
     """
     if path is None:
         return None
@@ -315,7 +363,9 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
     except RecursionError:
         raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
-    params = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
+    params = {
+        _key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"
+    }
     defaults: dict[str, Any] = {}
     keys: dict[str | None, str] = {}
     for key, value in content.items():
@@ -331,7 +381,9 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
             raise FileFormatError(problem, file=path)
         _check_numbers(key, value, path)
         if param.name in keys:
-            raise FileFormatError(f"{keys[param.name]!r} and {key!r} are the same option", file=path)
+            raise FileFormatError(
+                f"{keys[param.name]!r} and {key!r} are the same option", file=path
+            )
         keys[param.name] = key
         if key in _TABLES:
             context.meta[_TABLES[key]] = value
@@ -342,7 +394,9 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
 
 
 def _check_numbers(key: str, value: Any, path: str) -> None:
-    """Refuse integers beyond 64 bits, which no option accepts and which Python may refuse to print."""
+    """Refuse integers beyond 64 bits, which no option accepts and which Python may refuse to
+    print.
+    """
     if isinstance(value, dict):
         for name, item in value.items():
             _check_numbers(name, item, path)

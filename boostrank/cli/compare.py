@@ -31,12 +31,15 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
     new: str = argument("NEW", file="rankers")
     data: tuple[str, ...] = argument("DATA...", file="data")
     metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@10, map, or a function in a file, my.py:name. The first one determines regressions.",
+        "Metric, such as ndcg@10, map, or a function in a file, my.py:name. The first one"
+        " determines regressions.",
         flag="--metric",
         metavar="NAME",
         shown="ndcg@10; dcg@10 for clicks",
     )
-    top: int = option("Number of top ranks in which changes are counted and shown.", 10, metavar="K", ge=1)
+    top: int = option(
+        "Number of top ranks in which changes are counted and shown.", 10, metavar="K", ge=1
+    )
     conditions: tuple[str, ...] = option(
         "Exit with status 1 if this condition holds: 'ndcg@10 < -0.002 at p<0.05'.",
         flag="--fail-if",
@@ -54,11 +57,11 @@ def compare(options: Compare, reading: FileOptions) -> None:
     the order of DATA. A quoted pattern, 'new-*.txt', names several trainings of a ranker, such as
     with other seeds: intervals and p-values then include the luck of training.
 
-    A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or >= NUMBER. With
-    `at`, the p-value of the two-sided paired randomisation test must also be below ALPHA. `in any` tests each segment,
-    with p-values adjusted by Holm's method. low(METRIC) OP NUMBER [in any] tests an end of the 95%
-    interval instead: 'low(ndcg@10) < -0.01' holds unless NEW is shown to be at most 0.01 worse. The
-    exit status is 1 if a condition holds.
+    A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or
+    >= NUMBER. With `at`, the p-value of the two-sided paired randomisation test must also be below
+    ALPHA. `in any` tests each segment, with p-values adjusted by Holm's method. low(METRIC) OP
+    NUMBER [in any] tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01' holds unless
+    NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
     """
     old_files, new_files = _files(options.old), _files(options.new)
     twice = sorted({*old_files} & {*new_files})
@@ -73,10 +76,15 @@ def compare(options: Compare, reading: FileOptions) -> None:
     conditions = [Condition.parse(text, functions) for text in options.conditions]
     models = {path: load_ranker(path) for path in (*old_files, *new_files)}
     judged.read(models)
-    rankers = {path: Ranker(path, judged.scores(path), models[path], data) for path, data in judged.datasets.items()}
+    rankers = {
+        path: Ranker(path, judged.scores(path), models[path], data)
+        for path, data in judged.datasets.items()
+    }
     old, new = [rankers[path] for path in old_files], [rankers[path] for path in new_files]
     data, name = judged.datasets[new_files[-1]], name_of(options.data)
-    comparison = compare(old, new, data, judged.metrics, fail_if=conditions, top=options.top, **judged.options)
+    comparison = compare(
+        old, new, data, judged.metrics, fail_if=conditions, top=options.top, **judged.options
+    )
     settle(GATE_SHUT if comparison.failed else DONE)
     if options.output is not None:
         write_page(options.output, comparison.to_html(name))
@@ -96,7 +104,8 @@ def _files(pattern: str) -> list[str]:
 
 
 class JudgedData:
-    """The data and the options of `compare` and `report`, which judge rankers by labels or by clicks.
+    """The data and the options of `compare` and `report`, which judge rankers by labels or by
+    clicks.
 
     Args:
         by_label, by_clicks: default metrics.
@@ -105,10 +114,13 @@ class JudgedData:
         metrics: the metrics to measure.
         options: arguments of the analysis: conventions, segments, matters, seed, threads.
         clicks: the clicks, or None with labels.
-        datasets: data set of each ranker, by path. By clicks, documents without an impression are left out.
+        datasets: data set of each ranker, by path. By clicks, documents without an impression are
+            left out.
     """
 
-    def __init__(self, options: Any, reading: FileOptions, by_label: Sequence[str], by_clicks: Sequence[str]) -> None:
+    def __init__(
+        self, options: Any, reading: FileOptions, by_label: Sequence[str], by_clicks: Sequence[str]
+    ) -> None:
         """Check the options before reading."""
         from boostrank.metrics import Conventions, Metric
         from boostrank.reporting.section import read_matters
@@ -122,7 +134,9 @@ class JudgedData:
             if options.gain is not None:
                 raise InputError("--clicks and --gain cannot be used together")
             if len(options.data) != 1:
-                raise InputError("--clicks needs exactly one DATA file, whose rows the clicks refer to")
+                raise InputError(
+                    "--clicks needs exactly one DATA file, whose rows the clicks refer to"
+                )
             self._columns, reading = click_reading(options.click_columns, options.data, reading)
             options, default = replace(options, gain="linear"), by_clicks
         # The arguments of the analysis.
@@ -135,7 +149,9 @@ class JudgedData:
             "threads": options.threads,
         }
         labelled = self._columns is None
-        self._reader = Reader(reading, options.threads, gain=options.gain, asks=True, labelled=labelled, names=True)
+        self._reader = Reader(
+            reading, options.threads, gain=options.gain, asks=True, labelled=labelled, names=True
+        )
         self._command = options
         self.clicks: Clicks | None = None
         self._rows: dict[str, RankingDataset] = {}
@@ -170,14 +186,18 @@ def _print(comparison: Comparison, data: str) -> None:
     changed = "no query has"
     if churn.queries:
         changed = f"{churn.changed:.1%} new documents in the {churn.queries:,} queries with"
-    first_place = "" if math.isnan(churn.first) else f"; the first document changed in {churn.first:.1%}"
+    first_place = (
+        "" if math.isnan(churn.first) else f"; the first document changed in {churn.first:.1%}"
+    )
     click.echo(f"top {churn.k}: {changed} more documents{first_place}")
     for kind in comparison.of_segment:
         click.echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
         print_table(differences.select(kind=kind, metric=first))
     if comparison.regressions:
         click.echo(f"\nworst of {comparison.metrics[first].worse:,} regressions of {first}")
-        print_table(comparison.regression_table(), remarks=["", *map(_reason, comparison.regressions)])
+        print_table(
+            comparison.regression_table(), remarks=["", *map(_reason, comparison.regressions)]
+        )
     for note in comparison.notes:
         say(note)
     # The conditions and the conventions come last.
@@ -196,7 +216,14 @@ def _reason(regression: Regression) -> str:
     swap = regression.swap
     if swap is None:
         return ""
-    moves = [f"{move.document} (label {move.label:g}) {move.old} -> {move.new}" for move in (swap.fell, swap.rose)]
-    because = [change["feature"] for change in swap.features if (change["new"] or 0.0) < (change["old"] or 0.0)]
+    moves = [
+        f"{move.document} (label {move.label:g}) {move.old} -> {move.new}"
+        for move in (swap.fell, swap.rose)
+    ]
+    because = [
+        change["feature"]
+        for change in swap.features
+        if (change["new"] or 0.0) < (change["old"] or 0.0)
+    ]
     features = f": {', '.join(because[:2])}" if because else ""
     return printable(f"{', below '.join(moves)}{features}")

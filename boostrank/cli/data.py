@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 class QueryIdOptions(Options):
     """The option of tools that read the query ids of a table."""
 
-    qid: str | None = option("Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
+    qid: str | None = option(
+        "Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query"
+    )
 
 
 class Tool(QueryIdOptions):
@@ -44,8 +46,8 @@ class Tool(QueryIdOptions):
 
     files: tuple[str, ...] = argument("FILE...", file="data")
     output: str = option(
-        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst, or - for standard output. With several files, "
-        "{} in the name stands for the part: out/web-{}.txt.gz.",
+        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst, or - for standard output."
+        " With several files, {} in the name stands for the part: out/web-{}.txt.gz.",
         short="-o",
         metavar="OUT",
         file="stream",
@@ -61,7 +63,10 @@ class SeedOptions(Options):
 
 def _parse_parts(text: str) -> dict[str, float]:
     try:
-        pairs = [(name.strip(), float(share)) for name, share in (part.split("=") for part in text.split(","))]
+        pairs = [
+            (name.strip(), float(share))
+            for name, share in (part.split("=") for part in text.split(","))
+        ]
     except ValueError:
         raise ValueError(f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1") from None
     if len(dict(pairs)) < len(pairs):
@@ -73,7 +78,8 @@ class Split(Tool, SeedOptions):
     """Options of `boostrank data split`."""
 
     parts: dict[str, float] = option(
-        "Fraction of the queries in each part. The sum is 1.", parse=("NAME=SHARE,...", _parse_parts)
+        "Fraction of the queries in each part. The sum is 1.",
+        parse=("NAME=SHARE,...", _parse_parts),
     )
 
 
@@ -81,8 +87,8 @@ class Split(Tool, SeedOptions):
 def split(options: Split) -> None:
     """Split FILE... into parts of whole queries: out-train.txt, out-valid.txt, ... for -o out.txt.
 
-    A hash of the query id chooses the part. A query stays in its part when rows are reordered or the data grow. The
-    part sizes are therefore approximate.
+    A hash of the query id chooses the part. A query stays in its part when rows are reordered or
+    the data grow. The part sizes are therefore approximate.
     """
     _run("split", options, options.parts, seed=options.seed)
 
@@ -91,14 +97,17 @@ def _number_or_share(text: str) -> int | float:
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither a number of queries, such as 1000, nor a share, such as 10%") from None
+        raise ValueError(
+            f"{text!r} is neither a number of queries, such as 1000, nor a share, such as 10%"
+        ) from None
 
 
 class Sample(Tool, SeedOptions):
     """Options of `boostrank data sample`."""
 
     queries: int | float = option(
-        "Number of queries to keep, or their approximate share: 10%.", parse=("N|SHARE%", _number_or_share)
+        "Number of queries to keep, or their approximate share: 10%.",
+        parse=("N|SHARE%", _number_or_share),
     )
 
 
@@ -106,8 +115,8 @@ class Sample(Tool, SeedOptions):
 def sample(options: Sample) -> None:
     """Keep a sample of the queries in FILE..., with all of their rows and in the same order.
 
-    A hash of the query id chooses queries, so the order of the rows has no effect. A larger sample contains the
-    smaller ones.
+    A hash of the query id chooses queries, so the order of the rows has no effect. A larger sample
+    contains the smaller ones.
     """
     _run("sample", options, options.queries, seed=options.seed)
 
@@ -120,9 +129,11 @@ class Shard(Tool):
 
 @command("shard", replaceable=("files",))
 def shard(options: Shard) -> None:
-    """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ... for -o out.txt.
+    """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ...
+    for -o out.txt.
 
-    Each query goes to the file with the fewest rows so far. File sizes differ by at most the longest query.
+    Each query goes to the file with the fewest rows so far. File sizes differ by at most the
+    longest query.
     """
     _run("shard", options, options.parts)
 
@@ -131,7 +142,8 @@ class Sort(Tool):
     """Options of `boostrank data sort`."""
 
     memory_limit: int = option(
-        "Amount of data to sort in memory at a time, such as 256MiB or 2GB. Temporary files are written next to OUT.",
+        "Amount of data to sort in memory at a time, such as 256MiB or 2GB. Temporary files are"
+        " written next to OUT.",
         256 << 20,
         parse=("SIZE", parse_size),
         shown="256MiB",
@@ -167,18 +179,28 @@ class Join(QueryIdOptions):
 
     judgements: str = argument("JUDGEMENTS", file="read")
     features: tuple[str, ...] = argument("FEATURES...", file="data")
-    output: str = option("Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output")
+    output: str = option(
+        "Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output"
+    )
     unjudged: str = option(
-        "Drop logged documents without a judgement, give them grade 0 if their query is judged, or stop.",
+        "Drop logged documents without a judgement, give them grade 0 if their query is judged, or"
+        " stop.",
         "drop",
         choices="drop zero stop",
     )
-    label: str | None = option("Grade column of a table.", metavar="COLUMN", shown="label, grade or rating")
+    label: str | None = option(
+        "Grade column of a table.", metavar="COLUMN", shown="label, grade or rating"
+    )
     id: str | None = option(
-        "Document name column of a table.", metavar="COLUMN", shown="doc_id, docno, document, sku, ..."
+        "Document name column of a table.",
+        metavar="COLUMN",
+        shown="doc_id, docno, document, sku, ...",
     )
     missing_tokens: tuple[str, ...] = option(
-        "Word for a missing value in tables, such as NULL or NA.", (), flag="--missing-token", metavar="WORD"
+        "Word for a missing value in tables, such as NULL or NA.",
+        (),
+        flag="--missing-token",
+        metavar="WORD",
     )
 
 
@@ -186,14 +208,16 @@ class Join(QueryIdOptions):
 def join(options: Join) -> None:
     """Join JUDGEMENTS with logged FEATURES by query and document, to a table for `train`.
 
-    \b
-    JUDGEMENTS  a table (Quepid's query,docid,rating), lines `4 qid:1 # 7555` and `# qid:1: red shoe`
+    \b JUDGEMENTS  a table (Quepid's query,docid,rating), lines `4 qid:1 # 7555` and `# qid:1: red
+    shoe`
                 (RankLib, Quepid), TREC qrels, or JSON (OpenSearch, Rated Ranking Evaluator, ranx)
-    FEATURES    tables or JSON lines: rows, or responses or hits with a `query`, logged by the plugins
+    FEATURES    tables or JSON lines: rows, or responses or hits with a `query`, logged by the
+    plugins
                 of Solr, Elasticsearch or OpenSearch ([features], _ltrlog)
 
-    OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid is the query text, if
-    JUDGEMENTS has it. Features that a document lacks are missing values. If judges disagree, the mean grade is used.
+    OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid
+    is the query text, if JUDGEMENTS has it. Features that a document lacks are missing values. If
+    judges disagree, the mean grade is used.
     """
     from boostrank.files.join import join
 
@@ -208,7 +232,9 @@ def join(options: Join) -> None:
         missing_tokens=options.missing_tokens,
     )
     say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
-    unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(options.unjudged, "")
+    unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(
+        options.unjudged, ""
+    )
     descriptions = {
         "unlogged": "with a judgement but no features: left out",
         "unjudged": f"with features but no judgement: {unjudged}",
@@ -239,7 +265,9 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
     try:
         with ReadProgress(name_of(options.files)) as progress:
             keywords |= {"format": options.data_format, "qid": options.qid, "progress": progress}
-            written = getattr(file_tools, tool)(options.files, options.output, *arguments, **keywords)
+            written = getattr(file_tools, tool)(
+                options.files, options.output, *arguments, **keywords
+            )
     finally:
         signal.signal(signal.SIGTERM, before)
     files = written if isinstance(written, list) else [written]
@@ -256,7 +284,9 @@ class Make(SeedOptions):
     """Arguments and options of `boostrank data make`."""
 
     directory: str = argument("DIR", file="folder")
-    queries: int = option("Number of queries of the three files together.", 3000, ge=3, le=10_000_000)
+    queries: int = option(
+        "Number of queries of the three files together.", 3000, ge=3, le=10_000_000
+    )
     mean_length: float = option("Mean number of documents per query.", 40.0, ge=1, le=100_000)
 
 
@@ -264,9 +294,9 @@ class Make(SeedOptions):
 def make(options: Make) -> None:
     """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with the true relevance.
 
-    60% of the queries are for training, and 20% each for validation and testing. roles.json describes the features.
-    test-relevance.txt has the true relevance of each document of test.txt, one number per line. Evaluate it as a score
-    file to get the best possible metric.
+    60% of the queries are for training, and 20% each for validation and testing. roles.json
+    describes the features. test-relevance.txt has the true relevance of each document of test.txt,
+    one number per line. Evaluate it as a score file to get the best possible metric.
     """
     from boostrank.core.files import check_writable, write_atomically
     from boostrank.data.synthetic import make_ranking_data
@@ -283,11 +313,15 @@ def make(options: Make) -> None:
         write_libsvm(path, part.dataset)
         say(f"{part.dataset.n_documents:,} rows, {len(part.dataset.queries):,} queries: {path}")
         click.echo(path)
-    write_atomically(truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode())
+    write_atomically(
+        truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode()
+    )
     click.echo(truth)
     features = [
         {"number": number, "name": name, "role": role}
-        for number, (name, role) in enumerate(zip(data.dataset.feature_names, data.roles, strict=True), start=1)
+        for number, (name, role) in enumerate(
+            zip(data.dataset.feature_names, data.roles, strict=True), start=1
+        )
     ]
     write_atomically(notes, (json.dumps(features, indent=1) + "\n").encode())
     click.echo(notes)
@@ -297,18 +331,32 @@ class CountClicks(Options):
     """Arguments and options of `boostrank data count-clicks`."""
 
     sessions: tuple[str, ...] = argument("SESSIONS...", file="data")
-    output: str = option("Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write")
-    position: str = option("Column with the document's position in the list, from 1.", "position", metavar="COLUMN")
-    clicked: str = option(
-        "Column with clicks: 1 or true, 0 or false; with --impressions, their number.", "clicked", metavar="COLUMN"
+    output: str = option(
+        "Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write"
     )
-    impressions: str | None = option("Column with the number of impressions.", metavar="COLUMN", shown="one per row")
-    row: str = option("Column with the document's row in the data, from 1.", "row", metavar="COLUMN")
+    position: str = option(
+        "Column with the document's position in the list, from 1.", "position", metavar="COLUMN"
+    )
+    clicked: str = option(
+        "Column with clicks: 1 or true, 0 or false; with --impressions, their number.",
+        "clicked",
+        metavar="COLUMN",
+    )
+    impressions: str | None = option(
+        "Column with the number of impressions.", metavar="COLUMN", shown="one per row"
+    )
+    row: str = option(
+        "Column with the document's row in the data, from 1.", "row", metavar="COLUMN"
+    )
     key: str | None = option(
-        "Columns that identify a document in both tables, instead of --row.", metavar="COLUMN,...", needs="documents"
+        "Columns that identify a document in both tables, instead of --row.",
+        metavar="COLUMN,...",
+        needs="documents",
     )
     documents: str | None = option(
-        "Table of documents with the columns of --key, or a pattern in quotes.", file="data", needs="key"
+        "Table of documents with the columns of --key, or a pattern in quotes.",
+        file="data",
+        needs="key",
     )
 
 
@@ -341,8 +389,8 @@ class PropensityCommand(JsonOptions):
 
     clicks: str = argument("CLICKS", file="read")
     click_columns: tuple[str, ...] | None = option(
-        "Columns that hold the clicks: position, impressions, clicks; and document, if a document has one row per "
-        "position.",
+        "Columns that hold the clicks: position, impressions, clicks; and document, if a document"
+        " has one row per position.",
         kind="names",
         parse=("COLUMN,...", listed_names),
     )
@@ -357,11 +405,12 @@ class PropensityCommand(JsonOptions):
 
 @command("propensities")
 def propensities(options: PropensityCommand) -> None:
-    """Estimate the examination probability of each position from documents shown at several positions.
+    """Estimate the examination probability of each position from documents shown at several
+    positions.
 
-    CLICKS is a table with the columns row, position, impressions and clicks, or those of --click-columns. Given the
-    number of clicks on a document, their positions depend only on the propensities. An error is raised if no clicked
-    document was shown at several positions.
+    CLICKS is a table with the columns row, position, impressions and clicks, or those of
+    --click-columns. Given the number of clicks on a document, their positions depend only on the
+    propensities. An error is raised if no clicked document was shown at several positions.
 
     \b
     boostrank data propensities train.txt.clicks -o propensities.json
@@ -372,7 +421,9 @@ def propensities(options: PropensityCommand) -> None:
     if options.click_columns is None:
         log = read_clicks(options.clicks)
     else:
-        log = ClickRows.read(options.clicks, ClickColumns.of(options.click_columns), options.qid or "").log()[0]
+        log = ClickRows.read(
+            options.clicks, ClickColumns.of(options.click_columns), options.qid or ""
+        ).log()[0]
     say(f"{options.clicks}: {log!r}")
     estimated = estimate_propensities(log)
     if options.output is not None:
@@ -401,8 +452,8 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
     output: str = option("Click log to write.", short="-o", file="write", group="Options")
     impressions: int = option("Number of lists shown per query.", 10, ge=1)
     users: str = option(
-        "User model. position: examine position p with probability 1/p. cascade: scan from the top until they leave. "
-        "trust: as position, with trust in the top documents.",
+        "User model. position: examine position p with probability 1/p. cascade: scan from the top"
+        " until they leave. trust: as position, with trust in the top documents.",
         "position",
         choices="position cascade trust",
     )
@@ -412,12 +463,14 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
 def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 
-    MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Write a line
-    `row,position,impressions,clicks` for each document and position where it was shown. Rows are numbered from 1 in the
-    order of DATA.
+    MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Write a
+    line `row,position,impressions,clicks` for each document and position where it was shown. Rows
+    are numbered from 1 in the order of DATA.
     """
     if reading.on_bad_line == "skip":
-        raise InputError("--on-bad-line skip cannot be used, because click logs count all rows of the file")
+        raise InputError(
+            "--on-bad-line skip cannot be used, because click logs count all rows of the file"
+        )
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
@@ -427,7 +480,12 @@ def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     scores = scores_of(options.ranker, model, documents, options.threads)
     users = Users(cast(Any, options.users))
     log = simulate_clicks(
-        documents.labels, documents.queries, scores, users, impressions=options.impressions, seed=options.seed
+        documents.labels,
+        documents.queries,
+        scores,
+        users,
+        impressions=options.impressions,
+        seed=options.seed,
     ).renumbered(documents.input_rows)
     log.write(options.output)
     say(f"{options.output}: {log!r}")

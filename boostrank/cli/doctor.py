@@ -37,11 +37,15 @@ if TYPE_CHECKING:
     from boostrank.planning import Plan, Survey
 
 
-class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, FillOptions, group="Data and output"):
+class Doctor(
+    ClickOptions, JsonOptions, ThreadOptions, TargetOptions, FillOptions, group="Data and output"
+):
     """Arguments and options of `boostrank doctor`."""
 
     files: tuple[str, ...] = argument("FILE...", file="data")
-    valid: tuple[str, ...] = option("Validation or test data to compare with the training data.", file="data")
+    valid: tuple[str, ...] = option(
+        "Validation or test data to compare with the training data.", file="data"
+    )
     gain: str = option("Gain of a label, as for train.", "exponential", metavar="RULE")
 
 
@@ -49,8 +53,8 @@ class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, FillOption
 def doctor(own: Doctor, reading: FileOptions) -> None:
     """Find faults in the training data FILE..., and print their effects and remedies.
 
-    Pass the same reading options as to `train`. Exit status: 0 without errors, 1 with warnings and --strict, 2 with
-    errors that `train` refuses.
+    Pass the same reading options as to `train`. Exit status: 0 without errors, 1 with warnings and
+    --strict, 2 with errors that `train` refuses.
 
     \b
     boostrank doctor train.txt --valid vali.txt --valid test.txt
@@ -69,10 +73,19 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
             raise InputError("--clicks and --regroup cannot be used together; sort the file first")
         if len(own.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
-        columns, reading = click_reading(own.click_columns, (*own.files, *own.valid), reading, logs=False)
+        columns, reading = click_reading(
+            own.click_columns, (*own.files, *own.valid), reading, logs=False
+        )
     if expression_of(own.gain) is not None:
-        say("the labels are checked, but not the gain expression; train refuses a row whose gain is invalid")
-    how = reading.keywords | {"threads": own.threads, "gain": rule_of(own.gain), "labelled": columns is None}
+        say(
+            "the labels are checked, but not the gain expression; train refuses a row whose gain is"
+            " invalid"
+        )
+    how = reading.keywords | {
+        "threads": own.threads,
+        "gain": rule_of(own.gain),
+        "labelled": columns is None,
+    }
     if own.target:
         how["takes_categories"] = TARGETS.get(own.target).categories
     sets = [_read("train", own.files, how)]
@@ -81,7 +94,9 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     if own.clicks:
         from boostrank.diagnosis.clicks import with_clicks
 
-        findings = with_clicks(examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns)
+        findings = with_clicks(
+            examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns
+        )
     else:
         findings = with_refusal(examine(sets), sets)
         for one in own.files:
@@ -89,13 +104,17 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
                 say(f"{one}{ENDING} exists; pass --clicks to check it instead of the labels")
     if own.target:
         findings = Findings([*findings, *_of_target(own.target, sets[0], declared, own.fill)])
-    errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
+    errors, warnings = (
+        sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING)
+    )
     settle(BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE)
     if own.as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return
     for finding in findings:
-        click.echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
+        click.echo(
+            f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]"
+        )
         for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
             if text:
                 wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
@@ -103,12 +122,18 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
                 click.echo(wrapper.fill(f"{heading}: {text}"))
     counts = ((errors, "error"), (warnings, "warning"), (len(findings) - errors - warnings, "note"))
     click.echo(", ".join(count_of(n, word) for n, word in counts))
-    options = [finding.options for finding in findings if finding.options and finding.severity is Severity.ERROR]
+    options = [
+        finding.options
+        for finding in findings
+        if finding.options and finding.severity is Severity.ERROR
+    ]
     if options:
         click.echo(f"train needs these options: {' '.join(dict.fromkeys(options))}")
 
 
-def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fill: str | None) -> Iterator[Finding]:
+def _of_target(
+    target: str, profile: Profile, declared: tuple[Any, ...], fill: str | None
+) -> Iterator[Finding]:
     """Yield findings about data that the serving program cannot represent."""
     from boostrank.diagnosis import Finding, Severity
     from boostrank.export import TARGETS
@@ -120,13 +145,26 @@ def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fill: s
     rules = listed_names(fill) if fill else ()
     filled = {rule.rpartition("=")[0] for rule in rules}
     missing = [] if "" in filled else [name for name in missing if name not in filled]
-    coded = [name for name in profile.space.categories if name not in profile.text] if profile.space else []
+    coded = (
+        [name for name in profile.space.categories if name not in profile.text]
+        if profile.space
+        else []
+    )
     names = tuple(profile.feature_names.values())
     spec = TARGETS.get(target)
     for one in spec.objections(names=names, categorical=coded, missing=missing, declared=declared):
         severity = Severity.ERROR if one.final else Severity.WARNING
         costs = cost if one.final else f"export --to {target} may refuse the model"
-        yield Finding(f"target-{one.kind}", severity, *profile.where(), 1, one.words, costs, one.fix, one.options)
+        yield Finding(
+            f"target-{one.kind}",
+            severity,
+            *profile.where(),
+            1,
+            one.words,
+            costs,
+            one.fix,
+            one.options,
+        )
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:
@@ -144,8 +182,12 @@ class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
     """Arguments and options of `boostrank plan`."""
 
     files: tuple[str, ...] = argument("FILE...", file="data")
-    valid: tuple[str, ...] = option("Files to evaluate on during training, as one set.", file="data")
-    backend: str = option("Engine to choose a route for; both are listed.", "lightgbm", choices="lightgbm xgboost")
+    valid: tuple[str, ...] = option(
+        "Files to evaluate on during training, as one set.", file="data"
+    )
+    backend: str = option(
+        "Engine to choose a route for; both are listed.", "lightgbm", choices="lightgbm xgboost"
+    )
     num_leaves: int = option("Maximum number of leaves per tree.", 31, ge=2)
 
 
@@ -153,8 +195,8 @@ class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
 def plan(options: PlanOptions, reading: FileOptions) -> None:
     """Describe FILE..., and estimate the peak memory of each way of training on them.
 
-    A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size is unknown. The
-    estimates are for anonymous memory.
+    A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size
+    is unknown. The estimates are for anonymous memory.
     """
     from boostrank.planning import Work, make_plan, survey
 
@@ -185,7 +227,10 @@ def _describe(name: str, survey: Survey) -> list[str]:
     used = f", {least}{survey.used:,} of them used" if survey.used < survey.features else ""
     lines = [
         f"{name}: {survey.row_words} ({how}{weight})",
-        f"  {survey.features:,} features{used}; {survey.present:.1%} of the cells named, {survey.nonzero:.1%} not 0",
+        (
+            f"  {survey.features:,} features{used}; {survey.present:.1%} of the cells named,"
+            f" {survey.nonzero:.1%} not 0"
+        ),
     ]
     if survey.refused_rows:
         lines.append(f"  {survey.refused_rows:,} rows cannot be read; run boostrank doctor")

@@ -1,6 +1,7 @@
 """Errors and warnings as single lines on standard error, exit statuses, and signal handling.
 
-Ctrl-C and SIGTERM make a training finish its round and write model and checkpoint. A second Ctrl-C exits at once.
+Ctrl-C and SIGTERM make a training finish its round and write model and checkpoint. A second Ctrl-C
+exits at once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from boostrank.options import FileOptions, TrainOptions, declared
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
-_UNMAPPED = re.compile("failed to map segment|[Cc]annot allocate memory|Could not find/load shared object")
+_UNMAPPED = re.compile(
+    "failed to map segment|[Cc]annot allocate memory|Could not find/load shared object"
+)
 _SHOW_CURSOR = "\x1b[?25h"
 _running = {"status": DONE, "debug": False}
 """The exit status of the running command, and whether --debug was given."""
@@ -68,7 +71,9 @@ def _status_of(work: Callable[[], Any]) -> int:
         return int(_running["status"])
     except SystemExit as exit:
         *_, (frame, _) = traceback.walk_tb(exit.__traceback__)
-        if frame.f_globals["__name__"].startswith("click"):  # click exits with 1 at a closed pipe (`| head`)
+        if frame.f_globals["__name__"].startswith(
+            "click"
+        ):  # click exits with 1 at a closed pipe (`| head`)
             return int(_running["status"])
         return exit.code if isinstance(exit.code, int) else FAILED if exit.code else DONE
     except (click.Abort, KeyboardInterrupt):
@@ -97,16 +102,25 @@ def _describe(error: Exception) -> str:
         case MemoryError():
             return f"out of memory{f': {error}' if str(error) else ''}"
         case ImportError() | OSError() if _UNMAPPED.search(str(error)) and machine.limited_memory():
-            return "out of memory while libraries were loaded: raise the limit (ulimit -v) to 2 GB or more"
+            return (
+                "out of memory while libraries were loaded: raise the limit (ulimit -v) to 2 GB or"
+                " more"
+            )
         case OSError():
-            return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+            return (
+                f"{error.filename}: {error.strerror}"
+                if error.filename and error.strerror
+                else str(error)
+            )
     # Keep the first line: XGBoost adds a timestamp and a C++ stack trace.
     lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)"
 
 
 def _without_far_options(error: click.UsageError) -> str:
-    """Return the message, suggesting options only if they are similar, and --param for engine parameters."""
+    """Return the message, suggesting options only if they are similar, and --param for engine
+    parameters.
+    """
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
     typed = error.option_name.strip("-")
@@ -116,7 +130,9 @@ def _without_far_options(error: click.UsageError) -> str:
     for option in declared(TrainOptions).values():
         if name in option.params and option.spelled in flags:
             return f"{error.message.rstrip('.')}: use {option.spelled}"
-    close = difflib.get_close_matches(typed, [flag.strip("-") for flag in error.possibilities or ()], 1, 0.75)
+    close = difflib.get_close_matches(
+        typed, [flag.strip("-") for flag in error.possibilities or ()], 1, 0.75
+    )
     hint = f". Did you mean --{close[0]}?" if close else ""
     if not close and "--param" in flags and engines_with(name):
         hint = f": pass it to the engine with --param {name}=VALUE"
@@ -124,7 +140,9 @@ def _without_far_options(error: click.UsageError) -> str:
 
 
 def _as_options(message: str) -> str:
-    """Write arguments in a library message as options, so that `gain='linear'` becomes `--gain linear`."""
+    """Write arguments in a library message as options, so that `gain='linear'` becomes `--gain
+    linear`.
+    """
     options = [*declared(TrainOptions).values(), *declared(FileOptions).values()]
     flags = {option.name: option.spelled for option in options if option.flag is not None}
 
@@ -164,10 +182,11 @@ class StopRequest:
 
     Attributes:
         made: whether a signal has arrived.
-        stopped: whether the training ended early because of the request. A request in the last round, or while the
-            model is being written, has no effect.
+        stopped: whether the training ended early because of the request. A request in the last
+            round, or while the model is being written, has no effect.
         saving: whether the training is over and the model is being written.
-        exit_status: exit status of a stopped process, which is 128 plus the signal number, as in shells.
+        exit_status: exit status of a stopped process, which is 128 plus the signal number, as in
+            shells.
     """
 
     def __init__(self) -> None:
@@ -185,11 +204,16 @@ class StopRequest:
             if self.saving:
                 say("the training is over; writing the model (press Ctrl-C again to exit at once)")
             else:
-                say("stopping after this round (press Ctrl-C again to exit at once without writing a model)")
+                say(
+                    "stopping after this round (press Ctrl-C again to exit at once without writing"
+                    " a model)"
+                )
         elif number == signal.SIGINT and now - self._first > ONE_PRESS_SECONDS:
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)
-            outcome = "the model may not have been written" if self.saving else "nothing was written"
+            outcome = (
+                "the model may not have been written" if self.saving else "nothing was written"
+            )
             say(f"boostrank: stopped at once; {outcome}")
             os._exit(INTERRUPTED)
 

@@ -33,7 +33,8 @@ class Evaluate(MeasureOptions, group="Measures"):
         shown="ndcg@1,3,5,10",
     )
     qrels: str | None = option(
-        "Judgements, such as TREC qrels. All other files are then runs, evaluated like trec_eval.", file="read"
+        "Judgements, such as TREC qrels. All other files are then runs, evaluated like trec_eval.",
+        file="read",
     )
 
 
@@ -41,14 +42,14 @@ class Evaluate(MeasureOptions, group="Measures"):
 def evaluate(options: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA, with 95% intervals over the queries.
 
-    Each ranker is a model, or a file with one score per line in the order of DATA, or a table from `predict`.
-    The first file that is neither of these begins DATA (`-` reads standard input, '*.gz' several files). Other rankers
-    are compared with the first one query by query. With several of them, p-values are adjusted by Holm's method for
-    each metric.
+    Each ranker is a model, or a file with one score per line in the order of DATA, or a table from
+    `predict`. The first file that is neither of these begins DATA (`-` reads standard input, '*.gz'
+    several files). Other rankers are compared with the first one query by query. With several of
+    them, p-values are adjusted by Holm's method for each metric.
 
-    With --qrels the files are runs, evaluated with the conventions of trec_eval. Runs and qrels have the form of TREC
-    or MS MARCO, or are tables (BEIR, ranx, PyTerrier) or JSON. ir-measures, if installed, computes metrics that
-    boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
+    With --qrels the files are runs, evaluated with the conventions of trec_eval. Runs and qrels
+    have the form of TREC or MS MARCO, or are tables (BEIR, ranx, PyTerrier) or JSON. ir-measures,
+    if installed, computes metrics that boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
     """
     from boostrank.metrics import Conventions
 
@@ -68,7 +69,9 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
         rows = [{"metric": name, **row} for name, row in metrics.items()]
         print_table(table_of_rows("metrics", rows, _COLUMNS))
         click.echo()
-    adjusted = f"; p is adjusted for {len(others)} rankers by Holm's method" if len(others) > 1 else ""
+    adjusted = (
+        f"; p is adjusted for {len(others)} rankers by Holm's method" if len(others) > 1 else ""
+    )
     print_wrapped([rules.describe() + adjusted], indent="")
 
 
@@ -85,7 +88,12 @@ def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[s
     for name, reference in results[first].items():
         for path in results:
             result, base = results[path][name], reference.per_query
-            row = {"mean": result.mean, "low": result.low, "high": result.high, "queries": result.queries}
+            row = {
+                "mean": result.mean,
+                "low": result.low,
+                "high": result.high,
+                "queries": result.queries,
+            }
             numbers[path][name] = row | {"left_out": result.per_query.size - result.queries}
             if path == first:
                 continue
@@ -101,7 +109,9 @@ def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[s
     return numbers
 
 
-def _of_rankers(options: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
+def _of_rankers(
+    options: Evaluate, reading: FileOptions, rules: Conventions
+) -> tuple[dict[str, Results], Any]:
     """Return each ranker's results, and the query weights."""
     from boostrank.metrics import BoundMetrics, Metric
     from boostrank.model.scores import columns_of, load_ranker, scores_of
@@ -110,7 +120,9 @@ def _of_rankers(options: Evaluate, reading: FileOptions, rules: Conventions) -> 
     metrics = Metric.all_of(metrics_of(options.metrics))
     models = {path: load_ranker(path) for path in rankers}
     scores = [path for path, model in models.items() if model is None]
-    has_names = rules.ties == "docno" or any("id" in columns_of(path, alone=False) for path in scores)
+    has_names = rules.ties == "docno" or any(
+        "id" in columns_of(path, alone=False) for path in scores
+    )
     reader = Reader(reading, options.threads, gain=options.gain, asks=True, names=has_names)
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):
@@ -135,8 +147,8 @@ def _of_runs(options: Evaluate, rules: Conventions) -> tuple[dict[str, Results],
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:
             say(
-                f"{path}: left out {missing:,} queries of {qrels} without documents (trec_eval -c counts them as 0) "
-                f"and {more:,} queries without judgements, as trec_eval does"
+                f"{path}: left out {missing:,} queries of {qrels} without documents (trec_eval -c"
+                f" counts them as 0) and {more:,} queries without judgements, as trec_eval does"
             )
     return results, None
 
@@ -147,7 +159,9 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
     many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
     if not many:
-        raise click.UsageError("DATA is missing; name its files after the rankers", click.get_current_context())
+        raise click.UsageError(
+            "DATA is missing; name its files after the rankers", click.get_current_context()
+        )
     rankers = [readable(path) for path in files[:many]]
     if len(set(rankers)) < len(rankers):
         raise InputError("the same file is given twice")

@@ -12,7 +12,15 @@ from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import StepProgress, listed, print_json, print_table, write_page
 from boostrank.core.text import count_of
-from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ModelOptions, ThreadOptions, argument, option
+from boostrank.options import (
+    FileOptions,
+    JsonOptions,
+    MeasureOptions,
+    ModelOptions,
+    ThreadOptions,
+    argument,
+    option,
+)
 from boostrank.reporting.table import interval, printable
 
 if TYPE_CHECKING:
@@ -23,11 +31,16 @@ if TYPE_CHECKING:
 class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
     """Options of `boostrank importance`."""
 
-    metric: str = option("Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME")
-    groups: str | None = option(
-        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.", file="read"
+    metric: str = option(
+        "Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME"
     )
-    repeats: int | None = option("Number of shuffles per query.", ge=1, le=1000, shown="1 to 5, depending on the cost")
+    groups: str | None = option(
+        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.",
+        file="read",
+    )
+    repeats: int | None = option(
+        "Number of shuffles per query.", ge=1, le=1000, shown="1 to 5, depending on the cost"
+    )
     documents: int | None = option(
         "Use a sample of whole queries with about N documents for shuffles and SHAP; 0 uses all.",
         ge=0,
@@ -41,9 +54,9 @@ class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
 def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     """Measure the loss of the metric when a feature is shuffled within each query of DATA.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). The table also shows the gain, the number of
-    splits, and SHAP values centred within queries. Features that are constant within a query are shuffled between
-    queries instead.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). The table also shows the gain,
+    the number of splits, and SHAP values centred within queries. Features that are constant within
+    a query are shuffled between queries instead.
     """
     from boostrank.metrics import Conventions
     from boostrank.reporting.section import read_groups
@@ -87,7 +100,10 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     table, unused = importance.table(), importance.named("unused")
     used = table.take(range(len(table) - len(unused)))
     print_table(used, top)
-    for name, title in (("groups", "groups, shuffled together"), ("clusters", "redundant features")):
+    for name, title in (
+        ("groups", "groups, shuffled together"),
+        ("clusters", "redundant features"),
+    ):
         effects = importance.table(name)
         if len(effects):
             click.echo(f"\n{title}")
@@ -100,9 +116,9 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     removed = importance.removed
     if removed is not None:
         click.echo(
-            f"removable, {len(removed.features)} features: {listed(removed.features)}; shuffled together, {metric} is "
-            f"{importance.value - removed.loss:.4f}, a loss of {removed.loss:+.4f}, "
-            f"{interval(removed.low, removed.high, '+.4f')}"
+            f"removable, {len(removed.features)} features: {listed(removed.features)}; shuffled"
+            f" together, {metric} is {importance.value - removed.loss:.4f}, a loss of"
+            f" {removed.loss:+.4f}, {interval(removed.low, removed.high, '+.4f')}"
         )
         if removed.high > importance.negligible:
             click.echo("together they may matter, so remove them step by step and train again")
@@ -112,8 +128,14 @@ def _describe(importance: Importance) -> str:
     """Describe how the losses were measured."""
     sample = f"{importance.documents:,} documents"
     if importance.documents < importance.all_documents:
-        sample = f"whole queries with {importance.documents:,} of {importance.all_documents:,} documents"
-    shap = f"SHAP of {importance.shap_documents:,} documents" if importance.shap_documents else "no SHAP"
+        sample = (
+            f"whole queries with {importance.documents:,} of {importance.all_documents:,} documents"
+        )
+    shap = (
+        f"SHAP of {importance.shap_documents:,} documents"
+        if importance.shap_documents
+        else "no SHAP"
+    )
     shuffles = count_of(importance.repeats, "shuffle")
     return f"{sample}; {shuffles} per query; intervals over queries and shuffles; {shap}"
 
@@ -139,12 +161,14 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
       D7         a document name: the column --id of a table, or the comment of a row
       name:D7    the same, for any name
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are TreeSHAP values computed
-    by the engine.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are
+    TreeSHAP values computed by the engine.
     """
     from boostrank.reporting.explanation import why
 
-    model, dataset = Reader(reading, options.threads, names=True).read_for_model(options.model, options.data)
+    model, dataset = Reader(reading, options.threads, names=True).read_for_model(
+        options.model, options.data
+    )
     explanation = why(model, dataset, options.query, options.a, options.b, threads=options.threads)
     if options.output is not None:
         write_page(options.output, explanation.to_html(options.model))

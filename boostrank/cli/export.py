@@ -13,7 +13,15 @@ from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError, did_you_mean
-from boostrank.options import FileOptions, JsonOptions, ModelOptions, Options, ThreadOptions, argument, option
+from boostrank.options import (
+    FileOptions,
+    JsonOptions,
+    ModelOptions,
+    Options,
+    ThreadOptions,
+    argument,
+    option,
+)
 from boostrank.reporting.table import printable
 
 if TYPE_CHECKING:
@@ -27,16 +35,18 @@ class Export(Options, group="Export"):
     data: tuple[str, ...] = argument("[DATA...]", file="data")
     to: str = option("Program that will read the file, from the list below.", metavar="TARGET")
     output: str = option("File to write.", short="-o", file="write")
-    name: str | None = option("Name of the model in that program.", metavar="NAME", shown="the file's")
+    name: str | None = option(
+        "Name of the model in that program.", metavar="NAME", shown="the file's"
+    )
     names: str | None = option(
-        "File with the names of the features in that program, in the model's order: one per line, or the JSON of a "
-        "feature store.",
+        "File with the names of the features in that program, in the model's order: one per line,"
+        " or the JSON of a feature store.",
         flag="--feature-names",
         file="read",
     )
     allow: tuple[str, ...] = option(
-        "Accept different scores for a kind of rows (thresholds, random, zeros, missing, infinite, categories), or "
-        "changed ranks of documents of DATA (moved).",
+        "Accept different scores for a kind of rows (thresholds, random, zeros, missing, infinite,"
+        " categories), or changed ranks of documents of DATA (moved).",
         metavar="KIND",
     )
 
@@ -53,11 +63,13 @@ class _WithTargets(Command):
 
 @command("export", kind=_WithTargets)
 def export(options: Export, reading: FileOptions) -> None:
-    """Write MODEL for a search engine or a library, and check that it returns the same scores there.
+    """Write MODEL for a search engine or a library, and check that it returns the same scores
+    there.
 
-    The check scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories. It
-    runs the program where possible, and otherwise reads the file back and applies the program's rules. Different scores
-    are refused. If DATA is given, no document may change its rank in its query.
+    The check scores rows on both sides of every split, with zeros, missing values, infinities and
+    unseen categories. It runs the program where possible, and otherwise reads the file back and
+    applies the program's rules. Different scores are refused. If DATA is given, no document may
+    change its rank in its query.
     """
     from boostrank.export import TARGETS
     from boostrank.export.proof import moved_line
@@ -70,9 +82,17 @@ def export(options: Export, reading: FileOptions) -> None:
     names = None if options.names is None else read_feature_names(options.names)
     model, rows = RankingModel.load(options.model), None
     if options.data:
-        model, rows = Reader(reading, None, labelled=False).read_for_model(options.model, options.data)
+        model, rows = Reader(reading, None, labelled=False).read_for_model(
+            options.model, options.data
+        )
     proof = export_model(
-        model, options.output, options.to, feature_names=names, name=options.name, data=rows, allow=options.allow
+        model,
+        options.output,
+        options.to,
+        feature_names=names,
+        name=options.name,
+        data=rows,
+        allow=options.allow,
     )
     # Describe the proof.
     splits = f"both sides of all {proof.nodes:,} splits"
@@ -85,28 +105,51 @@ def export(options: Export, reading: FileOptions) -> None:
     click.echo(f"{options.output}: for {target.title}, {proof.size:,} bytes")
     click.echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
     if target.finite:
-        say("rows with infinite values were not tested, as the input format of the target cannot hold them")
+        say(
+            "rows with infinite values were not tested, as the input format of the target cannot"
+            " hold them"
+        )
     if proof.untried:
-        say(f"values within {proof.untried:.2g} of a threshold were not tested, as the target may move it that far")
+        say(
+            f"values within {proof.untried:.2g} of a threshold were not tested, as the target may"
+            " move it that far"
+        )
     # Describe what the target needs to know.
     used = [model.column_names[i] for i in model.trees().used]
-    coded = [name for name, categories in model.categories.items() if categories.values is not None and name in used]
+    coded = [
+        name
+        for name, categories in model.categories.items()
+        if categories.values is not None and name in used
+    ]
     if coded:
-        say(f"{', '.join(coded)}: the target expects category codes, as listed in {options.model}.meta.json")
+        say(
+            f"{', '.join(coded)}: the target expects category codes, as listed in"
+            f" {options.model}.meta.json"
+        )
     for kind, count in proof.other_leaves.items():
-        say(f"{kind}: {count:,} rows have different scores in the target, accepted by --allow {kind}")
+        say(
+            f"{kind}: {count:,} rows have different scores in the target, accepted by --allow"
+            f" {kind}"
+        )
     if proof.moves is not None:
         largest = proof.moves.largest
-        click.echo(f"{name_of(options.data)}: {moved_line(proof.moves)}; the largest difference is {largest:.2g}")
+        click.echo(
+            f"{name_of(options.data)}: {moved_line(proof.moves)}; the largest difference is"
+            f" {largest:.2g}"
+        )
     if names is not None and len({*map(feature_name, names)} - {*model.feature_names}):
         renamed = zip(model.feature_names[:5], names, strict=False)
         pairs = [f"{mine} is {feature_name(theirs)}" for mine, theirs in renamed]
         pairs += ["..."] * (len(model.feature_names) > len(pairs))
         say(f"names in {options.names} are taken in the model's order: {', '.join(pairs)}")
     if target.rules.missing is not None and model.info.fill:
-        values = ", ".join(f"{name}={shortest(model.info.fill[name])}" for name in used if name in model.info.fill)
+        values = ", ".join(
+            f"{name}={shortest(model.info.fill[name])}" for name in used if name in model.info.fill
+        )
         if values:
-            click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
+            click.echo(
+                f"defaults: {target.default.format(value='VALUE')} of each feature: {values}"
+            )
     for line in how_to(target, options.output, options.name):
         click.echo(line)
 
@@ -123,9 +166,9 @@ class Verify(ModelOptions, JsonOptions, ThreadOptions):
     """Options of `boostrank verify`."""
 
     against: str = option(
-        "Logged scores in the order of DATA: a file with one per line, JSON lines with a `score`, or columns, of which "
-        "`score` or the last is used. Rows that name their documents may have any order. Or a column of DATA, if it is "
-        "a table.",
+        "Logged scores in the order of DATA: a file with one per line, JSON lines with a `score`,"
+        " or columns, of which `score` or the last is used. Rows that name their documents may have"
+        " any order. Or a column of DATA, if it is a table.",
         metavar="FILE|COLUMN",
     )
     tolerance: str = option("Required agreement.", "float32", choices="equal float32 ranking")
@@ -135,8 +178,9 @@ class Verify(ModelOptions, JsonOptions, ThreadOptions):
 def verify(options: Verify, reading: FileOptions) -> None:
     """Compare the scores that a search engine logged for the documents in DATA with MODEL's scores.
 
-    Scores are equal (to the logged digits), equal up to rounding to float32, different with the same ranking of each
-    query, or different. The first document that differs and the number of differences are shown.
+    Scores are equal (to the logged digits), equal up to rounding to float32, different with the
+    same ranking of each query, or different. The first document that differs and the number of
+    differences are shown.
 
     Exit status: 0 if they agree as --tolerance requires, 1 otherwise.
     """
@@ -149,7 +193,10 @@ def verify(options: Verify, reading: FileOptions) -> None:
     column = not os.path.exists(options.against) and all(map(is_table, options.data))
     if column and options.against not in (columns := header_of(options.data[0])):
         hint = did_you_mean(options.against, columns)
-        raise InputError(f"--against {options.against!r} is neither a file nor a column of {options.data[0]}.{hint}")
+        raise InputError(
+            f"--against {options.against!r} is neither a file nor a column of"
+            f" {options.data[0]}.{hint}"
+        )
     ignored = frozenset([options.against] if column else [])
     reader = Reader(reading, options.threads, labelled=False, names=True)
     model, rows = reader.read_for_model(options.model, options.data, ignored=ignored)

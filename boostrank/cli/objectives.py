@@ -63,7 +63,9 @@ def objectives(options: Objectives) -> None:
 
         summary = f"{_AUTO_SUMMARY}, from a linear start"
         if options.as_json:
-            click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
+            click.echo(
+                json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2)
+            )
             return
         page.write_text(f"auto: {summary}")
         page.write_paragraph()
@@ -103,7 +105,9 @@ def _check(file: str, as_json: bool) -> None:
             for heading in ("example", "why", "mend"):
                 text = getattr(finding, heading)
                 if text:
-                    click.echo(click.wrap_text(f"{heading}: {text}", max(60, width()), _INDENT, _INDENT))
+                    click.echo(
+                        click.wrap_text(f"{heading}: {text}", max(60, width()), _INDENT, _INDENT)
+                    )
     if as_json:
         checks = [asdict(f) | {"status": f.status.value} for f in findings]
         click.echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
@@ -119,9 +123,15 @@ def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
     with page.section("Objectives"):
         page.write_dl([("auto", _AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
     with page.section("Objectives of the engines"):
-        names = [f"{name}:{native}" for name, engine in ENGINES.items() for native in engine.native_objectives]
+        names = [
+            f"{name}:{native}"
+            for name, engine in ENGINES.items()
+            for native in engine.native_objectives
+        ]
         page.write_dl([(name, "") for name in names])
-    with page.section("Mixtures: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
+    with page.section(
+        "Mixtures: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"
+    ):
         page.write_dl(_param_rows(MIXTURE_PARAMS))
     with page.section("Options that every objective takes"):
         page.write_dl(_param_rows(_shared_options()))
@@ -156,7 +166,15 @@ def _describe(spec: ObjectiveSpec) -> dict[str, Any]:
         names = ("name", "aliases", "kind", "default", "range", "unit", "schedulable", "help")
         return {name: getattr(param, name) for name in names} | {"default": default_of(spec, param)}
 
-    plain_fields = ("name", "aliases", "summary", "equation", "document_weights", "quadratic", "reference")
+    plain_fields = (
+        "name",
+        "aliases",
+        "summary",
+        "equation",
+        "document_weights",
+        "quadratic",
+        "reference",
+    )
     return {name: getattr(spec, name) for name in plain_fields} | {
         "deviation": _deviation(spec),
         "parameters": [plain(param) for param in spec.params],
@@ -166,12 +184,15 @@ def _describe(spec: ObjectiveSpec) -> dict[str, Any]:
 
 
 def _deviation(spec: ObjectiveSpec) -> str:
-    """Describe the deviations from the source, among them the options that have another default here."""
+    """Describe the deviations from the source, among them the options that have another default
+    here.
+    """
     from boostrank.kernels.options import OPTIONS
 
     defaults = spec.default_options
     texts = [
-        f"{option.name}={defaults[option.name]} by default, {option.name}={option.default} in the source"
+        f"{option.name}={defaults[option.name]} by default, {option.name}={option.default} in the"
+        " source"
         for option in OPTIONS
         if defaults.get(option.name) is not None
     ]
@@ -185,14 +206,18 @@ def weighs(spec: ObjectiveSpec) -> str:
 
 
 def _shared_options(spec: ObjectiveSpec | None = None) -> list[Param]:
-    """Return the options that all objectives share, without those that this objective has as parameters."""
+    """Return the options that all objectives share, without those that this objective has as
+    parameters.
+    """
     from boostrank.kernels.options import OPTIONS
 
     return [option for option in OPTIONS if spec is None or option not in spec.params]
 
 
 def default_of(spec: ObjectiveSpec, param: Param) -> Any:
-    """Return the default of a parameter, which is a schedule's text, a level's word, or the declared default."""
+    """Return the default of a parameter, which is a schedule's text, a level's word, or the
+    declared default.
+    """
     word = next((word for word, level in param.levels if level == param.default), param.default)
     return {**spec.default_options, **spec.default_schedules}.get(param.name, word)
 

@@ -19,32 +19,39 @@ from boostrank.reporting.table import interval
 class Predict(ModelOptions, ThreadOptions):
     """Options of `boostrank predict`."""
 
-    output: str = option("File to write the scores to.", "-", short="-o", file="stream", shown="-, standard output")
+    output: str = option(
+        "File to write the scores to.", "-", short="-o", file="stream", shown="-, standard output"
+    )
     run: str | None = option(
-        "Write a TREC run file with this tag: lines `query Q0 document rank score TAG`.", metavar="TAG"
+        "Write a TREC run file with this tag: lines `query Q0 document rank score TAG`.",
+        metavar="TAG",
     )
     num_iteration: int | None = option("Use only the first N rounds.", ge=1, shown="the best")
-    calibrated: bool = option("Write the expected grades of `boostrank calibrate`.", conflicts="num_iteration")
+    calibrated: bool = option(
+        "Write the expected grades of `boostrank calibrate`.", conflicts="num_iteration"
+    )
 
 
 @command("predict")
 def predict(options: Predict, reading: FileOptions) -> None:
-    """Score the documents in DATA with MODEL, and write one score per line in input order, or a table.
+    """Score the documents in DATA with MODEL, and write one score per line in input order, or a
+    table.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA is one or more files, plain or compressed, a
-    quoted pattern, or `-` for standard input. A higher score is better. Scores are comparable only within a query,
-    unless they are --calibrated.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA is one or more files,
+    plain or compressed, a quoted pattern, or `-` for standard input. A higher score is better.
+    Scores are comparable only within a query, unless they are --calibrated.
 
-    Scores are written while rows are read, in constant memory. A model that needs whole queries reads all rows first.
-    With -o, the file is written completely or not at all. On standard output, scores before an error remain.
+    Scores are written while rows are read, in constant memory. A model that needs whole queries
+    reads all rows first. With -o, the file is written completely or not at all. On standard output,
+    scores before an error remain.
 
-    An output file that ends in .csv, .jsonl or .parquet is a table: query id, document name (--id, or the comment of a
-    libsvm row) and score. --run TAG also needs document names.
+    An output file that ends in .csv, .jsonl or .parquet is a table: query id, document name (--id,
+    or the comment of a libsvm row) and score. --run TAG also needs document names.
     """
     if reading.on_bad_line == "skip":
         raise InputError(
-            "--on-bad-line skip cannot be used: there would be fewer scores than rows. Correct the rows, or remove "
-            "them from the file"
+            "--on-bad-line skip cannot be used: there would be fewer scores than rows. Correct the"
+            " rows, or remove them from the file"
         )
     from boostrank.core.machine import uncollected, without
 
@@ -62,7 +69,8 @@ def predict(options: Predict, reading: FileOptions) -> None:
         has_ids = bool(options.run) or has_names(options.output)
         if options.calibrated and calibration is None:
             raise InputError(
-                f"{options.model} is not calibrated; run boostrank calibrate {options.model} DATA on unseen queries"
+                f"{options.model} is not calibrated; run boostrank calibrate {options.model} DATA"
+                " on unseen queries"
             )
         pieces = Reader(reading, options.threads, names=has_ids).scores(
             options.data, model, options.model, options.num_iteration
@@ -94,13 +102,15 @@ class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
 
 @command("calibrate", replaceable=("model",))
 def calibrate(options: Calibrate, reading: FileOptions) -> None:
-    """Fit a map from scores to expected grades on DATA that MODEL has not seen, and store it in MODEL's record.
+    """Fit a map from scores to expected grades on DATA that MODEL has not seen, and store it in
+    MODEL's record.
 
-    The map keeps the order within each query. `predict --calibrated` applies it, and `report` shows its reliability.
-    Exported files return raw scores. With `--label-map 0=0,1=0,2=1`, grades are probabilities of grade 2.
+    The map keeps the order within each query. `predict --calibrated` applies it, and `report` shows
+    its reliability. Exported files return raw scores. With `--label-map 0=0,1=0,2=1`, grades are
+    probabilities of grade 2.
 
-    The printed errors and variance fractions are for queries left out of the fit. If the query explains more variance
-    than the score, scores are not comparable between queries.
+    The printed errors and variance fractions are for queries left out of the fit. If the query
+    explains more variance than the score, scores are not comparable between queries.
     """
     from boostrank.core.files import check_writable, reserved
     from boostrank.model.calibration import calibrate
@@ -117,7 +127,12 @@ def calibrate(options: Calibrate, reading: FileOptions) -> None:
         return
     error, low, high = record["error"]
     ends, raw = interval(low, high, pattern="[{}, {}]"), record["uncalibrated_error"]
-    shares = f"{record['explained']:.1%} by the calibrated score, {record['explained_by_query']:.1%} by the query"
-    click.echo(f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries")
+    shares = (
+        f"{record['explained']:.1%} by the calibrated score, {record['explained_by_query']:.1%} by"
+        " the query"
+    )
+    click.echo(
+        f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries"
+    )
     click.echo(f"calibration error: {error:.4f} {ends}; raw scores: {raw:.4f}")
     click.echo(f"variance of grades explained: {shares}")

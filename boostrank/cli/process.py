@@ -18,14 +18,19 @@ from boostrank.core.errors import TrainingError
 
 _INTERRUPTED = 130
 ONE_PRESS_SECONDS = 0.3
-"""Time within which signals are treated as one key press, as wrappers such as `uv run` repeat the terminal's signal."""
-_PATIENCE = 2.0  # seconds until an unhandled Ctrl-C is reported, and until the process exits without waiting
+"""Time within which signals are treated as one key press, as wrappers such as `uv run` repeat the
+terminal's signal.
+"""
+# Seconds until an unhandled Ctrl-C is reported, and until the process exits without waiting.
+_PATIENCE = 2.0
 _IMPORTING = "<frozen importlib._bootstrap>"
 _handled = threading.Event()  # set once Python code has handled Ctrl-C
 
 
 def exit_at_interrupted_imports() -> None:
-    """Exit at once on Ctrl-C during an import, which may suppress `KeyboardInterrupt`. Raise it as usual elsewhere."""
+    """Exit at once on Ctrl-C during an import, which may suppress `KeyboardInterrupt`. Raise it as
+    usual elsewhere.
+    """
 
     def interrupt(number: int, frame: Any) -> None:
         _handled.set()
@@ -41,10 +46,11 @@ def exit_at_interrupted_imports() -> None:
 
 
 def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
-    """Call `hear` with each signal's number in a thread, and return a function that stops the thread.
+    """Call `hear` with each signal's number in a thread, and return a function that stops the
+    thread.
 
-    Python runs signal handlers between bytecodes, and compiled code can run for minutes. The wake-up file descriptor
-    receives signals at once.
+    Python runs signal handlers between bytecodes, and compiled code can run for minutes. The
+    wake-up file descriptor receives signals at once.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -71,7 +77,10 @@ def exit_at_second_press() -> None:
 
     def report_delay() -> None:
         if not _handled.is_set():
-            click.echo("boostrank: stopping as soon as compiled code returns (Ctrl-C once more: at once)", err=True)
+            click.echo(
+                "boostrank: stopping as soon as compiled code returns (Ctrl-C once more: at once)",
+                err=True,
+            )
 
     def hear(number: int) -> None:
         if number != signal.SIGINT:
@@ -104,14 +113,17 @@ def _exit_at_once(message: str) -> None:
 def prepare_streams() -> None:
     """Prepare the standard streams for a command.
 
-    The next file to be opened would reuse a closed descriptor 0, 1 or 2, and messages would be written to that file. As
-    in gnulib's `stdopen`, open the descriptor in the wrong direction, so that reading and writing still fail.
+    The next file to be opened would reuse a closed descriptor 0, 1 or 2, and messages would be
+    written to that file. As in gnulib's `stdopen`, open the descriptor in the wrong direction, so
+    that reading and writing still fail.
     """
     for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # takes the lowest free descriptor: this one
+            os.set_inheritable(
+                os.open(os.devnull, mode), True
+            )  # takes the lowest free descriptor: this one
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     if os.name != "nt":  # Windows consoles take no bytes
         sys.stdout = _replaced(sys.stdout, Results(1, "wb", closefd=False))
@@ -133,7 +145,9 @@ class Results(io.FileIO):
             raise
         except OSError as error:
             reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-            raise TrainingError(f"standard output: could not be written: {reason}; a part may be missing") from error
+            raise TrainingError(
+                f"standard output: could not be written: {reason}; a part may be missing"
+            ) from error
 
 
 class Messages(io.FileIO):
@@ -148,7 +162,9 @@ class Messages(io.FileIO):
 
 
 def _replaced(stream: Any, raw: io.FileIO) -> io.TextIOWrapper:
-    """Return text over a byte stream, with the settings of a stream, which is None if it was closed."""
+    """Return text over a byte stream, with the settings of a stream, which is None if it was
+    closed.
+    """
     settings: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}
     if stream is not None:
         names = ("encoding", "errors", "line_buffering", "write_through")

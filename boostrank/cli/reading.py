@@ -53,15 +53,25 @@ class Reader:
         self._keywords = self.options.keywords | {"threads": threads}
 
     def read(
-        self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
+        self,
+        paths: str | Sequence[str],
+        *,
+        like: RankingDataset | FeatureSpace | None = None,
+        labelled: bool = True,
     ) -> RankingDataset:
-        """Read files as one data set with the features of `like`, and print a line about the data to standard error."""
+        """Read files as one data set with the features of `like`, and print a line about the data
+        to standard error.
+        """
         from boostrank.files.assemble import read_files
         from boostrank.files.store import stream_files
 
         started = time.monotonic()
         with ReadProgress(name_of(paths)) as progress:
-            how = self._keywords | {"labelled": labelled and self._labelled, "like": like, "progress": progress}
+            how = self._keywords | {
+                "labelled": labelled and self._labelled,
+                "like": like,
+                "progress": progress,
+            }
             if self._stream is None:
                 data = read_files(paths, **how)
             else:
@@ -79,7 +89,9 @@ class Reader:
     def scores(
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
     ) -> Iterator[Any]:
-        """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the model file."""
+        """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the model
+        file.
+        """
         from boostrank.files.assemble import Named
         from boostrank.model.scores import scores_of_files
 
@@ -111,9 +123,12 @@ class Reader:
             took = duration(time.monotonic() - started)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
-    def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
+    def feature_space(
+        self, model: RankingModel, path: str, data: str | Sequence[str]
+    ) -> FeatureSpace:
         """Return the features that the model in the file `path` needs for reading `data`."""
-        # A model trained on arrays does not know the number of its first feature. Look for number 0 in the first rows.
+        # A model trained on arrays does not know the number of its first feature. Look for number 0
+        # in the first rows.
         from boostrank.files.source import expand, format_of
 
         base, paths = model.info.index_base, [data] if isinstance(data, str) else list(data)
@@ -127,22 +142,29 @@ class Reader:
             base = 0 if self.options.zero_based == "true" or 0 in bases else 1
             if auto and not bases - {None}:
                 warnings.warn(
-                    f"{path} does not record the number of its first feature in libsvm text, so 1 is assumed. Set "
-                    "--zero-based true for 0, or --zero-based false for 1 without this warning",
+                    f"{path} does not record the number of its first feature in libsvm text, so 1"
+                    " is assumed. Set --zero-based true for 0, or --zero-based false for 1 without"
+                    " this warning",
                     DataWarning,
                     stacklevel=2,
                 )
-        return FeatureSpace(base, model.n_features, model.feature_names, model.info.columns, model.categories)
+        return FeatureSpace(
+            base, model.n_features, model.feature_names, model.info.columns, model.categories
+        )
 
     def read_for_model(
         self, path: str, data: str | Sequence[str], ignored: frozenset[str] = frozenset()
     ) -> tuple[RankingModel, RankingDataset]:
-        """Return a model and data with its features. `ignored` names further columns that are not features."""
+        """Return a model and data with its features. `ignored` names further columns that are not
+        features.
+        """
         from boostrank.model.ranking_model import RankingModel
 
         model = RankingModel.load(path)
         self._say_gain(model, path)
-        return model, self.read(data, like=replace(self.feature_space(model, path, data), ignored=ignored))
+        return model, self.read(
+            data, like=replace(self.feature_space(model, path, data), ignored=ignored)
+        )
 
     def _say_gain(self, model: RankingModel, path: str) -> None:
         gain = model.info.gain
@@ -155,11 +177,17 @@ class Reader:
     def read_for(
         self, models: Mapping[str, RankingModel | None], paths: Sequence[str]
     ) -> Iterator[tuple[str, RankingDataset]]:
-        """Yield each ranker with data that has its features. Rankers with the same features share the data."""
+        """Yield each ranker with data that has its features. Rankers with the same features share
+        the data.
+        """
         for name, model in models.items():
             if model is not None:
                 self._say_gain(model, name)
-        spaces = {name: self.feature_space(model, name, paths) for name, model in models.items() if model is not None}
+        spaces = {
+            name: self.feature_space(model, name, paths)
+            for name, model in models.items()
+            if model is not None
+        }
         names = frozenset(name for space in spaces.values() for name in space.feature_names)
         for name, of_model in spaces.items():
             spaces[name] = replace(of_model, ignored=names.difference(of_model.feature_names))
@@ -168,8 +196,8 @@ class Reader:
         once = [path for path in paths if path == "-" or _is_pipe(path)]
         if different and once:
             raise InputError(
-                f"{first} and {different[0]} number features differently, but {once[0]} can be read only once; "
-                "write the data to a file"
+                f"{first} and {different[0]} number features differently, but {once[0]} can be read"
+                " only once; write the data to a file"
             )
         data: dict[FeatureSpace | None, RankingDataset] = {}
         for name in models:
@@ -188,16 +216,20 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
     from boostrank.files.side_files import WEIGHT_SUFFIX
 
     action = "remembered" if data.on_disk and not data.features.is_open else "read"
-    weights = "weights" if data.document_weights is None else "document weights (not used by metrics)"
+    weights = (
+        "weights" if data.document_weights is None else "document weights (not used by metrics)"
+    )
     roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
     columns, files = data.provenance.options, data.provenance.files[1:]
-    notes = [f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns]
+    notes = [
+        f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns
+    ]
     notes += [f"labels from the gain {data.gain}"] if data.gain is not None else []
     notes += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
     notes.append(f"{action} in {duration(seconds)}")
     say(
-        f"{name_of(paths)}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-        f"{', '.join(notes)}"
+        f"{name_of(paths)}: {data.n_documents:,} rows, {len(data.queries):,} queries,"
+        f" {data.n_features:,} features, {', '.join(notes)}"
     )
 
 

@@ -25,8 +25,8 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     """Options of `boostrank report`."""
 
     metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@1,3,5,10, map, or a function in a file, my.py:name. All sections but the verdict use "
-        "the first one, at its largest cut-off.",
+        "Metric, such as ndcg@1,3,5,10, map, or a function in a file, my.py:name. All sections but"
+        " the verdict use the first one, at its largest cut-off.",
         flag="--metric",
         metavar="NAME",
         shown=f"{', '.join(METRICS)}; {_BY_CLICKS} for clicks",
@@ -35,14 +35,18 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         "Earlier model, or a file with its scores, to compare with.", metavar="OLD", file="read"
     )
     groups: str | None = option(
-        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.", file="read"
+        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.",
+        file="read",
     )
     documents: int | None = option(
-        "Use a sample of whole queries with about N documents for importance and learning; 0 uses all.",
+        "Use a sample of whole queries with about N documents for importance and learning; 0 uses"
+        " all.",
         ge=0,
         shown="as many as take half a minute each",
     )
-    only: tuple[str, ...] = option("Write this section only.", choices=" ".join(SECTIONS.modules()), group="Results")
+    only: tuple[str, ...] = option(
+        "Write this section only.", choices=" ".join(SECTIONS.modules()), group="Results"
+    )
     output: str | None = option(
         "HTML page to write, or a folder (page/) for the page and the numbers of its charts (CSV).",
         short="-o",
@@ -54,10 +58,11 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
 
 @command("report")
 def report(options: ReportOptions, reading: FileOptions) -> None:
-    """Write a page about MODEL on test DATA: metrics, feature importances, dependence of scores on features, the course
-    of training, and failures.
+    """Write a page about MODEL on test DATA: metrics, feature importances, dependence of scores on
+    features, the course of training, and failures.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA must not be its training data.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA must not be its training
+    data.
     """
     from boostrank.core.files import check_not_read
     from boostrank.model.ranking_model import RankingModel
@@ -76,7 +81,14 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     # Check the options before reading.
     judged = JudgedData(options, reading, METRICS, (_BY_CLICKS,))
     if output is not None:
-        paths = [options.model, options.baseline, options.segments, options.groups, options.noise, *options.data]
+        paths = [
+            options.model,
+            options.baseline,
+            options.segments,
+            options.groups,
+            options.noise,
+            *options.data,
+        ]
         check_not_read(output, [path for path in paths if path and path != "-"])
         page = output
         if folder is not None:
@@ -126,7 +138,9 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
         print_json(result.to_dict())
 
 
-def _clicks_beside(model: RankingModel, options: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
+def _clicks_beside(
+    model: RankingModel, options: ReportOptions, reading: FileOptions, rows: int
+) -> ClickLog | None:
     """Return the click log next to the data for a model trained on clicks, if it exists."""
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
@@ -143,5 +157,8 @@ def _clicks_beside(model: RankingModel, options: ReportOptions, reading: FileOpt
         say(f"no clicks section: {error}")
         return None
     if log is not None:
-        say(f"{name}: {log!r}, for the clicks section; pass --clicks to measure by clicks instead of labels")
+        say(
+            f"{name}: {log!r}, for the clicks section; pass --clicks to measure by clicks instead"
+            " of labels"
+        )
     return log

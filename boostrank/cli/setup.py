@@ -25,10 +25,12 @@ class Compile(Options):
 
 @command("compile")
 def compile(options: Compile) -> int | None:
-    """Compile the functions that train (without options), predict, evaluate and doctor need, and cache them.
+    """Compile the functions that train (without options), predict, evaluate and doctor need, and
+    cache them.
 
-    Run this when building a container image. Later processes on the same type of processor load the machine code from
-    the cache. NUMBA_CACHE_DIR sets the directory. The command trains on a small generated data set.
+    Run this when building a container image. Later processes on the same type of processor load the
+    machine code from the cache. NUMBA_CACHE_DIR sets the directory. The command trains on a small
+    generated data set.
     """
     from boostrank.core.errors import TrainingError
     from boostrank.kernels.jit import cache_directory, write_fault
@@ -48,17 +50,31 @@ def compile(options: Compile) -> int | None:
     for function in (parser.parse_lines, blocks.fill_dense, blocks.fill_sparse):
         function.compiled  # noqa: B018 (compiles at first use)
     with tempfile.TemporaryDirectory() as folder:
-        plain = ["train", "d/train.txt", "--quality", "plain", "--rounds", "2", "--model", "own.txt"]
+        plain = [
+            "train",
+            "d/train.txt",
+            "--quality",
+            "plain",
+            "--rounds",
+            "2",
+            "--model",
+            "own.txt",
+        ]
         for arguments in (
             ["data", "make", "d", "--queries", "60"],
             ["train", "d/train.txt", "--rounds", "2", "--model", "m.txt"],
             [*plain, "--valid", "d/valid.txt"],
-            *([*plain, "--valid", "d/valid.txt", "--objective", name] for name in options.objectives),
+            *(
+                [*plain, "--valid", "d/valid.txt", "--objective", name]
+                for name in options.objectives
+            ),
             ["predict", "m.txt", "d/test.txt", "--output", "scores.txt"],
             ["evaluate", "m.txt", "d/test.txt"],
             ["doctor", "d/train.txt", "--valid", "d/valid.txt"],
         ):
-            done = subprocess.run([sys.executable, "-m", "boostrank", *arguments], cwd=folder, capture_output=True)
+            done = subprocess.run(
+                [sys.executable, "-m", "boostrank", *arguments], cwd=folder, capture_output=True
+            )
             if done.returncode:
                 raise TrainingError(f"{' '.join(arguments)}: {done.stderr.decode().strip()}")
     files = sum(1 for _ in Path(directory).rglob("*.nb*"))

@@ -65,7 +65,9 @@ def write_page(path: str, html: str) -> None:
 
 
 def time_left() -> Callable[[int, int], str]:
-    """Return a function that formats the remaining time, (steps done, total) -> "  12 s left", or "" at the end."""
+    """Return a function that formats the remaining time, (steps done, total) -> "  12 s left", or
+    "" at the end.
+    """
     started = time.monotonic()
 
     def left(done: int, total: int) -> str:
@@ -130,14 +132,18 @@ class _Progress:
 
     def _advance(self, step: str, done: int, total: int | None, unit: str) -> None:
         now = time.monotonic()
-        if step != self._step or done < self._last:  # a step begins, or another pass over the same rows
+        if (
+            step != self._step or done < self._last
+        ):  # a step begins, or another pass over the same rows
             self._step, self._first, self._begun = step, done, now
         self._last = done
         if now - self._begun < _PATIENCE:
             return
         speed = (done - self._first) / (now - self._begun)
         scale, digits = (1e6, 1) if unit == "MB" else (1, 0)
-        share = " of ".join(f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None)
+        share = " of ".join(
+            f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None
+        )
         left = f", {duration((total - done) / speed)} left" if total and speed else ""
         due = now - self._told >= _READING_EVERY
         self.show(f"{step}: {share} {unit}, {speed / scale:,.0f} {unit}/s{left}", due)
@@ -145,7 +151,9 @@ class _Progress:
 
 
 class RoundProgress(_Progress):
-    """A training callback that shows the round, the main metric on each data set, and the remaining time."""
+    """A training callback that shows the round, the main metric on each data set, and the remaining
+    time.
+    """
 
     before_iteration = False
     order = 25  # before early stopping, which raises an exception
@@ -164,7 +172,8 @@ class RoundProgress(_Progress):
         Args:
             metric: name of the metric, or None.
             folds: number of consecutive trainings, or 0 for a single training.
-            stops: whether early stopping may end the training, which makes the remaining time unknown.
+            stops: whether early stopping may end the training, which makes the remaining time
+                unknown.
         """
         self._metric, self._folds, self._stops = metric, folds, stops
         self._every = _READING_EVERY if folds else _AT_MOST_EVERY
@@ -179,7 +188,11 @@ class RoundProgress(_Progress):
             self._begin = now, self.rounds
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
         parts = [f"{fold}round {self.rounds}/{self.total}"]
-        values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
+        values = [
+            f"{r[0]} {r[1]} {r[2]:.4f}"
+            for r in env.evaluation_result_list or []
+            if r[1] == self._metric
+        ]
         parts += ["  ".join(values)] if values else []
         begin, first = self._begin  # the end of the first round, which also compiles
         if not self._stops and first < self.rounds < self.total:
@@ -188,7 +201,9 @@ class RoundProgress(_Progress):
         # Print the first and the last round, and some in between.
         self._shown = self._shown or (now if fold else 0.0)
         since, step = now - self._shown, max(1, self.total // _LINES)
-        due = since >= _AT_LEAST_EVERY or (self.rounds // step > self._shown_round // step and since >= self._every)
+        due = since >= _AT_LEAST_EVERY or (
+            self.rounds // step > self._shown_round // step and since >= self._every
+        )
         due = due or (self.rounds in (1, self.total) and not fold)
         self.show("  ".join(parts), due)
         if due:
@@ -210,7 +225,9 @@ class RoundProgress(_Progress):
 
 
 class ReadProgress(_Progress):
-    """A callback that takes the bytes read and their total, and shows progress once reading takes a while."""
+    """A callback that takes the bytes read and their total, and shows progress once reading takes a
+    while.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(f"reading {path}")
@@ -220,7 +237,9 @@ class ReadProgress(_Progress):
 
 
 class StepProgress(_Progress):
-    """A callback that takes the step and its numbers of documents, and shows progress once the step takes a while."""
+    """A callback that takes the step and its numbers of documents, and shows progress once the step
+    takes a while.
+    """
 
     def __call__(self, step: str, done: int, total: int) -> None:
         self._advance(step, done, total, "documents")

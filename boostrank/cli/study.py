@@ -47,8 +47,8 @@ class Average(Options):
 def average(options: Average) -> None:
     """Average MODELs of one engine with the same features into one model.
 
-    The result is an ordinary model file with all their trees. An average of models with different seeds (--seed) or
-    folds ranks better than a single model.
+    The result is an ordinary model file with all their trees. An average of models with different
+    seeds (--seed) or folds ranks better than a single model.
     """
     from boostrank.core.files import reserved
     from boostrank.model.averaging import average
@@ -86,7 +86,9 @@ class ObjectiveStudy(TrainingsOptions, group="Data and output"):
         shown="0.02, 0.05, 0.1, 0.2, 0.5",
         common=True,
     )
-    repeats: int = option("Number of trainings of each objective at its rate.", 5, ge=2, common=True)
+    repeats: int = option(
+        "Number of trainings of each objective at its rate.", 5, ge=2, common=True
+    )
 
 
 @command("compare")
@@ -181,10 +183,11 @@ class Noise(TrainingsOptions, group="Data and output"):
 
 @command("noise")
 def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
-    """Measure how much the metric varies by chance. Smaller differences between two trainings are meaningless.
+    """Measure how much the metric varies by chance. Smaller differences between two trainings are
+    meaningless.
 
-    Train on TRAIN --repeats times with different seeds, with different row orders, and with bootstrap samples of the
-    training queries. The options of `boostrank train` apply.
+    Train on TRAIN --repeats times with different seeds, with different row orders, and with
+    bootstrap samples of the training queries. The options of `boostrank train` apply.
     """
     from boostrank.from_files import load_options
     from boostrank.reporting.noise import SOURCES, measure_noise
@@ -192,13 +195,21 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     gain, options = options.gain, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(command.train, command.valid)
+    train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(
+        command.train, command.valid
+    )
     assert valid_set is not None  # --valid is required
-    how: dict[str, Any] = {"runs": command.repeats, "backend": options.backend, "conventions": options.conventions}
+    how: dict[str, Any] = {
+        "runs": command.repeats,
+        "backend": options.backend,
+        "conventions": options.conventions,
+    }
 
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
-        report = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress_line())
+        report = measure_noise(
+            params, train_set, valid_set, rounds, **how, progress=progress_line()
+        )
     if command.as_json:
         print_json(_noise_as_json(report))
     else:
@@ -237,14 +248,26 @@ def _print_noise(noise: NoiseReport) -> None:
         click.echo(f"{name}, {result.mean:.4f} without changes")
         print_table(table)
         click.echo()
-    idle = [source for source in noise.values if not any(noise.spread(source, name).sd for name in noise.first)]
+    idle = [
+        source
+        for source in noise.values
+        if not any(noise.spread(source, name).sd for name in noise.first)
+    ]
     bounds = ", ".join(f"{noise.matters(name):.4f} in {name}" for name in noise.first)
     texts = (
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
-        "matters from: two trainings differ by more through this kind of chance alone once in twenty times.",
-        "validation queries: the variation with other validation queries. Rankers measured on the same queries share "
-        "it; boostrank evaluate compares them query by query.",
-        *(f"{source}: these settings cause no differences, so fewer models were trained." for source in idle),
+        (
+            "matters from: two trainings differ by more through this kind of chance alone once in"
+            " twenty times."
+        ),
+        (
+            "validation queries: the variation with other validation queries. Rankers measured on"
+            " the same queries share it; boostrank evaluate compares them query by query."
+        ),
+        *(
+            f"{source}: these settings cause no differences, so fewer models were trained."
+            for source in idle
+        ),
     )
     print_wrapped(texts)
 
@@ -254,17 +277,22 @@ class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
 
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
-    conventions: str = option("Conventions that the others are compared with.", "default", choices=CONVENTIONS)
-    metric: str = option("Metric, such as ndcg@1,5,10, map@20 or err@20.", "ndcg@10", metavar="NAME")
+    conventions: str = option(
+        "Conventions that the others are compared with.", "default", choices=CONVENTIONS
+    )
+    metric: str = option(
+        "Metric, such as ndcg@1,5,10, map@20 or err@20.", "ndcg@10", metavar="NAME"
+    )
 
 
 @command("metrics")
 def metrics(options: MetricOptions, reading: FileOptions) -> None:
     """Compute a metric with the conventions of each library, and explain the differences.
 
-    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences from --conventions are
-    attributed to one convention at a time, in column order, so that each row adds up. trec_eval orders tied documents
-    by name, which comments in DATA give as `# docid = NAME`.
+    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences
+    from --conventions are attributed to one convention at a time, in column order, so that each row
+    adds up. trec_eval orders tied documents by name, which comments in DATA give as `# docid =
+    NAME`.
     """
     from boostrank.metrics import Metric
     from boostrank.model.scores import load_ranker, scores_of
@@ -312,19 +340,28 @@ def _print_metrics(explanation: Explanation) -> None:
     ties = explanation.ties
     shorter = f", {explanation.short:,} are shorter than the cut-off" if "@" in metric else ""
     about_the_data = (
-        f"Queries: {explanation.queries:,}; {explanation.empty:,} have no relevant document, "
-        f"{explanation.single:,} have one document{shorter}.",
-        f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the same score as a "
-        "document of their query with another label.",
-        f"Their order can change the metric by {ties.worth:.4f}: {ties.worst:.4f} with the worst order, "
-        f"{ties.file_order:.4f} with the file's order, {ties.expected:.4f} on average, {ties.best:.4f} with the best.",
+        (
+            f"Queries: {explanation.queries:,}; {explanation.empty:,} have no relevant document, "
+            f"{explanation.single:,} have one document{shorter}."
+        ),
+        (
+            f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the"
+            " same score as a document of their query with another label."
+        ),
+        (
+            f"Their order can change the metric by {ties.worth:.4f}: {ties.worst:.4f} with the"
+            f" worst order, {ties.file_order:.4f} with the file's order, {ties.expected:.4f} on"
+            f" average, {ties.best:.4f} with the best."
+        ),
     )
     print_wrapped(about_the_data)
     click.echo()
 
 
 def _printed_changes(reading: Reading, start: float) -> dict[str, float]:
-    """Return each change to four digits. The values are rounded instead of the changes, so that the numbers add up."""
+    """Return each change to four digits. The values are rounded instead of the changes, so that the
+    numbers add up.
+    """
     printed, before = {}, round(start, 4)
     for change in reading.changes:
         after = round(change.value, 4)

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 
 @command("train", replaceable=("init_model",))
-def train(files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, output: OutputOptions) -> int:
+def train(
+    files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, output: OutputOptions
+) -> int:
     """Train a ranker on TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
-    TRAIN is one or more files, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern ('shards/*.gz'), or `-` for
-    standard input. Several files are read as one data set. All rows of a query must be in the same file.
+    TRAIN is one or more files, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern
+    ('shards/*.gz'), or `-` for standard input. Several files are read as one data set. All rows of
+    a query must be in the same file.
 
-    The path of the model is printed. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if
-    any. A second Ctrl-C exits at once.
+    The path of the model is printed. Ctrl-C and SIGTERM finish the round and write the model and
+    the checkpoint, if any. A second Ctrl-C exits at once.
     """
     from boostrank.from_files import from_files
 
@@ -46,7 +49,11 @@ class _Screen:
 
     def __init__(self) -> None:
         self.request, self._progress = StopRequest(), RoundProgress()
-        self.callbacks, self.binning, self.say = [self._progress], self._progress.binning, self._progress.say
+        self.callbacks, self.binning, self.say = (
+            [self._progress],
+            self._progress.binning,
+            self._progress.say,
+        )
         self._quality, self._metric, self._width = "", "", 0
 
     def has_chosen(self, options: TrainOptions) -> None:
@@ -81,7 +88,9 @@ class _Screen:
         self._progress.stop()
         self.request.saving = True
 
-    def print_outcome(self, model: RankingModel, files: TrainFilesOptions, *, as_json: bool) -> None:
+    def print_outcome(
+        self, model: RankingModel, files: TrainFilesOptions, *, as_json: bool
+    ) -> None:
         """Print the trained model's metric, size and path."""
         from boostrank.model.averaging import count_trees
         from boostrank.model.ranking_model import tree_counts
@@ -99,7 +108,10 @@ class _Screen:
             self._report_training(model)
         if info.renewed is not None:
             fields["renewed"] = count = info.renewed["queries"]
-            say(f"leaves computed again from all {count:,} queries, after these metrics: test on other queries")
+            say(
+                f"leaves computed again from all {count:,} queries, after these metrics: test on"
+                " other queries"
+            )
         grows_trees = model._engine.grows_trees
         if as_json:
             fields |= {"trees": count_trees(model)} if grows_trees else {}
@@ -109,10 +121,15 @@ class _Screen:
         if grows_trees:
             start = tree_counts(model)[0]
             of_start = f", {start:,} of them the linear start's" if start else ""
-            say(f"{count_trees(model):,} trees{of_start}; trained in {duration(self._progress.seconds)}")
+            say(
+                f"{count_trees(model):,} trees{of_start}; trained in"
+                f" {duration(self._progress.seconds)}"
+            )
         if info.folds is not None and info.folds["metric"] is not None:
             value = info.folds["held_out"][info.folds["metric"]]
-            click.echo(f"{_score(info.folds, value)}, each scored by the model that was not trained on it")
+            click.echo(
+                f"{_score(info.folds, value)}, each scored by the model that was not trained on it"
+            )
         click.echo(f"model written to {files.model}")
 
     def _report_folds(self, folds: Mapping[str, Any], files: TrainFilesOptions) -> None:
@@ -121,24 +138,47 @@ class _Screen:
         if self.request.stopped:
             say(f"stopped in fold {len(folds['rounds'])}; the model contains the folds so far")
         names = name_sets_of_files(files.valid)
-        for name, value in zip(names, folds["valid"], strict=False):  # without a metric there are no values
-            say(f"{name}: {_score(folds, value)}, each scored by the model that was not trained on it")
+        for name, value in zip(
+            names, folds["valid"], strict=False
+        ):  # without a metric there are no values
+            say(
+                f"{name}: {_score(folds, value)}, each scored by the model that was not trained"
+                " on it"
+            )
 
     def _report_training(self, model: RankingModel) -> None:
         summary, progress = model.summary, self._progress
         assert summary is not None  # it was just trained
         if self.request.stopped:
             say(f"stopped after round {progress.rounds} of {progress.total}")
-        dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"
-        floored = f"; {summary.floored:,} hessians raised to the minimum in the last round" if summary.floored else ""
+        dead = (
+            ""
+            if summary.dead_queries is None
+            else f", {summary.dead_queries:,} of them dead (no gradient)"
+        )
+        floored = (
+            f"; {summary.floored:,} hessians raised to the minimum in the last round"
+            if summary.floored
+            else ""
+        )
         say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}{floored}")
         grown = "trees" if model._engine.grows_trees else "steps"
-        times = {"kernels": summary.kernel_seconds, grown: summary.tree_seconds, "metrics": summary.metric_seconds}
+        times = {
+            "kernels": summary.kernel_seconds,
+            grown: summary.tree_seconds,
+            "metrics": summary.metric_seconds,
+        }
         parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in times.items())
         say(f"{duration(summary.seconds)}: {parts}")
-        best, sets = "best round" if summary.best_round < progress.rounds else "last round", model.best_score
+        best, sets = (
+            "best round" if summary.best_round < progress.rounds else "last round",
+            model.best_score,
+        )
         names = list(next(iter(sets.values()), {}))
-        rows = [[name, *(f"{metrics[metric]:.4f}" for metric in names)] for name, metrics in sets.items()]
+        rows = [
+            [name, *(f"{metrics[metric]:.4f}" for metric in names)]
+            for name, metrics in sets.items()
+        ]
         for line in aligned([[f"{best} {summary.best_round}", *names], *rows]) if rows else []:
             say(line)
 

@@ -48,10 +48,15 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
         common=True,
     )
     resume: bool = option("Continue the search in OUTPUT.study, if it exists.")
-    trials: int = option("Number of trials, including those of a continued search.", 50, ge=1, common=True)
-    folds: int = option("Number of folds of whole queries without --valid.", 5, metavar="K", ge=2, common=True)
+    trials: int = option(
+        "Number of trials, including those of a continued search.", 50, ge=1, common=True
+    )
+    folds: int = option(
+        "Number of folds of whole queries without --valid.", 5, metavar="K", ge=2, common=True
+    )
     space: tuple[tuple[str, Any], ...] = option(
-        "Dimension to add or replace: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg.",
+        "Dimension to add or replace: sigma=0.1:10:log, num_leaves=7:63,"
+        " objective=shf-sdcg,xe-ndcg.",
         parse=("NAME=VALUE", parse_assignment),
         common=True,
     )
@@ -59,11 +64,12 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
 
 @command("tune")
 def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
-    """Search for the best parameters, and write them to a configuration file for `boostrank train --config`.
+    """Search for the best parameters, and write them to a configuration file for `boostrank train
+    --config`.
 
-    The search covers the learning rate, the number of leaves, regularisation and the objective's parameters. Options
-    that are given stay fixed. Trials are measured on --valid or on folds of whole queries, and compared query by query.
-    The variation due to chance is measured first.
+    The search covers the learning rate, the number of leaves, regularisation and the objective's
+    parameters. Options that are given stay fixed. Trials are measured on --valid or on folds of
+    whole queries, and compared query by query. The variation due to chance is measured first.
     """
     from boostrank.core.files import check_not_read, check_writable, write_atomically
 
@@ -71,17 +77,25 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
     check_not_read(study, [path for path in (*command.train, command.valid) if path])
     check_writable(study)
     if os.path.exists(study) and not command.resume:
-        raise InputError(f"{study}: the file contains a search; continue it with --resume, or remove it")
+        raise InputError(
+            f"{study}: the file contains a search; continue it with --resume, or remove it"
+        )
     from boostrank.from_files import load_options
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 
     space = {name: parse_dimension(str(text)) for name, text in command.space}
-    within = {name: command.changed[name] for name in declared(WithinQueryOptions) if name in command.changed}
+    within = {
+        name: command.changed[name]
+        for name in declared(WithinQueryOptions)
+        if name in command.changed
+    }
     typed, options = options, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(command.train, command.valid)
+    train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(
+        command.train, command.valid
+    )
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
@@ -131,9 +145,10 @@ class _Progress:
 def _summary(result: TuningResult, output: str) -> list[str]:
     where = f"{result.folds} folds" if result.folds else "the validation set"
     lines = [
-        f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,} queries of {where}; "
-        f"another seed and row order change it by {result.luck:.4f} (standard deviation), and a difference of two "
-        f"trainings exceeds {result.matters:.4f} once in twenty times"
+        f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,}"
+        f" queries of {where}; another seed and row order change it by {result.luck:.4f} (standard"
+        f" deviation), and a difference of two trainings exceeds {result.matters:.4f} once in"
+        " twenty times"
     ]
     gain = result.gain
     if result.best is None or gain is None:
@@ -141,11 +156,15 @@ def _summary(result: TuningResult, output: str) -> list[str]:
     else:
         ends = interval(gain.low, gain.high, "+.4f", "[{}, {}]")
         lines.append(
-            f"best of {len(result.trials)} trials: {result.best.value:.4f}, {gain.mean:+.4f} {ends} query by query. "
-            "The best of many trials is optimistic, so measure it on queries that the search did not use"
+            f"best of {len(result.trials)} trials: {result.best.value:.4f}, {gain.mean:+.4f} {ends}"
+            " query by query. The best of many trials is optimistic, so measure it on queries that"
+            " the search did not use"
         )
         if gain.mean < result.matters:
-            lines.append("another seed or row order could gain as much, so the parameters are not proved to be better")
+            lines.append(
+                "another seed or row order could gain as much, so the parameters are not proved to"
+                " be better"
+            )
     valid = "" if result.folds else " --valid VALID"
     lines.append(f"{output}: boostrank train TRAIN{valid} --config {output} -m MODEL")
     return lines
@@ -176,7 +195,11 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
     built_in = isinstance(objective, str)
     of_objective = accepted_params(objective) if built_in and not of_engine(objective) else ()
     values = {"objective": best.pop("objective", options.objective or objective)}
-    values |= {name: value for name, value in options.changed.items() if name not in (*values, *_NOT_WRITTEN)}
+    values |= {
+        name: value
+        for name, value in options.changed.items()
+        if name not in (*values, *_NOT_WRITTEN)
+    }
     tables = {"set": dict(options.settings), "param": dict(options.params)}
     for name, value in best.items():
         if name in fit_options:
@@ -193,13 +216,17 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
         keys["early-stopping"] = result.patience
     value = result.best.value if result.best else result.start
     lines = [
-        f"# boostrank tune: {result.metric} {value:.6f} on {result.queries:,} queries, {result.start:.6f} with the "
-        "parameters as given"
+        f"# boostrank tune: {result.metric} {value:.6f} on {result.queries:,} queries,"
+        f" {result.start:.6f} with the parameters as given"
     ]
     lines += [f"{name} = {_toml(value)}" for name, value in keys.items()]
     for table, content in tables.items():
         if content:
-            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in content.items())]
+            lines += [
+                "",
+                f"[{table}]",
+                *(f"{name} = {_toml(value)}" for name, value in content.items()),
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -208,10 +235,16 @@ _NOT_WRITTEN = ("settings", "params", "threads", "rounds", "early_stopping")
 
 def _plain(value: Any) -> Any:
     """Return numbers, text and lists unchanged, and the name of any other object."""
-    return value if isinstance(value, int | float | bool | str | list | tuple) else str(getattr(value, "name", value))
+    return (
+        value
+        if isinstance(value, int | float | bool | str | list | tuple)
+        else str(getattr(value, "name", value))
+    )
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(_plain(value), ensure_ascii=False)  # TOML writes strings, numbers and booleans like JSON
+    return json.dumps(
+        _plain(value), ensure_ascii=False
+    )  # TOML writes strings, numbers and booleans like JSON

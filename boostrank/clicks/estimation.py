@@ -1,11 +1,12 @@
 """Estimation of position propensities from documents that were shown at several positions.
 
-The expected number of clicks on document d at position p is n_dp e_p r_d: impressions, position propensity, and click
-probability of the document. Given the total number of clicks on a document, their distribution over positions does not
-depend on r_d: a click falls at p with probability n_dp e_p / sum_q n_dq e_q. The maximum of this likelihood over e
-equals that of the Poisson model with document effects (J. Hausman, B. Hall, Z. Griliches, Econometrica 52, 1984). It is
-consistent if only the expectation is correct (J. Wooldridge, "Distribution-free estimation of some nonlinear panel data
-models", Journal of Econometrics 90, 1999), so standard errors are clustered by query.
+The expected number of clicks on document d at position p is n_dp e_p r_d: impressions, position
+propensity, and click probability of the document. Given the total number of clicks on a document,
+their distribution over positions does not depend on r_d: a click falls at p with probability n_dp
+e_p / sum_q n_dq e_q. The maximum of this likelihood over e equals that of the Poisson model with
+document effects (J. Hausman, B. Hall, Z. Griliches, Econometrica 52, 1984). It is consistent if
+only the expectation is correct (J. Wooldridge, "Distribution-free estimation of some nonlinear
+panel data models", Journal of Econometrics 90, 1999), so standard errors are clustered by query.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class CurveCheck:
 
     Args:
         nats: log-likelihood of the best curve minus that of the given curve.
-        p: p-value from comparing twice the nats, divided by the variance inflation of clicks within queries, with a
-            chi-square distribution (J. Rao, A. Scott, "On chi-squared tests for multiway contingency tables", Annals of
-            Statistics 12, 1984, first order).
+        p: p-value from comparing twice the nats, divided by the variance inflation of clicks within
+            queries, with a chi-square distribution (J. Rao, A. Scott, "On chi-squared tests for
+            multiway contingency tables", Annals of Statistics 12, 1984, first order).
         positions: number of compared positions, without position 1.
     """
 
@@ -53,7 +54,8 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     Positions that no chain of moved and clicked documents connects to position 1 are NaN.
 
     Args:
-        queries: queries of the documents, within which clicks may be dependent; None treats documents as independent.
+        queries: queries of the documents, within which clicks may be dependent; None treats
+            documents as independent.
 
     Raises:
         DataError: no clicked document moved between position 1 and another position.
@@ -68,28 +70,42 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     errors[moved.known] = np.sqrt(np.where(few, np.maximum(independent, clustered), clustered))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
-        words = f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error of "
-        words += f"their logarithm is above {NONSENSE:g}; collect more clicks on documents that move"
+        words = (
+            f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the"
+            " standard error of "
+        )
+        words += (
+            f"their logarithm is above {NONSENSE:g}; collect more clicks on documents that move"
+        )
         warn_user(words)
-    return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
+    return Propensities(
+        examination, errors=errors, method="documents that moved", moved=moved.totals.size
+    )
 
 
-def check_propensities(log: ClickLog, curve: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
+def check_propensities(
+    log: ClickLog, curve: Propensities, queries: QueryIndex | None = None
+) -> CurveCheck:
     """Test a given curve against the clicks of moved documents."""
     if curve.false_clicks.any():
-        raise ParameterError("a curve with false_clicks cannot be checked, since these also depend on the document")
+        raise ParameterError(
+            "a curve with false_clicks cannot be checked, since these also depend on the document"
+        )
     allowed = np.isfinite(np.append(curve.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.select(log, allowed)
     theta, given_theta = moved.fit(), np.log(curve.examination[moved.known])
     nats, others = moved.likelihood(theta) - moved.likelihood(given_theta), theta.size - 1
     alone, together = moved.covariances(theta, queries)
     inflation = np.trace(np.linalg.pinv(alone) @ together) / others
-    return CurveCheck(nats, float(chdtrc(others, 2.0 * max(nats, 0.0) / max(inflation, 1.0))), others)
+    return CurveCheck(
+        nats, float(chdtrc(others, 2.0 * max(nats, 0.0) / max(inflation, 1.0))), others
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """Log entries of clicked documents that were shown at two or more positions connected to position 1.
+    """Log entries of clicked documents that were shown at two or more positions connected to
+    position 1.
 
     Args:
         known: int64[K], connected positions, counted from 0, of which the first is 0.
@@ -107,14 +123,18 @@ class _Moved:
     @classmethod
     def select(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
         """Select the log entries at the allowed positions, bool[P]."""
-        # Dropping a document may disconnect a position and vice versa; repeat until nothing changes.
+        # Dropping a document may disconnect a position and vice versa; repeat until nothing
+        # changes.
         entries = np.flatnonzero(allowed[log.positions - 1])
         while True:
             rows = log.rows[entries]
             impressions, clicked = np.bincount(rows), np.bincount(rows, log.clicks[entries])
             kept = (impressions >= 2) & (clicked > 0)
             left = entries[kept[rows]]
-            document, at = np.unique(log.rows[left], return_inverse=True)[1], log.positions[left] - 1
+            document, at = (
+                np.unique(log.rows[left], return_inverse=True)[1],
+                log.positions[left] - 1,
+            )
             tied = _tied_to_first(document, at, log.clicks[left], allowed.size)
             left = left[tied[at]]
             if left.size == entries.size:
@@ -122,12 +142,16 @@ class _Moved:
             entries = left
         if not entries.size:
             raise DataError(
-                "no clicked document was shown both at position 1 and elsewhere, and no chain of documents joins them, "
-                "so propensities cannot be estimated. Pass a file of propensities, or log lists that vary"
+                "no clicked document was shown both at position 1 and elsewhere, and no chain of"
+                " documents joins them, so propensities cannot be estimated. Pass a file of"
+                " propensities, or log lists that vary"
             )
         at_positions, number = np.unique(log.positions[entries] - 1, return_inverse=True)
         row, document = np.unique(log.rows[entries], return_inverse=True)
-        counts = (log.impressions[entries].astype(np.float64), log.clicks[entries].astype(np.float64))
+        counts = (
+            log.impressions[entries].astype(np.float64),
+            log.clicks[entries].astype(np.float64),
+        )
         return cls(at_positions, row, document, number, *counts)
 
     @property
@@ -136,7 +160,9 @@ class _Moved:
         return np.asarray(np.bincount(self.document, self.clicks), np.float64)
 
     def clusters(self, queries: QueryIndex | None) -> Int64Array:
-        """Number the clusters of dependent documents, int64[D], which are the queries or else single documents."""
+        """Number the clusters of dependent documents, int64[D], which are the queries or else
+        single documents.
+        """
         cluster = self.row if queries is None else queries.of_rows()[self.row]
         return np.asarray(np.unique(cluster, return_inverse=True)[1], np.int64)
 
@@ -150,11 +176,15 @@ class _Moved:
         return np.asarray(self.clicks - self.totals[self.document] * self._shares(theta))
 
     def likelihood(self, theta: Float64Array) -> float:
-        """Return the log-likelihood in nats, up to a constant, where theta is log e of the known positions."""
+        """Return the log-likelihood in nats, up to a constant, where theta is log e of the known
+        positions.
+        """
         return float(self.clicks @ np.log(self._shares(theta)))
 
     def _matrix(self, values: Float64Array) -> Any:
-        return sparse.csr_matrix((values, (self.document, self.at)), shape=(self.row.size, self.known.size))
+        return sparse.csr_matrix(
+            (values, (self.document, self.at)), shape=(self.row.size, self.known.size)
+        )
 
     def _information(self, theta: Float64Array) -> Float64Array:
         """Return the observed information, float64[K, K]."""
@@ -164,13 +194,17 @@ class _Moved:
         return np.asarray(np.diag(expected) - (root.T @ root).toarray())
 
     def fit(self) -> Float64Array:
-        """Maximise the concave likelihood by Newton's method, and return log e of the known positions, float64[K]."""
+        """Maximise the concave likelihood by Newton's method, and return log e of the known
+        positions, float64[K].
+        """
         theta = np.zeros(self.known.size)
         value = self.likelihood(theta)
         for _ in range(_STEPS):
             gradient = np.bincount(self.at, self._residuals(theta), self.known.size)
             step = np.zeros(self.known.size)
-            step[1:] = np.linalg.lstsq(self._information(theta)[1:, 1:], gradient[1:], rcond=None)[0]
+            step[1:] = np.linalg.lstsq(self._information(theta)[1:, 1:], gradient[1:], rcond=None)[
+                0
+            ]
             length = 1.0
             while (new := self.likelihood(theta + length * step)) < value and length > _CLOSE:
                 length /= 2.0
@@ -179,8 +213,11 @@ class _Moved:
                 break
         return theta
 
-    def covariances(self, theta: Float64Array, queries: QueryIndex | None) -> tuple[Float64Array, Float64Array]:
-        """Return two covariances of log e, float64[K, K]: for independent clicks, and the sandwich estimate by cluster.
+    def covariances(
+        self, theta: Float64Array, queries: QueryIndex | None
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return two covariances of log e, float64[K, K]: for independent clicks, and the sandwich
+        estimate by cluster.
 
         The row and the column of position 1, which is the reference, are 0.
         """
@@ -188,18 +225,23 @@ class _Moved:
         scores = self._matrix(self._residuals(theta))
         number = self.clusters(queries)
         count = int(number.max()) + 1
-        scores = sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
+        scores = (
+            sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
+        )
         meat = (scores.T @ scores).toarray()[1:, 1:] * (count / max(count - 1, 1))
         alone, together = np.zeros((2, self.known.size, self.known.size))
         alone[1:, 1:], together[1:, 1:] = bread, bread @ meat @ bread
         return alone, together
 
 
-def _tied_to_first(document: Int64Array, at: Int64Array, clicks: Int64Array, positions: int) -> npt.NDArray[np.bool_]:
-    """Mark the positions that are connected to position 1 in both directions by clicked documents, bool[P].
+def _tied_to_first(
+    document: Int64Array, at: Int64Array, clicks: Int64Array, positions: int
+) -> npt.NDArray[np.bool_]:
+    """Mark the positions that are connected to position 1 in both directions by clicked documents,
+    bool[P].
 
-    A document connects a position where it was clicked to those where it was shown. Connections in one direction are
-    not enough, since a position without clicks has no finite logarithm.
+    A document connects a position where it was clicked to those where it was shown. Connections in
+    one direction are not enough, since a position without clicks has no finite logarithm.
     """
     shape = (int(document.max(initial=0)) + 1, positions)
     impressions = sparse.csr_matrix((np.ones(at.size), (document, at)), shape=shape)

@@ -1,8 +1,9 @@
 """Comparison of two rankers by clicks, and the reliability of this comparison.
 
-The metric is DCG with clicks over exposure as gains, and 0 for documents that were never shown. It estimates the clicks
-on a ranking if the probability that a position is examined equals its discount. The estimate is good if documents were
-shown at several positions, and no better than chance otherwise.
+The metric is DCG with clicks over exposure as gains, and 0 for documents that were never shown. It
+estimates the clicks on a ranking if the probability that a position is examined equals its
+discount. The estimate is good if documents were shown at several positions, and no better than
+chance otherwise.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ class ClickGate:
     Args:
         k: cut-off.
         old, new: mean exposure-DCG.
-        difference: new minus old, by query. The interval includes the noise in the log, but not that in training.
-        known: share of documents in the new ranker's top k that were ever shown. Other documents have a gain of 0.
+        difference: new minus old, by query. The interval includes the noise in the log, but not
+            that in training.
+        known: share of documents in the new ranker's top k that were ever shown. Other documents
+            have a gain of 0.
         moved: share of the clicked documents that were shown at several positions.
     """
 
@@ -48,27 +51,38 @@ class ClickGate:
     def __str__(self) -> str:
         d = self.difference
         return (
-            f"exposure-DCG@{self.k} of {d.queries:,} queries: {self.new:.4f} against {self.old:.4f}, difference "
-            f"{d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]; {self.known:.0%} of the new top {self.k} was ever shown, "
-            f"{self.moved:.0%} of the clicked documents moved"
+            f"exposure-DCG@{self.k} of {d.queries:,} queries: {self.new:.4f} against"
+            f" {self.old:.4f}, difference {d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}];"
+            f" {self.known:.0%} of the new top {self.k} was ever shown, {self.moved:.0%} of the"
+            " clicked documents moved"
         )
 
 
-def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensities) -> RankingDataset:
-    """Label all documents with clicks over exposure, or 0 if they were never shown, to evaluate rankers."""
+def with_click_gains(
+    data: RankingDataset, log: ClickLog, propensities: Propensities
+) -> RankingDataset:
+    """Label all documents with clicks over exposure, or 0 if they were never shown, to evaluate
+    rankers.
+    """
     log.check_of(data)
     log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
         raise DataError(
-            "no clicked document was shown at two positions: a comparison by clicks on lists that never vary is no "
-            "better than chance. Log lists that vary a little, or compare on judgements"
+            "no clicked document was shown at two positions: a comparison by clicks on lists that"
+            " never vary is no better than chance. Log lists that vary a little, or compare on"
+            " judgements"
         )
     gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
-    return with_labels(data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0})
+    return with_labels(
+        data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0}
+    )
 
 
-def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Propensities) -> tuple[Propensities, bool]:
-    """Return the propensities for comparing rankers on held-out clicks, and whether these come from the held-out log.
+def judging_propensities(
+    log: ClickLog, queries: QueryIndex | None, learnt: Propensities
+) -> tuple[Propensities, bool]:
+    """Return the propensities for comparing rankers on held-out clicks, and whether these come from
+    the held-out log.
 
     They are preferred, because propensities used in training favour the ranker trained with them.
     """
@@ -101,7 +115,8 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     """Compare two rankings of held-out documents by their clicks.
 
     Args:
-        parts: documents scored by one or more pairs of rankers, such as the folds of two training methods.
+        parts: documents scored by one or more pairs of rankers, such as the folds of two training
+            methods.
         k: cut-off.
 
     Raises:
@@ -112,8 +127,12 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     for part in parts:
         data, log = part.data, part.log.up_to(part.propensities)
         gains = with_click_gains(data, log, part.propensities).labels
-        rankings = [data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new)]
-        values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in rankings)
+        rankings = [
+            data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new)
+        ]
+        values = (
+            metric.evaluate(gains, scores, data.queries, rules).per_query for scores in rankings
+        )
         ever_shown = shown_at_the_top(data, log, rankings[1], k)
         columns.append((*values, data.queries.each_weight, ever_shown, _clicked_moved(log)))
     old, new, weights, ever_shown, moved = map(np.concatenate, zip(*columns, strict=True))
@@ -125,7 +144,9 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
 
 
 def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Return pairs of training and held-out queries. There is one pair, or `FOLDS` pairs if there are few queries."""
+    """Return pairs of training and held-out queries. There is one pair, or `FOLDS` pairs if there
+    are few queries.
+    """
     fold = np.arange(count) % FOLDS
     folds = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
     return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in folds]
@@ -136,7 +157,9 @@ def moved_share(log: ClickLog) -> float:
     return float(np.mean(_clicked_moved(log))) if log.clicks.any() else 0.0
 
 
-def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> npt.NDArray[np.bool_]:
+def shown_at_the_top(
+    data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int
+) -> npt.NDArray[np.bool_]:
     """Mark which documents in the top k of each query were ever shown, bool[m]."""
     return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
 

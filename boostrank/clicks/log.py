@@ -1,10 +1,12 @@
-"""Impressions and clicks by document and position, position propensities, and gains computed from both.
+"""Impressions and clicks by document and position, position propensities, and gains computed from
+both.
 
-A document that was shown n_p times at position p and clicked c times has the exposure x = sum_p n_p e_p, where e_p is
-the probability that position p is examined. E[c] = x r, so c / x estimates r, the probability of a click on an examined
-document (T. Joachims, A. Swaminathan, T. Schnabel, "Unbiased learning-to-rank with biased feedback", WSDM 2017; A.
-Agarwal, K. Takatsu, I. Zaitsev, T. Joachims, "A general framework for counterfactual learning-to-rank", SIGIR 2019).
-Objectives use c / x as a real-valued gain.
+A document that was shown n_p times at position p and clicked c times has the exposure x = sum_p n_p
+e_p, where e_p is the probability that position p is examined. E[c] = x r, so c / x estimates r, the
+probability of a click on an examined document (T. Joachims, A. Swaminathan, T. Schnabel, "Unbiased
+learning-to-rank with biased feedback", WSDM 2017; A. Agarwal, K. Takatsu, I. Zaitsev, T. Joachims,
+"A general framework for counterfactual learning-to-rank", SIGIR 2019). Objectives use c / x as a
+real-valued gain.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ from boostrank.files.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
 PRIOR = 1.0
-"""Exposure without clicks that is added to every document to shrink the gains of rarely shown ones; 0 is unbiased."""
+"""Exposure without clicks that is added to every document to shrink the gains of rarely shown ones;
+0 is unbiased.
+"""
 MAX_POSITION = 10_000
 MAX_ROWS = 2**40
 _MOST = 10**12  # impressions per entry, so that sums over all entries do not overflow
 COLUMNS = ("row", "position", "impressions", "clicks")
-"""The columns of a click log file. `row` is the number of a document in the data, starting at 1, in file order."""
+"""The columns of a click log file. `row` is the number of a document in the data, starting at 1, in
+file order.
+"""
 _AT_A_TIME = 1 << 16
 
 
@@ -45,13 +51,17 @@ class Propensities:
     """The examination probability of each position, relative to position 1.
 
     Args:
-        examination: float64[P], e for positions 1, 2, ..., which is positive, and 1 for position 1; NaN if unknown.
-        false_clicks: float64[P], clicks per impression on irrelevant documents, less than 1. `examination` is then the
-            additional click rate of relevant documents (affine correction of A. Vardasbi, H. Oosterhuis, M. de Rijke,
-            "When inverse propensity scoring does not work", CIKM 2020).
-        errors: float64[P], standard errors of log e, which are 0 for position 1; None if the curve was not estimated.
+        examination: float64[P], e for positions 1, 2, ..., which is positive, and 1 for position 1;
+            NaN if unknown.
+        false_clicks: float64[P], clicks per impression on irrelevant documents, less than 1.
+            `examination` is then the additional click rate of relevant documents (affine correction
+            of A. Vardasbi, H. Oosterhuis, M. de Rijke, "When inverse propensity scoring does not
+            work", CIKM 2020).
+        errors: float64[P], standard errors of log e, which are 0 for position 1; None if the curve
+            was not estimated.
         method: description of how the propensities were obtained.
-        moved: number of clicked documents that were shown at two or more positions; 0 for other methods.
+        moved: number of clicked documents that were shown at two or more positions; 0 for other
+            methods.
     """
 
     examination: Float64Array
@@ -65,18 +75,31 @@ class Propensities:
         false = np.array(self.false_clicks, np.float64).reshape(-1)
         false = false if false.size else np.zeros(e.size)
         if not 1 <= e.size <= MAX_POSITION:
-            raise ParameterError(f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}")
+            raise ParameterError(
+                f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}"
+            )
         finite = np.isfinite(e)
-        if not np.all(e[finite] > 0.0) or np.isinf(e).any() or not finite[0] or abs(e[0] - 1.0) > 1e-9:
-            raise ParameterError("propensities must be relative to position 1: the first must be 1, and all above 0")
+        if (
+            not np.all(e[finite] > 0.0)
+            or np.isinf(e).any()
+            or not finite[0]
+            or abs(e[0] - 1.0) > 1e-9
+        ):
+            raise ParameterError(
+                "propensities must be relative to position 1: the first must be 1, and all above 0"
+            )
         if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
-            raise ParameterError(f"false_clicks must be {e.size} numbers in [0, 1), one for each position")
+            raise ParameterError(
+                f"false_clicks must be {e.size} numbers in [0, 1), one for each position"
+            )
         object.__setattr__(self, "examination", e)
         object.__setattr__(self, "false_clicks", false)
         if self.errors is not None:
             errors = np.array(self.errors, np.float64).reshape(-1)
             if errors.shape != e.shape:
-                raise ParameterError(f"there are {errors.size} standard errors for {e.size} propensities")
+                raise ParameterError(
+                    f"there are {errors.size} standard errors for {e.size} propensities"
+                )
             object.__setattr__(self, "errors", errors)
 
     def __repr__(self) -> str:
@@ -86,17 +109,27 @@ class Propensities:
 
     @classmethod
     def power(cls, eta: float, positions: int = 100) -> Propensities:
-        """Return the usual assumption e_p = p^-eta, where eta is 1 for a list that is read from the top."""
+        """Return the usual assumption e_p = p^-eta, where eta is 1 for a list that is read from the
+        top.
+        """
         if not 0.0 <= eta <= 10.0:
-            raise ParameterError(f"eta={eta!r} is out of range; allowed: 0 (no position bias) to 10")
-        return cls(np.arange(1, positions + 1, dtype=np.float64) ** -eta, method=f"position to the power of -{eta:g}")
+            raise ParameterError(
+                f"eta={eta!r} is out of range; allowed: 0 (no position bias) to 10"
+            )
+        return cls(
+            np.arange(1, positions + 1, dtype=np.float64) ** -eta,
+            method=f"position to the power of -{eta:g}",
+        )
 
     @classmethod
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
         record = as_record(PropensityRecord, content)
         errors = np.array(record.errors, np.float64) if record.errors else None
-        e, false = np.array(record.examination, np.float64), np.array(record.false_clicks or (), np.float64)
+        e, false = (
+            np.array(record.examination, np.float64),
+            np.array(record.false_clicks or (), np.float64),
+        )
         return cls(e, false, errors, record.method, record.moved)
 
     @classmethod
@@ -106,7 +139,9 @@ class Propensities:
         try:
             return cls.from_dict(from_json(text))
         except ValueError as error:
-            raise FileFormatError(f"not a file of propensities: {error}", file=os.fspath(path)) from None
+            raise FileFormatError(
+                f"not a file of propensities: {error}", file=os.fspath(path)
+            ) from None
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the propensities as JSON, atomically."""
@@ -127,9 +162,12 @@ class Propensities:
 
 
 def checked_counts(
-    number: Callable[[str], Float64Array], names: Sequence[str], refuse: Callable[[int, str], Exception]
+    number: Callable[[str], Float64Array],
+    names: Sequence[str],
+    refuse: Callable[[int, str], Exception],
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the validated positions, impressions and clicks in some rows, given the names of these columns.
+    """Return the validated positions, impressions and clicks in some rows, given the names of these
+    columns.
 
     The position may be missing in a row without impressions, and becomes 1.
     """
@@ -139,7 +177,10 @@ def checked_counts(
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
     row = first_true(clicks > impressions)
     if row is not None:
-        words = f"{clicks[row]} {clicked} of {impressions[row]} {impressions_name}: an impression has at most one click"
+        words = (
+            f"{clicks[row]} {clicked} of {impressions[row]} {impressions_name}: an impression has"
+            " at most one click"
+        )
         raise refuse(row, words)
     return positions, impressions, clicks
 
@@ -170,8 +211,13 @@ class ClickLog:
     def __post_init__(self) -> None:
         columns: list[npt.NDArray[Any]] = [np.asarray(column) for column in self._columns()]
         columns_by_name = dict(zip(COLUMNS, columns, strict=True))
-        if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in columns_by_name.values()):
-            raise DataError(f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers")
+        if any(
+            column.ndim != 1 or column.dtype.kind not in "iuf"
+            for column in columns_by_name.values()
+        ):
+            raise DataError(
+                f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers"
+            )
         if len({column.size for column in columns_by_name.values()}) > 1:
             sizes = ", ".join(f"{name} {column.size}" for name, column in columns_by_name.items())
             raise DataError(f"the columns of a click log have different lengths: {sizes}")
@@ -179,7 +225,9 @@ class ClickLog:
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
 
-        rows = whole_numbers(columns_by_name["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
+        rows = (
+            whole_numbers(columns_by_name["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
+        )
         positions, *counts = checked_counts(columns_by_name.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
         entries = np.flatnonzero(counts[0])
@@ -188,8 +236,13 @@ class ClickLog:
         keys = keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         columns = [*np.divmod(keys[starts], MAX_POSITION + 1)]
-        columns += [np.add.reduceat(count[entries][order], starts) if starts.size else count[:0] for count in counts]
-        for name, column in zip(("rows", "positions", "impressions", "clicks"), columns, strict=True):
+        columns += [
+            np.add.reduceat(count[entries][order], starts) if starts.size else count[:0]
+            for count in counts
+        ]
+        for name, column in zip(
+            ("rows", "positions", "impressions", "clicks"), columns, strict=True
+        ):
             object.__setattr__(self, name, column)
 
     def _columns(self) -> tuple[Int64Array, ...]:
@@ -198,16 +251,21 @@ class ClickLog:
     def __repr__(self) -> str:
         impressions, clicks = int(self.impressions.sum()), int(self.clicks.sum())
         return (
-            f"ClickLog({impressions:,} impressions and {clicks:,} clicks of {np.unique(self.rows).size:,} of "
-            f"{self.n_documents:,} documents, {self.depth} positions)"
+            f"ClickLog({impressions:,} impressions and {clicks:,} clicks of"
+            f" {np.unique(self.rows).size:,} of {self.n_documents:,} documents, {self.depth}"
+            " positions)"
         )
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the log as CSV, atomically: columns `row,position,impressions,clicks`, with rows from 1."""
+        """Write the log as CSV, atomically: columns `row,position,impressions,clicks`, with rows
+        from 1.
+        """
         with replacing(path) as out:
             write_all(out, (",".join(COLUMNS) + "\n").encode())
             for start in range(0, self.rows.size, _AT_A_TIME):
-                table = np.column_stack([column[start : start + _AT_A_TIME] for column in self._columns()])
+                table = np.column_stack(
+                    [column[start : start + _AT_A_TIME] for column in self._columns()]
+                )
                 table[:, 0] += 1
                 lines = table.tolist()
                 write_all(out, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
@@ -227,15 +285,18 @@ class ClickLog:
         return self._sum(self.clicks).astype(np.int64)
 
     def exposure(self, propensities: Propensities) -> Float64Array:
-        """Return the expected number of examinations of each document, sum_p n_p e_p, float64[N]."""
+        """Return the expected number of examinations of each document, sum_p n_p e_p,
+        float64[N].
+        """
         log = self.up_to(propensities)
         return log._sum(log.impressions * propensities.examination[log.positions - 1])
 
     def gains(self, propensities: Propensities, prior: float = PRIOR) -> Float64Array:
-        """Return the clicks over exposure of each document, float64[N], at least 0, or NaN for documents never shown.
+        """Return the clicks over exposure of each document, float64[N], at least 0, or NaN for
+        documents never shown.
 
-        Impressions at positions without a propensity are ignored, with a warning. Expected clicks on irrelevant
-        documents (`Propensities.false_clicks`) are subtracted first.
+        Impressions at positions without a propensity are ignored, with a warning. Expected clicks
+        on irrelevant documents (`Propensities.false_clicks`) are subtracted first.
 
         Args:
             prior: exposure without clicks that is added to every document; 0 is unbiased.
@@ -246,9 +307,13 @@ class ClickLog:
         if not 0.0 <= prior < np.inf:
             raise ParameterError(f"prior={prior!r} is out of range; allowed: at least 0")
         log = self.up_to(propensities)
-        clicks = log._sum(log.clicks - log.impressions * propensities.false_clicks[log.positions - 1])
+        clicks = log._sum(
+            log.clicks - log.impressions * propensities.false_clicks[log.positions - 1]
+        )
         exposure = log.exposure(propensities) + prior
-        return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan)
+        return np.where(
+            log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan
+        )
 
     def up_to(self, propensities: Propensities) -> ClickLog:
         """Select the entries at positions with a propensity, and warn about the others."""
@@ -264,32 +329,46 @@ class ClickLog:
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
         """Select entries by a mask, bool[m]."""
         impressions, clicks = self.impressions[kept], self.clicks[kept]
-        return ClickLog(self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents)
+        return ClickLog(
+            self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents
+        )
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
-        """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is None."""
+        """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is
+        None.
+        """
         return self if rows is None else replace(self, rows=rows[self.rows])
 
     def training_set(
         self, data: RankingDataset, propensities: Propensities | None, prior: float = PRIOR
     ) -> RankingDataset:
-        """Return the documents that were shown, labelled with their gains, for training with the gain "linear".
+        """Return the documents that were shown, labelled with their gains, for training with the
+        gain "linear".
 
-        Within-query columns are computed over all documents, as in serving. Rows on disk are not copied.
+        Within-query columns are computed over all documents, as in serving. Rows on disk are not
+        copied.
 
         Args:
             data: the documents, which the log numbers in input order.
-            propensities: propensities of the positions. None uses click counts as gains, which favours top positions.
+            propensities: propensities of the positions. None uses click counts as gains, which
+                favours top positions.
             prior: see `gains`.
 
         Raises:
             DataError: the log has another number of documents, or no clicks.
         """
         self.check_of(data)
-        log, gains, how = self, self.total_clicks().astype(np.float64), dict[str, Any](propensities=None)
+        log, gains, how = (
+            self,
+            self.total_clicks().astype(np.float64),
+            dict[str, Any](propensities=None),
+        )
         if propensities is not None:
             log = self.up_to(propensities)
-            gains, how = log.gains(propensities, prior), {"propensities": propensities.to_dict(), "prior": prior}
+            gains, how = (
+                log.gains(propensities, prior),
+                {"propensities": propensities.to_dict(), "prior": prior},
+            )
         gains, shown = data.in_row_order(gains), data.in_row_order(log.shown)
         if not np.any(gains[shown] > 0.0):
             raise DataError("the click log has no clicks to learn from")
@@ -300,10 +379,15 @@ class ClickLog:
     def check_of(self, data: RankingDataset) -> None:
         """Raise a DataError if the number of documents differs from that in the data."""
         if data.n_documents != self.n_documents:
-            words = f"the click log has {self.n_documents:,} documents, but the data have {data.n_documents:,}"
+            words = (
+                f"the click log has {self.n_documents:,} documents, but the data have"
+                f" {data.n_documents:,}"
+            )
             raise DataError(words)
 
-    def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
+    def of_queries(
+        self, data: RankingDataset, queries: npt.ArrayLike
+    ) -> tuple[RankingDataset, ClickLog]:
         """Return a selection of queries in the data, and the log of their documents."""
         chosen = np.asarray(queries, np.int64)
         rows = data.queries.take(chosen)[1]
@@ -314,17 +398,23 @@ class ClickLog:
 
     def _sum(self, values: npt.ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
-        return np.asarray(np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64)
+        return np.asarray(
+            np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64
+        )
 
 
 def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:
     """Replace the labels by gains from clicks, and record `how` in the provenance."""
-    options = {key: value for key, value in data.provenance.options.items() if key != "gain"} | {"clicks": how}
+    options = {key: value for key, value in data.provenance.options.items() if key != "gain"} | {
+        "clicks": how
+    }
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
-    """Select documents by ascending rows, and drop queries without any. Rows on disk are not copied."""
+    """Select documents by ascending rows, and drop queries without any. Rows on disk are not
+    copied.
+    """
     queries, sizes = np.unique(data.queries.of_rows()[rows], return_counts=True)
     index, _ = data.queries.take(queries)
     weights = None if data.document_weights is None else data.document_weights[rows]

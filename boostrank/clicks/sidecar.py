@@ -1,4 +1,6 @@
-"""Clicks on the documents in a data file, from a sidecar log or from table columns, and position propensities."""
+"""Clicks on the documents in a data file, from a sidecar log or from table columns, and position
+propensities.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,14 @@ ENDING = ".clicks"
 def click_reading(
     names: Sequence[str] | None, files: Sequence[str], reading: Reading, *, logs: bool = True
 ) -> tuple[ClickColumns | None, Reading]:
-    """Check the files whose clicks will be used. Return the click columns, and options that drop them as features."""
+    """Check the files whose clicks will be used. Return the click columns, and options that drop
+    them as features.
+    """
     if reading.on_bad_line == "skip":
-        raise InputError("--on-bad-line skip cannot be used with clicks, because click logs count all rows of the file")
+        raise InputError(
+            "--on-bad-line skip cannot be used with clicks, because click logs count all rows of"
+            " the file"
+        )
     columns = None if names is None else ClickColumns.of(tuple(names))
     for path in files:
         if path == "-" or not os.path.isfile(path):
@@ -45,7 +52,9 @@ def click_reading(
         elif logs:
             log_of(path)
     if columns is not None:
-        reading = replace(reading, drop=tuple(dict.fromkeys((*(reading.drop or ()), *columns.names))))
+        reading = replace(
+            reading, drop=tuple(dict.fromkeys((*(reading.drop or ()), *columns.names)))
+        )
     return columns, reading
 
 
@@ -96,11 +105,12 @@ class Clicks:
         propensities: str | Propensities | None,
         tell: Tell,
     ) -> Clicks:
-        """Read the clicks on a file's documents from `columns`, or from its sidecar log if `columns` is None.
+        """Read the clicks on a file's documents from `columns`, or from its sidecar log if
+        `columns` is None.
 
         Args:
-            propensities: propensities, or a file with propensities that are tested against the clicks. None estimates
-                them.
+            propensities: propensities, or a file with propensities that are tested against the
+                clicks. None estimates them.
         """
         kept = None
         if columns is None:
@@ -115,13 +125,18 @@ class Clicks:
         holds = True
         if propensities is None:
             propensities = estimate_propensities(log, queries_of(data))
-            tell(f"{name}: propensities from {propensities.moved:,} documents that moved: {propensities!r}")
+            tell(
+                f"{name}: propensities from {propensities.moved:,} documents that moved:"
+                f" {propensities!r}"
+            )
         elif isinstance(propensities, str):
             propensities, holds = _checked(propensities, log, queries_of(data), name, tell)
         return cls(data, log, name, kept, propensities, holds)
 
     def judged(self, data: RankingDataset) -> RankingDataset:
-        """Label the documents of a data set that has the same rows with clicks over exposure, to compare rankers."""
+        """Label the documents of a data set that has the same rows with clicks over exposure, to
+        compare rankers.
+        """
         documents = data if self.kept is None else some_documents(data, self.kept)
         return with_click_gains(documents, self.log, self.propensities)
 
@@ -129,12 +144,14 @@ class Clicks:
         """Describe the reliability of a comparison."""
         share = np.mean(shown_at_the_top(data, self.log, scores, top))
         return (
-            f"by clicks: {share:.0%} of the new top {top} was ever shown, and the rest counts as not clicked; "
-            f"{moved_share(self.log):.0%} of the clicked documents moved"
+            f"by clicks: {share:.0%} of the new top {top} was ever shown, and the rest counts as"
+            f" not clicked; {moved_share(self.log):.0%} of the clicked documents moved"
         )
 
 
-def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, tell: Tell) -> tuple[Propensities, bool]:
+def _checked(
+    path: str, log: ClickLog, queries: QueryIndex | None, name: str, tell: Tell
+) -> tuple[Propensities, bool]:
     """Return the propensities in a file, and whether the clicks agree with them."""
     propensities = Propensities.read(path)
     if propensities.false_clicks.any():
@@ -143,12 +160,15 @@ def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, te
     try:
         check = check_propensities(log, propensities, queries)
     except DataError:
-        tell(f"{path}: no clicked document of {name} moved, so these propensities cannot be checked")
+        tell(
+            f"{path}: no clicked document of {name} moved, so these propensities cannot be checked"
+        )
         return propensities, True
     if check.p < 0.05:
         tell(
-            f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
-            f"estimate them with `boostrank data propensities {name}`, or leave out --propensities"
+            f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p"
+            f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`, or leave"
+            " out --propensities"
         )
     return propensities, check.p >= 0.05
 
@@ -184,7 +204,8 @@ class ClickTraining:
         """Label a validation file with clicks over exposure.
 
         Args:
-            learnt: whether models also train on this file, in folds, which requires documents that were shown.
+            learnt: whether models also train on this file, in folds, which requires documents that
+                were shown.
         """
         clicks = Clicks.read(path, data, self.columns, self.clicks.propensities, self.tell)
         self.held.append(clicks)

@@ -25,11 +25,12 @@ class Users:
     """A click model.
 
     Args:
-        model: "position": users examine position p with probability p^-eta, and click an examined document with its
-            click probability. "trust": a document that "position" would click is clicked with probability
-            1 - (min(p, 20) + 1) / 100, any other examined one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
-            M. Najork, "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": users read from the
-            top and are more likely to leave after a click; eta is not used.
+        model: "position": users examine position p with probability p^-eta, and click an examined
+            document with its click probability. "trust": a document that "position" would click is
+            clicked with probability 1 - (min(p, 20) + 1) / 100, any other examined one with .65 / p
+            (A. Agarwal, X. Wang, C. Li, M. Bendersky, M. Najork, "Addressing trust bias for
+            unbiased learning-to-rank", WWW 2019). "cascade": users read from the top and are more
+            likely to leave after a click; eta is not used.
         eta: strength of position bias.
         noise: probability of a click on an examined irrelevant document.
     """
@@ -42,15 +43,21 @@ class Users:
         if self.model not in USERS:
             raise ParameterError(f"users={self.model!r} must be one of {', '.join(USERS)}")
         if not 0.0 <= self.eta <= 10.0:
-            raise ParameterError(f"eta={self.eta!r} is out of range; allowed: 0 (no position bias) to 10")
+            raise ParameterError(
+                f"eta={self.eta!r} is out of range; allowed: 0 (no position bias) to 10"
+            )
         if not 0.0 <= self.noise < 1.0:
-            raise ParameterError(f"noise={self.noise!r} is out of range; allowed: a probability below 1")
+            raise ParameterError(
+                f"noise={self.noise!r} is out of range; allowed: a probability below 1"
+            )
 
     def propensities(self, positions: int) -> Propensities:
         """Return the true propensities under this click model."""
         p = np.arange(1, positions + 1, dtype=np.float64)
         if self.model == "cascade":
-            raise ParameterError("cascade users have no position propensities: examination depends on the list")
+            raise ParameterError(
+                "cascade users have no position propensities: examination depends on the list"
+            )
         if self.model == "position":
             return Propensities.power(self.eta, positions)
         relevant, irrelevant = _trust(p)
@@ -78,11 +85,15 @@ class Users:
 
 
 def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
-    """Return noise + (1 - noise) (2^y - 1) / (2^m - 1), float64[N], for labels y above the lowest, with maximum m."""
+    """Return noise + (1 - noise) (2^y - 1) / (2^m - 1), float64[N], for labels y above the lowest,
+    with maximum m.
+    """
     y = np.asarray(labels, np.float64)
     y = y - y.min(initial=np.inf)
     if not 0.0 < y.max(initial=0.0) <= 31.0:
-        raise ParameterError("clicks are simulated on graded documents, whose labels must differ by at most 31")
+        raise ParameterError(
+            "clicks are simulated on graded documents, whose labels must differ by at most 31"
+        )
     return np.asarray(noise + (1.0 - noise) * (np.exp2(y) - 1.0) / (np.exp2(y.max()) - 1.0))
 
 
@@ -104,9 +115,10 @@ def simulate_clicks(
         users: click model; None means position bias with an eta of 1 and noise of .1.
         impressions: number of lists per query.
         shown: number of documents per list.
-        spread: Gumbel noise added to the scores of each list, in standard deviations of the query's scores. At 0 no
-            document moves, and propensities cannot be estimated.
-        seed: random seed. The clicks in a query depend only on the seed and the number of the query.
+        spread: Gumbel noise added to the scores of each list, in standard deviations of the query's
+            scores. At 0 no document moves, and propensities cannot be estimated.
+        seed: random seed. The clicks in a query depend only on the seed and the number of the
+            query.
 
     Raises:
         ParameterError: an option is out of range.
@@ -132,11 +144,15 @@ def simulate_clicks(
             counts[0] += np.bincount(cell.ravel(), minlength=counts.shape[1])
             counts[1] += np.bincount(cell[clicked], minlength=counts.shape[1])
         seen = np.flatnonzero(counts[0])
-        entries.append(np.stack([a + seen // max(depth, 1), seen % max(depth, 1) + 1, *counts[:, seen]]))
+        entries.append(
+            np.stack([a + seen // max(depth, 1), seen % max(depth, 1) + 1, *counts[:, seen]])
+        )
     rows, positions, shows, clicks = np.concatenate([np.zeros((4, 0), np.int64), *entries], axis=1)
     return ClickLog(rows, positions, shows, clicks, queries.n_documents)
 
 
 def _trust(p: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return the click probabilities of relevant and irrelevant documents at an examined position p."""
+    """Return the click probabilities of relevant and irrelevant documents at an examined position
+    p.
+    """
     return 1.0 - (np.minimum(p, 20.0) + 1.0) / 100.0, 0.65 / p

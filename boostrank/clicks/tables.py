@@ -1,7 +1,8 @@
 """Tables with clicks: session logs, click logs, and click columns in a document table.
 
-In a document table, each row is a document at one position. Rows in a query that have the same value in the document
-column are one document, with the features of the first row. Without a document column, each row is a document.
+In a document table, each row is a document at one position. Rows in a query that have the same
+value in the document column are one document, with the features of the first row. Without a
+document column, each row is a document.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
+from boostrank.clicks.log import (
+    COLUMNS,
+    MAX_POSITION,
+    MAX_ROWS,
+    ClickLog,
+    checked_counts,
+    some_documents,
+)
 from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError, warn_user
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers, first_true
@@ -30,14 +38,16 @@ _MANY = 1 << 20
 
 
 def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
-    """Read a click log from a table with columns `row,position,impressions,clicks`, one row per document and position.
+    """Read a click log from a table with columns `row,position,impressions,clicks`, one row per
+    document and position.
 
     Args:
         path: a CSV, TSV (plain or compressed), Parquet or Arrow file.
         n_documents: number of rows in the data; None renumbers the rows in the log.
 
     Raises:
-        FileFormatError: an entry is invalid (the message contains its line), or the file cannot be read.
+        FileFormatError: an entry is invalid (the message contains its line), or the file cannot be
+            read.
     """
     log = _counted([path], COLUMNS[1:], COLUMNS[0], n_documents)
     if n_documents is not None:
@@ -56,25 +66,34 @@ def count_clicks(
     keys: Sequence[str] = (),
     documents: str | PathLike[str] | None = None,
 ) -> ClickLog:
-    """Count impressions and clicks of each document at each position, in one pass over session logs of any size.
+    """Count impressions and clicks of each document at each position, in one pass over session logs
+    of any size.
 
     Args:
-        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files or patterns, one row per impression.
+        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files or patterns, one row per
+            impression.
         position: column with the position at which the document was shown, starting at 1.
-        clicked: column with 1 or true if the row was clicked, else 0 or false; with `impressions`, a number of clicks.
-        impressions: column with the number of impressions in a row; None counts one impression per row.
-        row: column with the document's row in the data, starting at 1; ignored if `keys` are passed.
-        keys: columns that identify the document, both in the log and in `documents`. A table may name its query and its
-            document otherwise, as `data join` does (qid and doc_id).
-        documents: the document table, or a pattern of its files, which is required with `keys`. Impressions of other
-            documents are left out, with a warning.
+        clicked: column with 1 or true if the row was clicked, else 0 or false; with `impressions`,
+            a number of clicks.
+        impressions: column with the number of impressions in a row; None counts one impression per
+            row.
+        row: column with the document's row in the data, starting at 1; ignored if `keys` are
+            passed.
+        keys: columns that identify the document, both in the log and in `documents`. A table may
+            name its query and its document otherwise, as `data join` does (qid and doc_id).
+        documents: the document table, or a pattern of its files, which is required with `keys`.
+            Impressions of other documents are left out, with a warning.
 
     Raises:
-        FileFormatError: a value is invalid (the message contains file and row), or a document is repeated.
+        FileFormatError: a value is invalid (the message contains file and row), or a document is
+            repeated.
         InputError: `keys` are passed without `documents`.
     """
     if keys and documents is None:
-        raise InputError(f"the columns {', '.join(keys)} identify documents; pass the table with them as documents")
+        raise InputError(
+            f"the columns {', '.join(keys)} identify documents; pass the table with them as"
+            " documents"
+        )
     index = None if documents is None or not keys else _index_of(documents, keys)
     count = None if index is None else len(index)
     files = [file for path in sessions for file in matching(os.fspath(path))]
@@ -92,8 +111,10 @@ def _counted(
     """Sum tables into a log.
 
     Args:
-        columns: position, impression and click columns. Without impressions, each row is one impression.
-        row: column with document rows, starting at 1; ignored with `keys`, whose values are looked up in `index`.
+        columns: position, impression and click columns. Without impressions, each row is one
+            impression.
+        row: column with document rows, starting at 1; ignored with `keys`, whose values are looked
+            up in `index`.
         n_documents: number of documents; None means the largest row.
     """
     pa, (position, impressions, clicked) = arrow(), columns
@@ -104,24 +125,37 @@ def _counted(
         numbers, truths = (position,), (clicked,)
     if not keys:
         numbers = (*numbers, row)
-    waiting = [pa.table({name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")})]
+    waiting = [
+        pa.table(
+            {name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")}
+        )
+    ]
     for path in paths:
         own_keys = _keys_in(path, keys) if keys else ()
         for batch in batches(path, numbers=numbers, texts=own_keys, truths=truths):
             if keys:
                 rows, lost = _documents(batch, own_keys, index)
-                n_rows, lacking, first = n_rows + rows.size, lacking + int((rows == 0).sum()), first or lost
+                n_rows, lacking, first = (
+                    n_rows + rows.size,
+                    lacking + int((rows == 0).sum()),
+                    first or lost,
+                )
             else:
                 rows = batch.whole(row, 1, n_documents or MAX_ROWS)
             if impressions:
                 counts = checked_counts(batch.number, columns, batch.refuse)
             else:
-                counts = batch.whole(position, 1, MAX_POSITION), np.ones(len(batch), np.int64), batch.truth(clicked)
+                counts = (
+                    batch.whole(position, 1, MAX_POSITION),
+                    np.ones(len(batch), np.int64),
+                    batch.truth(clicked),
+                )
             columns_of_batch = [rows, *counts]
             if keys and not rows.all():
                 columns_of_batch = [column[rows > 0] for column in columns_of_batch]
             waiting.append(_summed(pa.table(columns_of_batch, waiting[0].column_names)))
-            # Merge the sums of batches once they are twice as large, so that memory contains little more than entries.
+            # Merge the sums of batches once they are twice as large, so that memory contains little
+            # more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
     if lacking:
@@ -129,27 +163,40 @@ def _counted(
     table = pa.concat_tables(waiting)
     rows, positions = table["row"].to_numpy(), table["position"].to_numpy()
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
-    return ClickLog(rows - 1, positions, table["shown"].to_numpy(), table["clicked"].to_numpy(), count)
+    return ClickLog(
+        rows - 1, positions, table["shown"].to_numpy(), table["clicked"].to_numpy(), count
+    )
 
 
 def _summed(table: Any) -> Any:
     """Sum the rows for each document and position."""
     sums = table.group_by(["row", "position"]).aggregate([("shown", "sum"), ("clicked", "sum")])
-    return sums.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
+    return sums.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(
+        table.column_names
+    )
 
 
 def _keys_in(path: str | PathLike[str], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a table with the keys: their own names, or else another name of a query or a document."""
-    header, roles = header_of(path), {key: role for role in _ROLES for key in keys if recognised(role, [key])}
+    """Return the columns of a table with the keys: their own names, or else another name of a query
+    or a document.
+    """
+    header, roles = (
+        header_of(path),
+        {key: role for role in _ROLES for key in keys if recognised(role, [key])},
+    )
     left = [role for role in _ROLES if role not in roles.values()]
     unknown = [key for key in keys if key not in roles]
     roles |= dict(zip(unknown, left[-len(unknown) :], strict=False))
-    others = {key: recognised(roles[key], header) for key in keys if key not in header and key in roles}
+    others = {
+        key: recognised(roles[key], header) for key in keys if key not in header and key in roles
+    }
     return tuple(others.get(key) or key for key in keys)
 
 
 def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
-    """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text array."""
+    """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text
+    array.
+    """
     pa, pc = arrow(), arrow(".compute")
     parts = []
     for file in matching(os.fspath(path)):
@@ -157,14 +204,20 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
         parts += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
     if pc.count_distinct(index).as_py() != len(index):
-        name = next(repeated["values"] for repeated in pc.value_counts(index).to_pylist() if repeated["counts"] > 1)
+        name = next(
+            repeated["values"]
+            for repeated in pc.value_counts(index).to_pylist()
+            if repeated["counts"] > 1
+        )
         words = f"two rows have the keys {_describe_key(name)}, so impressions cannot be assigned"
         raise FileFormatError(words, file=str(path))
     return index
 
 
 def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Array, str]:
-    """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place of the first 0."""
+    """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place
+    of the first 0.
+    """
     pc, texts = arrow(".compute"), _join_keys(batch, keys)
     row = first_true(np.asarray(texts.is_null()))
     if row is not None:
@@ -177,10 +230,15 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
 
 
 def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
-    """Warn about impressions of documents that are not in the index, or raise an error if all are."""
+    """Warn about impressions of documents that are not in the index, or raise an error if all
+    are.
+    """
     if lacking == rows:
         document = _describe_key(index[0].as_py()) if len(index) else "no row"
-        words = f"the table has none of the documents in the log: it has {document}; the log has {first}"
+        words = (
+            f"the table has none of the documents in the log: it has {document}; the log has"
+            f" {first}"
+        )
         raise DataError(f"{words}; write their names alike, or name other columns with --key")
     share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
     warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
@@ -193,7 +251,9 @@ def _describe_key(key: str | None) -> str:
 def _join_keys(batch: Batch, keys: Sequence[str]) -> Any:
     """Join the keys in each row to one string, which is null if a key is null."""
     texts = [batch.text(key) for key in keys]
-    return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
+    return (
+        arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
+    )
 
 
 @dataclass(frozen=True)
@@ -201,7 +261,8 @@ class ClickColumns:
     """The names of the click columns in a document table.
 
     Args:
-        position: position at which the document was shown, starting at 1; may be missing if it was never shown.
+        position: position at which the document was shown, starting at 1; may be missing if it was
+            never shown.
         impressions, clicks: number of impressions and of clicks at this position.
         document: document id within the query; None if each row is a separate document.
     """
@@ -242,11 +303,14 @@ class ClickRows:
     queries: Int64Array | None = None
 
     @classmethod
-    def read(cls, path: str | PathLike[str], columns: ClickColumns, qid: str | None = None) -> ClickRows:
+    def read(
+        cls, path: str | PathLike[str], columns: ClickColumns, qid: str | None = None
+    ) -> ClickRows:
         """Read the columns of a CSV, TSV, Parquet or Arrow file.
 
         Args:
-            qid: query id column to read as well; "" means a column with a default name if there is one.
+            qid: query id column to read as well; "" means a column with a default name if there is
+                one.
         """
         if qid == "":
             qid = usual_column("qid", header_of(path))
@@ -266,10 +330,12 @@ class ClickRows:
         return cls(*counts, *codes)
 
     def log(self, queries: Int64Array | None = None) -> tuple[ClickLog, npt.NDArray[np.bool_]]:
-        """Return the log of the documents in the order of their first rows, and a mask of these rows, bool[N].
+        """Return the log of the documents in the order of their first rows, and a mask of these
+        rows, bool[N].
 
         Args:
-            queries: int64[N], query of each row; None means the queries that were read, or else a single query.
+            queries: int64[N], query of each row; None means the queries that were read, or else a
+                single query.
         """
         queries = self.queries if queries is None else queries
         # Number the documents by query and document id, in the order of their first rows.
@@ -282,12 +348,20 @@ class ClickRows:
             first = np.zeros(rows.size, bool)
             first[at] = True
             rows = (np.cumsum(first) - 1)[at][number]
-        return ClickLog(rows, self.positions, self.impressions, self.clicks, int(first.sum())), first
+        return (
+            ClickLog(rows, self.positions, self.impressions, self.clicks, int(first.sum())),
+            first,
+        )
 
     def of_data(self, data: RankingDataset) -> tuple[RankingDataset, ClickLog, Int64Array | None]:
-        """Return the distinct documents in a data set with the same rows, their log, and their rows (None for all)."""
+        """Return the distinct documents in a data set with the same rows, their log, and their rows
+        (None for all).
+        """
         if data.n_documents != self.positions.size:
-            raise DataError(f"there are {self.positions.size:,} rows of clicks, but {data.n_documents:,} rows of data")
+            raise DataError(
+                f"there are {self.positions.size:,} rows of clicks, but {data.n_documents:,} rows"
+                " of data"
+            )
         log, first = self.log(data.in_input_order(data.queries.of_rows()))
         if first.all():
             return data, log, None
@@ -336,11 +410,15 @@ def from_frame(
     def refuse(row: int, reason: str) -> DataError:
         return DataError(f"row {row} (from 0): {reason}")
 
-    counts = checked_counts(lambda name: as_numbers(values[name], f"column {name!r}"), columns.names, refuse)
+    counts = checked_counts(
+        lambda name: as_numbers(values[name], f"column {name!r}"), columns.names, refuse
+    )
     documents = None
     if columns.document is not None:
         names = values[columns.document]
-        lost = next((row for row, name in enumerate(names.tolist()) if name is None or name != name), None)
+        lost = next(
+            (row for row, name in enumerate(names.tolist()) if name is None or name != name), None
+        )
         if lost is not None:
             raise refuse(lost, f"{columns.document} is missing")
         if names.dtype.kind == "O":

@@ -1,4 +1,6 @@
-"""Training a single model on several workers. Each worker reads its own shards, which are files of whole queries."""
+"""Training a single model on several workers. Each worker reads its own shards, which are files of
+whole queries.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """TCP connections between the training client and its workers, and between the workers.
 
-In a handshake of fixed length, both ends prove that they know the training key. No length is trusted and no message is
-unpickled before the handshake. Each later message is authenticated with a connection key, and the connection is closed
-if this check fails. (`multiprocessing.connection` only authenticates the handshake.) Messages are not encrypted.
+In a handshake of fixed length, both ends prove that they know the training key. No length is
+trusted and no message is unpickled before the handshake. Each later message is authenticated with a
+connection key, and the connection is closed if this check fails. (`multiprocessing.connection` only
+authenticates the handshake.) Messages are not encrypted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ _HANDSHAKE_SECONDS, _JOIN_SECONDS = 10.0, 60.0
 _PIECE = 1 << 24  # bytes to allocate before any arrive
 _MOST_STRANGERS = 64  # maximum number of unauthenticated connections
 # Detect an unreachable machine after about a minute.
-_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 10),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 60_000),
+)
 
 
 class WrongKey(ConnectionError):
@@ -49,7 +55,8 @@ class Call:
 
 
 class Link:
-    """An authenticated connection, which this process accepted if `called`. Several threads may send messages.
+    """An authenticated connection, which this process accepted if `called`. Several threads may
+    send messages.
 
     Raises:
         OSError, EOFError: if the handshake failed or timed out.
@@ -71,7 +78,9 @@ class Link:
             side, other_side = (b"called", b"caller") if called else (b"caller", b"called")
             if not called:  # the caller proves the key first, so strangers learn nothing
                 connection.sendall(_code(key, side + nonces, _PROOF))
-            if not hmac.compare_digest(self._exactly(_PROOF, until), _code(key, other_side + nonces, _PROOF)):
+            if not hmac.compare_digest(
+                self._exactly(_PROOF, until), _code(key, other_side + nonces, _PROOF)
+            ):
                 raise WrongKey("the other end does not know the key")
             if called:
                 connection.sendall(_code(key, side + nonces, _PROOF))
@@ -93,7 +102,9 @@ class Link:
         self.send_bytes(pickle.dumps(message, protocol=5))
 
     def receive(self) -> Any:
-        """Return the next object, or raise EOFError or OSError if the connection is closed or broken."""
+        """Return the next object, or raise EOFError or OSError if the connection is closed or
+        broken.
+        """
         return pickle.loads(self.receive_bytes())
 
     def send_bytes(self, body: Any) -> None:
@@ -144,28 +155,40 @@ def _code(key: bytes, text: bytes, size: int, more: Any = b"") -> bytes:
 
 
 def connect(call: Call, patience: float = _JOIN_SECONDS) -> Link:
-    """Connect to a listening process, retrying for `patience` seconds, and raise OSError on failure."""
+    """Connect to a listening process, retrying for `patience` seconds, and raise OSError on
+    failure.
+    """
     until = time.monotonic() + patience
     while True:
         try:
-            return Link(socket.create_connection(call.address, _HANDSHAKE_SECONDS), call.key, called=False)
+            return Link(
+                socket.create_connection(call.address, _HANDSHAKE_SECONDS), call.key, called=False
+            )
         except WrongKey:
             raise
         except (OSError, EOFError) as error:
             if time.monotonic() > until:
-                raise ConnectionError(f"no answer from {call.address[0]}:{call.address[1]}: {error}") from error
+                raise ConnectionError(
+                    f"no answer from {call.address[0]}:{call.address[1]}: {error}"
+                ) from error
             time.sleep(0.2)
 
 
 class Door(socketserver.ThreadingTCPServer):
-    """A server that calls `welcome` with a link to each authenticated process, in a separate thread."""
+    """A server that calls `welcome` with a link to each authenticated process, in a separate
+    thread.
+    """
 
     daemon_threads, block_on_close, request_queue_size, allow_reuse_address = True, False, 128, True
 
     def __init__(self, address: Address, key: bytes, welcome: Callable[[Link], None]) -> None:
         self.address_family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
         super().__init__(address, socketserver.BaseRequestHandler)
-        self._key, self._welcome, self._strangers = key, welcome, threading.BoundedSemaphore(_MOST_STRANGERS)
+        self._key, self._welcome, self._strangers = (
+            key,
+            welcome,
+            threading.BoundedSemaphore(_MOST_STRANGERS),
+        )
         self.address: Address = self.socket.getsockname()[:2]
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
@@ -193,7 +216,9 @@ class Door(socketserver.ThreadingTCPServer):
 
 
 class Mesh:
-    """Links between the `size` workers, through which `sent` bytes were sent. Other workers connect to `address`."""
+    """Links between the `size` workers, through which `sent` bytes were sent. Other workers connect
+    to `address`.
+    """
 
     def __init__(self, host: str, key: bytes) -> None:
         self.host, self._key, self._links = host, key, dict[int, Link]()
@@ -204,7 +229,9 @@ class Mesh:
 
     @contextlib.contextmanager
     def connect_all(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
-        """Connect to all workers, given their addresses by rank. The links are closed at the end of the block."""
+        """Connect to all workers, given their addresses by rank. The links are closed at the end of
+        the block.
+        """
         self.rank, self.size = rank, len(addresses)
         try:
             with _in_contact("another worker"):
@@ -212,14 +239,18 @@ class Mesh:
                     self._links[peer] = connect(Call(addresses[peer], self._key))
                     self._links[peer].send(rank)
             with self._changed:
-                if not self._changed.wait_for(lambda: len(self._links) == self.size - 1, timeout=2 * _JOIN_SECONDS):
+                if not self._changed.wait_for(
+                    lambda: len(self._links) == self.size - 1, timeout=2 * _JOIN_SECONDS
+                ):
                     raise LostContact("the other workers did not connect")
             yield self
         finally:
             self.close()
 
     def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
-        """Send each worker its buffer and return the received buffers, or raise LostContact if a worker is lost."""
+        """Send each worker its buffer and return the received buffers, or raise LostContact if a
+        worker is lost.
+        """
         received: list[Any] = list(pieces)
         for turn in range(self.size):
             peer = (turn - self.rank) % self.size  # each pair meets in one turn
@@ -234,7 +265,9 @@ class Mesh:
         return received
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:
-        """Return sums over all workers, added in rank order so that each worker gets the same bytes."""
+        """Return sums over all workers, added in rank order so that each worker gets the same
+        bytes.
+        """
         sums = np.ascontiguousarray(sums, dtype=np.float64)
         total = np.zeros_like(sums)
         for piece in self.all_to_all([sums.tobytes()] * self.size):
@@ -242,7 +275,9 @@ class Mesh:
         return total
 
     def share(self, value: Any, reader: int | None = None) -> list[Any]:
-        """Return the values from all workers by rank. With `reader`, only that worker receives them."""
+        """Return the values from all workers by rank. With `reader`, only that worker receives
+        them.
+        """
         body = pickle.dumps(value, protocol=5)
         pieces = [body if reader in (None, peer) else b"" for peer in range(self.size)]
         return [pickle.loads(piece) if piece else None for piece in self.all_to_all(pieces)]

@@ -1,4 +1,6 @@
-"""Client for training on several workers, which assigns shards and tasks to the workers, and calls the callbacks."""
+"""Client for training on several workers, which assigns shards and tasks to the workers, and calls
+the callbacks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard, 
 from boostrank.cluster.workers import WORKER_TIMEOUT, Launcher, Workers, by_worker
 from boostrank.core import errors
 from boostrank.core.conventions import expression_of
-from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, TrainingError, WorkerLost
+from boostrank.core.errors import (
+    BoostrankError,
+    DataError,
+    DataWarning,
+    ParameterError,
+    TrainingError,
+    WorkerLost,
+)
 from boostrank.core.text import count_of
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
@@ -34,13 +43,23 @@ from boostrank.fit.from_data import name_sets, with_params
 from boostrank.fit.resolve import with_objective_of
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param, split_params
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.options import DEFAULT_ROUNDS, GOOD, KEYWORDS, Option, ReadOptions, TrainOptions, declared, takes_options
+from boostrank.options import (
+    DEFAULT_ROUNDS,
+    GOOD,
+    KEYWORDS,
+    Option,
+    ReadOptions,
+    TrainOptions,
+    declared,
+    takes_options,
+)
 from boostrank.records import ModelInfo
 
 _LAUNCHERS = {kind: f"{kind.title()}Workers" for kind in ("local", "env", "dask", "spark", "ray")}
 """Mapping from modules in `boostrank.cluster` to the names of their launchers."""
 _OWN = [
-    Option(name=name, help="") for name in ("tell", "fold_ended", "worker_timeout", "format", "categorical_feature")
+    Option(name=name, help="")
+    for name in ("tell", "fold_ended", "worker_timeout", "format", "categorical_feature")
 ]
 
 
@@ -49,8 +68,12 @@ def launcher_of(workers: Any) -> Launcher:
     if isinstance(workers, str):
         kind, _, where = workers.partition(":")
         if kind not in _LAUNCHERS:
-            raise ParameterError(f"cluster {workers!r}: expected one of {', '.join(_LAUNCHERS)}, as in local:2")
-        workers = getattr(import_module(f"boostrank.cluster.{kind}"), _LAUNCHERS[kind]).named(kind, where)
+            raise ParameterError(
+                f"cluster {workers!r}: expected one of {', '.join(_LAUNCHERS)}, as in local:2"
+            )
+        workers = getattr(import_module(f"boostrank.cluster.{kind}"), _LAUNCHERS[kind]).named(
+            kind, where
+        )
     elif type(workers).__module__.startswith("distributed."):
         workers = import_module("boostrank.cluster.dask").DaskWorkers(workers)
     launcher: Launcher = workers
@@ -69,34 +92,42 @@ def train(
 ) -> RankingModel:
     """Train a ranker on several workers.
 
-    The model differs from training on a single machine only through the order of sums, XGBoost's approximate bins, and
-    the objectives' random numbers.
+    The model differs from training on a single machine only through the order of sums, XGBoost's
+    approximate bins, and the objectives' random numbers.
 
     Args:
-        workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm or Kubernetes,
-            which all make this call and get the model); "dask:tcp://10.0.0.1:8786" or "dask:FILE"; "spark:8" or "ray:8"
-            (tasks); a `distributed.Client`; or a `Launcher`.
-        params, num_boost_round: as for `boostrank.train`. The objective may also be a Python file, and the gain an
-            expression over columns of the data.
-        data: files of whole queries, or patterns ("shards/*.txt"), with paths that are valid on the workers; or a
-            table, which is partitioned by query. A table is a Spark, Dask or Ray data frame for workers of the same
-            kind, or a pandas, polars or Arrow table.
-        valid: files or a table to evaluate in each round, or a list of lists or of tables for several sets.
+        workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm
+            or Kubernetes, which all make this call and get the model); "dask:tcp://10.0.0.1:8786"
+            or "dask:FILE"; "spark:8" or "ray:8" (tasks); a `distributed.Client`; or a `Launcher`.
+        params, num_boost_round: as for `boostrank.train`. The objective may also be a Python file,
+            and the gain an expression over columns of the data.
+        data: files of whole queries, or patterns ("shards/*.txt"), with paths that are valid on the
+            workers; or a table, which is partitioned by query. A table is a Spark, Dask or Ray data
+            frame for workers of the same kind, or a pandas, polars or Arrow table.
+        valid: files or a table to evaluate in each round, or a list of lists or of tables for
+            several sets.
         valid_names: names of the validation sets. The default is `valid_0`, ....
         options: options of `boostrank.train` and `boostrank.read` (`from_frame` for tables), and
 
-            * `checkpoint`: the model is saved to its path periodically, and can be continued with `init_model`;
-            * `callbacks`: called in this process, without a model; `StopTraining` takes effect a few rounds later;
-            * `folds` and `quality`: folds are of the queries of all workers, which read their rows into memory;
-            * `fold_ended`: function that is called with a `boostrank.fit.folds.FoldSummary` after each fold;
-            * `tell`: function that is called with a summary of the workers and data before training;
-            * `worker_timeout`: number of seconds without an answer after which a worker is considered lost.
+            * `checkpoint`: the model is saved to its path periodically, and can be continued with
+              `init_model`;
+            * `callbacks`: called in this process, without a model; `StopTraining` takes effect a
+              few rounds later;
+            * `folds` and `quality`: folds are of the queries of all workers, which read their rows
+              into memory;
+            * `fold_ended`: function that is called with a `boostrank.fit.folds.FoldSummary` after
+              each fold;
+            * `tell`: function that is called with a summary of the workers and data before
+              training;
+            * `worker_timeout`: number of seconds without an answer after which a worker is
+              considered lost.
 
     Raises:
-        WorkerLost: if a worker died or does not answer. Its attribute `model` has the rounds that all workers
-            completed, which are also saved to the checkpoint's path; None if no worker can return them.
-        InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a query is in two shards,
-            no worker can read a shard, or workers have different versions.
+        WorkerLost: if a worker died or does not answer. Its attribute `model` has the rounds that
+            all workers completed, which are also saved to the checkpoint's path; None if no worker
+            can return them.
+        InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a
+            query is in two shards, no worker can read a shard, or workers have different versions.
     """
     training = ClusterTraining(params, num_boost_round, **options)
     paths = _is_path(data) or (isinstance(data, list | tuple) and all(map(_is_path, data)))
@@ -137,7 +168,9 @@ class ClusterTraining:
         workers_of(options.backend)
         # Files and expressions are read by the workers.
         left = dict(options.params)
-        expression = expression_of(left.get(next((name for name in GAIN_NAMES if name in left), "")))
+        expression = expression_of(
+            left.get(next((name for name in GAIN_NAMES if name in left), ""))
+        )
         if expression is not None:
             pop_param(left, GAIN_NAMES, None)
             reading["gain"] = expression.text
@@ -149,11 +182,16 @@ class ClusterTraining:
         options = replace(options, params=left, objective=file)
         for name in options.changed:
             if declared(TrainOptions)[name].alone:
-                raise ParameterError(f"{name} is not supported on clusters; remove it, or train on one machine")
+                raise ParameterError(
+                    f"{name} is not supported on clusters; remove it, or train on one machine"
+                )
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
-        if not isinstance(self._checkpoint, Checkpoint | None) or (self._checkpoint and self._checkpoint.resume):
+        if not isinstance(self._checkpoint, Checkpoint | None) or (
+            self._checkpoint and self._checkpoint.resume
+        ):
             raise ParameterError(
-                "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not resume"
+                "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not"
+                " resume"
             )
         self.on_folds = bool(options.folds) or options.quality == GOOD
         if self.on_folds and self._checkpoint:
@@ -171,21 +209,30 @@ class ClusterTraining:
         is_custom = not parts and self.settings.native_objective is None
         if is_custom or (file is None and any("source" in part.to_dict() for part in parts)):
             raise ParameterError(
-                "custom objectives are not supported on clusters; pass a Python file, or train on one machine"
+                "custom objectives are not supported on clusters; pass a Python file, or train on"
+                " one machine"
             )
         self._engine.params.check_workers(self.settings.params)
         self._before = 0 if self._model is None else self._model.best_iteration
         self._history, self._saved = History(), 0
         self._history.rounds = self._before
 
-    def run(self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool) -> RankingModel:
-        """Train on a launcher's workers. `data` and each validation set are paths, or a table if `frames`."""
+    def run(
+        self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool
+    ) -> RankingModel:
+        """Train on a launcher's workers. `data` and each validation set are paths, or a table if
+        `frames`.
+        """
         started, groups = time.perf_counter(), [data, *sets.values()]
         tables = [dict[str, Any]()] * launcher.size
         qid: Any = self._reading.get("qid")
         if frames and qid is None:
             qid = self._reading["qid"] = _query_column(data)
-        if frames and launcher.frames and type(data).__module__.partition(".")[0].startswith(launcher.frames):
+        if (
+            frames
+            and launcher.frames
+            and type(data).__module__.partition(".")[0].startswith(launcher.frames)
+        ):
             launcher.hold(groups, qid)
         elif frames:
             tables = by_worker([cut(table, qid, launcher.size) for table in groups])
@@ -211,9 +258,11 @@ class ClusterTraining:
     def _assign_shards(
         self, groups: Sequence[list[str]], tables: Sequence[Any], valid_names: tuple[str, ...]
     ) -> tuple[Any, ...]:
-        """Assign and validate the shards of all data sets, and return the arguments for `Worker.fit`.
+        """Assign and validate the shards of all data sets, and return the arguments for
+        `Worker.fit`.
 
-        If `groups` has no paths, the shards are `tables` and the tables that the workers already have.
+        If `groups` has no paths, the shards are `tables` and the tables that the workers already
+        have.
         """
         workers, reading = self._workers, self._reading
         everything = [path for group in groups for path in group]
@@ -222,7 +271,9 @@ class ClusterTraining:
         if not groups:
             kinds = ["training", *(f"validation {i}" for i in range(len(valid_names)))]
             names = [name for report in reports for name in report]
-            groups = [[name for name in names if name.startswith(f"{kind} partition")] for kind in kinds]
+            groups = [
+                [name for name in names if name.startswith(f"{kind} partition")] for kind in kinds
+            ]
         if not groups[0]:
             raise DataError("there are no training shards")
         training = assign_shards(groups[0], sizes)
@@ -233,7 +284,9 @@ class ClusterTraining:
         validation = [assign_shards(group, taking_part, training) for group in groups[1:]]
         reports = workers.work("read", [(training[name], reading, self.on_folds) for name in names])
         read = {
-            shard.path: (i, number, shard) for i, shards in enumerate(reports) for number, shard in enumerate(shards)
+            shard.path: (i, number, shard)
+            for i, shards in enumerate(reports)
+            for number, shard in enumerate(shards)
         }
         order = [read[path] for path in groups[0]]
         self._shards = [shard for _, _, shard in order]
@@ -246,13 +299,20 @@ class ClusterTraining:
         reports = workers.work("conform", work)
         validation_shards: list[Shard] = []
         for i, set_name in enumerate(valid_names):
-            of_set = [(name, shard) for name, sets in zip(names, reports, strict=True) for shard in sets[i]]
+            of_set = [
+                (name, shard)
+                for name, sets in zip(names, reports, strict=True)
+                for shard in sets[i]
+            ]
             validation_shards += (shard for _, shard in of_set)
             refuse_shared_queries(of_set)
             ids, owners = _all_ids([*self._shards, *(shard for _, shard in of_set)])
             both = np.intersect1d(ids[owners < len(self._shards)], ids[owners >= len(self._shards)])
             if both.size:
-                text = f"{set_name}: {both.size:,} query ids are also in the training data (such as {both[0]})"
+                text = (
+                    f"{set_name}: {both.size:,} query ids are also in the training data (such as"
+                    f" {both[0]})"
+                )
                 if reading.get("strict"):
                     raise DataError(text)
                 errors.warn_user(text, DataWarning)
@@ -266,10 +326,12 @@ class ClusterTraining:
     def _inventory(self) -> str:
         workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
         return (
-            f"{count_of(len(workers), 'worker')} with {count_of(sum(info.threads for info in workers), 'thread')} on "
-            f"{count_of(len({info.host for info in workers}), 'machine')}: {count_of(len(shards), 'shard')}, "
-            f"{sum(shard.rows for shard in shards):,} rows, {sum(len(shard.qids) for shard in shards):,} queries, "
-            f"{self._space.n_features:,} features"
+            f"{count_of(len(workers), 'worker')} with"
+            f" {count_of(sum(info.threads for info in workers), 'thread')} on"
+            f" {count_of(len({info.host for info in workers}), 'machine')}:"
+            f" {count_of(len(shards), 'shard')}, {sum(shard.rows for shard in shards):,} rows,"
+            f" {sum(len(shard.qids) for shard in shards):,} queries, {self._space.n_features:,}"
+            " features"
         )
 
     def _trained(self, task: tuple[Any, ...], started: float) -> RankingModel:
@@ -286,8 +348,8 @@ class ClusterTraining:
             raise TrainingError("the workers have different models, so none of them is reliable")
         if stopped and not self._workers.stop:
             errors.warn_user(
-                f"the workers had no message from this process for {CLIENT_SILENCE_SECONDS:.0f} seconds and ended the "
-                f"training{self._when()} of {total}: was it suspended?",
+                f"the workers had no message from this process for {CLIENT_SILENCE_SECONDS:.0f}"
+                f" seconds and ended the training{self._when()} of {total}: was it suspended?",
                 errors.TrainingWarning,
             )
         assert isinstance(model, RankingModel)
@@ -305,7 +367,9 @@ class ClusterTraining:
                     self._fold_ended(event)
                 continue
             iteration, begin, end, results = event
-            env = CallbackEnv(None, self.settings.params, iteration, begin, end, [EvalResult(*r) for r in results])
+            env = CallbackEnv(
+                None, self.settings.params, iteration, begin, end, [EvalResult(*r) for r in results]
+            )
             for callback in (self._history, *callbacks):
                 try:
                     callback(env)
@@ -318,7 +382,9 @@ class ClusterTraining:
         return f" after round {self._history.rounds}"
 
     def _keep(self, error: TrainingError, total: int) -> None:
-        """Attach the model of the completed rounds to the error, save it if there is a checkpoint, and say so."""
+        """Attach the model of the completed rounds to the error, save it if there is a checkpoint,
+        and say so.
+        """
         completed = self._workers.so_far(self._listen)
         if completed is not None:
             error.model = self._model_of(*completed)
@@ -332,9 +398,14 @@ class ClusterTraining:
         elif not isinstance(error, WorkerLost):
             return
         elif self.on_folds:
-            words = "an average over folds is all or nothing; train a single model to keep its rounds"
+            words = (
+                "an average over folds is all or nothing; train a single model to keep its rounds"
+            )
         elif self._history.rounds > self._before:
-            words = "no worker could return its rounds, so they are lost; write checkpoints to keep them"
+            words = (
+                "no worker could return its rounds, so they are lost; write checkpoints to keep"
+                " them"
+            )
         else:
             words = "no round was complete, so there is nothing to continue"
         error.args = (f"{error}; {words}",)
@@ -367,10 +438,17 @@ class ClusterTraining:
             "queries": sum(len(shard.qids) for shard in self._shards),
             "fingerprint": fingerprint_of([shard.fingerprint for shard in self._shards]),
         }
-        training, parameters = {**info["training"], "workers": len(self._workers.ranks)}, {**info["parameters"]}
+        training, parameters = (
+            {**info["training"], "workers": len(self._workers.ranks)},
+            {**info["parameters"]},
+        )
         if self.settings.threads is None:
             parameters.pop("num_threads", None)  # of the first worker
-        return info | {"data": {**info["data"], **data}, "training": training, "parameters": parameters}
+        return info | {
+            "data": {**info["data"], **data},
+            "training": training,
+            "parameters": parameters,
+        }
 
 
 def _is_path(value: Any) -> bool:
@@ -396,22 +474,31 @@ def _expand(patterns: Any) -> list[str]:
 
 
 def assign_shards(
-    shards: Sequence[str], sizes: Mapping[str, Mapping[str, int]], already: Mapping[str, Sequence[str]] | None = None
+    shards: Sequence[str],
+    sizes: Mapping[str, Mapping[str, int]],
+    already: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, list[str]]:
-    """Return each worker's shards in the given order, with about equal total sizes (the largest are assigned first).
+    """Return each worker's shards in the given order, with about equal total sizes (the largest are
+    assigned first).
 
     Args:
         sizes: size in bytes of each shard that a worker can read, by worker and path.
         already: shards of another data set that are already assigned, by worker.
     """
-    load = {worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ())) for worker in sizes}
-    seen = {path: {worker: sizes[worker][path] for worker in sizes if path in sizes[worker]} for path in shards}
+    load = {
+        worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ()))
+        for worker in sizes
+    }
+    seen = {
+        path: {worker: sizes[worker][path] for worker in sizes if path in sizes[worker]}
+        for path in shards
+    }
     owner: dict[str, str] = {}
     for path, workers in seen.items():
         if not workers:
             raise errors.InputError(
-                f"{path}: no worker can read it. Workers read their shards from their own file systems, so the path "
-                "must exist on one of them"
+                f"{path}: no worker can read it. Workers read their shards from their own file"
+                " systems, so the path must exist on one of them"
             )
         if len(set(workers.values())) > 1:
             each = ", ".join(f"{size:,} bytes on {worker}" for worker, size in workers.items())
@@ -450,8 +537,8 @@ def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
     paths = {shard.weighs: shard.path for shard in shards}
     if {"documents", "queries"} <= paths.keys():
         raise DataError(
-            f"{paths['documents']} has document weights, which differ within a query, but {paths['queries']} has query "
-            "weights: use the same kind in all shards"
+            f"{paths['documents']} has document weights, which differ within a query, but"
+            f" {paths['queries']} has query weights: use the same kind in all shards"
         )
 
 

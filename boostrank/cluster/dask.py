@@ -23,20 +23,28 @@ _LOCK = "boostrank: one training at a time"
 
 
 class DaskWorkers(Launcher):
-    """Launcher that runs one task on each Dask worker. Simultaneous trainings run one after another.
+    """Launcher that runs one task on each Dask worker. Simultaneous trainings run one after
+    another.
 
     Args:
         client: a `distributed.Client`.
-        listen: host and port at which workers reach this process; None uses its address in the scheduler's network.
+        listen: host and port at which workers reach this process; None uses its address in the
+            scheduler's network.
     """
 
     frames = "dask"
 
     def __init__(self, client: Any, listen: Address | None = None) -> None:
-        self._distributed, self._client, self._owned = package("distributed", _INSTALL), client, False
+        self._distributed, self._client, self._owned = (
+            package("distributed", _INSTALL),
+            client,
+            False,
+        )
         self._workers, self._tasks = dict(sorted(self._present().items())), list[Any]()
         if not self._workers:
-            raise InputError("the Dask cluster has no worker: start some with `dask worker ADDRESS`")
+            raise InputError(
+                "the Dask cluster has no worker: start some with `dask worker ADDRESS`"
+            )
         host = urlsplit(client.scheduler.address).hostname or "127.0.0.1"
         super().__init__(len(self._workers), listen or (self._distributed.utils.get_ip(host), 0))
 
@@ -45,14 +53,17 @@ class DaskWorkers(Launcher):
         """Create a launcher from `dask:ADDRESS`, or from `dask:FILE` with a scheduler file."""
         is_file = os.path.isfile(where)
         if not is_file and ":" not in where:
-            raise ParameterError(f"dask:{where} is neither an address (tcp://10.0.0.1:8786) nor a scheduler file")
+            raise ParameterError(
+                f"dask:{where} is neither an address (tcp://10.0.0.1:8786) nor a scheduler file"
+            )
         arguments: dict[str, Any] = {"scheduler_file": where} if is_file else {"address": where}
         try:
             client = package("distributed", _INSTALL).Client(**arguments, timeout=_CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(
-                f"no Dask scheduler answers at {where} ({next(iter(str(error).splitlines()), 'timed out')}): "
-                "start one with `dask scheduler`, and workers with `dask worker ADDRESS`"
+                f"no Dask scheduler answers at {where}"
+                f" ({next(iter(str(error).splitlines()), 'timed out')}): start one with `dask"
+                " scheduler`, and workers with `dask worker ADDRESS`"
             ) from error
         launcher = cls(client)
         launcher._owned = True
@@ -80,13 +91,23 @@ class DaskWorkers(Launcher):
         with lock:
             self._tasks = [
                 self._client.submit(
-                    serve, call, rank, threads, self.tables[rank], exclusive=False, workers=[address], pure=False
+                    serve,
+                    call,
+                    rank,
+                    threads,
+                    self.tables[rank],
+                    exclusive=False,
+                    workers=[address],
+                    pure=False,
                 )
                 for rank, (address, threads) in enumerate(self._workers.items())
             ]
             try:
                 # The task of a dead worker remains pending, so check that the worker is present.
-                while any(address in self._present() and not task.done() for address, task in self._pairs()):
+                while any(
+                    address in self._present() and not task.done()
+                    for address, task in self._pairs()
+                ):
                     time.sleep(_LOOK_EVERY)
                 for task in self._tasks:
                     if task.status == "error":
@@ -97,7 +118,11 @@ class DaskWorkers(Launcher):
 
     def stop(self, ranks: Sequence[int]) -> None:
         """Restart the Dask workers of these ranks that are still busy."""
-        late = [address for rank, (address, task) in enumerate(self._pairs()) if rank in ranks and not task.done()]
+        late = [
+            address
+            for rank, (address, task) in enumerate(self._pairs())
+            if rank in ranks and not task.done()
+        ]
         with contextlib.suppress(Exception):  # workers without a nanny cannot be restarted
             self._client.restart_workers(late, timeout=_RESTART_SECONDS, raise_for_error=False)
 
@@ -106,15 +131,21 @@ class DaskWorkers(Launcher):
 
     def _present(self) -> dict[str, int]:
         info = self._client.scheduler_info(n_workers=-1)["workers"]
-        return {address: about["nthreads"] for address, about in info.items() if about.get("nthreads")}
+        return {
+            address: about["nthreads"] for address, about in info.items() if about.get("nthreads")
+        }
 
 
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Return a Dask data frame with an added score column, which is computed partition by partition."""
+    """Return a Dask data frame with an added score column, which is computed partition by
+    partition.
+    """
 
     def work(rows: Any) -> Any:
         import pyarrow as pa
 
-        return rows.assign(**{column: scored(model, pa.Table.from_pandas(rows), column)[column].to_numpy()})
+        return rows.assign(
+            **{column: scored(model, pa.Table.from_pandas(rows), column)[column].to_numpy()}
+        )
 
     return frame.map_partitions(work, meta=frame._meta.assign(**{column: 0.0}))

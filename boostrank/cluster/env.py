@@ -1,6 +1,8 @@
-"""Launcher for ranks that torchrun, MPI, Slurm or indexed Kubernetes jobs start, all with the same command.
+"""Launcher for ranks that torchrun, MPI, Slurm or indexed Kubernetes jobs start, all with the same
+command.
 
-The first rank is the client and starts a worker process. The other ranks are workers and receive the final model.
+The first rank is the client and starts a worker process. The other ranks are workers and receive
+the final model.
 """
 
 from __future__ import annotations
@@ -22,8 +24,15 @@ _RANKS = {
     "SLURM_PROCID": "SLURM_NTASKS",
     "JOB_COMPLETION_INDEX": "JOB_PARALLELISM",
 }
-_ON_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
-"""Environment variables for the number of ranks on this machine, set by torchrun, Open MPI, MPICH and Slurm."""
+_ON_MACHINE = (
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "SLURM_NTASKS_PER_NODE",
+)
+"""Environment variables for the number of ranks on this machine, set by torchrun, Open MPI, MPICH
+and Slurm.
+"""
 _PORT = 29400
 _LEAST_KEY = 16
 
@@ -41,11 +50,13 @@ class EnvWorkers(LocalWorkers):
         key = os.environ.get("BOOSTRANK_KEY", "")
         if len(key) < _LEAST_KEY:
             raise ParameterError(
-                f"cluster env: set BOOSTRANK_KEY to the same secret of at least {_LEAST_KEY} characters on every rank "
-                "(openssl rand -hex 16)"
+                f"cluster env: set BOOSTRANK_KEY to the same secret of at least {_LEAST_KEY}"
+                " characters on every rank (openssl rand -hex 16)"
             )
         if "MASTER_ADDR" not in os.environ:
-            raise ParameterError("cluster env: set MASTER_ADDR, the host of the first rank, on every rank")
+            raise ParameterError(
+                "cluster env: set MASTER_ADDR, the host of the first rank, on every rank"
+            )
         threads = resolve_threads(None)
         if threads == os.cpu_count():  # otherwise ranks are bound to their share of the cores
             local = next((name for name in _ON_MACHINE if name in os.environ), "")
@@ -53,7 +64,9 @@ class EnvWorkers(LocalWorkers):
         super().__init__(size, threads)
         self.processes = 1
         # torchrun itself listens on MASTER_PORT.
-        port = _number("BOOSTRANK_PORT", _number("MASTER_PORT", _PORT) + ("TORCHELASTIC_RUN_ID" in os.environ))
+        port = _number(
+            "BOOSTRANK_PORT", _number("MASTER_PORT", _PORT) + ("TORCHELASTIC_RUN_ID" in os.environ)
+        )
         self.rank, self.key, self.listen = rank, key.encode(), (os.environ["MASTER_ADDR"], port)
         self.patience = 600.0  # ranks of a job may start minutes apart
 
@@ -66,16 +79,23 @@ class EnvWorkers(LocalWorkers):
         """
         if where:
             raise ParameterError(
-                f"cluster {kind}:{where}: write env without arguments; the environment has all settings"
+                f"cluster {kind}:{where}: write env without arguments; the environment has all"
+                " settings"
             )
         return cls()
 
     def serve(self) -> RankingModel:
-        """Work as a rank other than the first, and return the model, or raise WorkerLost if there is no model."""
+        """Work as a rank other than the first, and return the model, or raise WorkerLost if there
+        is no model.
+        """
         try:
-            model, why = serve(Call(self.listen, self.key or b""), self.rank, self.threads, patience=self.patience)
+            model, why = serve(
+                Call(self.listen, self.key or b""), self.rank, self.threads, patience=self.patience
+            )
         except OSError as error:
-            raise WorkerLost(f"the first rank does not answer at {self.listen[0]}:{self.listen[1]}: {error}") from error
+            raise WorkerLost(
+                f"the first rank does not answer at {self.listen[0]}:{self.listen[1]}: {error}"
+            ) from error
         if model is None:
             raise WorkerLost(f"the first rank has ended the training: {why}")
         return model
@@ -87,4 +107,6 @@ def _number(name: str, default: int | None = None) -> int:
     try:
         return int(os.environ[name])
     except (KeyError, ValueError):
-        raise ParameterError(f"cluster env: {name}={os.environ.get(name, '')!r} is not a number") from None
+        raise ParameterError(
+            f"cluster env: {name}={os.environ.get(name, '')!r} is not a number"
+        ) from None

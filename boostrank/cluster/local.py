@@ -16,9 +16,9 @@ from boostrank.core.errors import TrainingError
 from boostrank.core.machine import resolve_threads
 
 _WORKER = (
-    "import sys; from boostrank.cluster.worker import serve; from boostrank.cluster.channel import Call;"
-    "key = bytes.fromhex(sys.stdin.readline()); host, port, rank, threads = sys.argv[1:];"
-    "serve(Call((host, int(port)), key), int(rank), int(threads))"
+    "import sys; from boostrank.cluster.worker import serve; from boostrank.cluster.channel import"
+    " Call;key = bytes.fromhex(sys.stdin.readline()); host, port, rank, threads ="
+    " sys.argv[1:];serve(Call((host, int(port)), key), int(rank), int(threads))"
 )
 _ROOT = str(Path(__file__).parents[2])
 
@@ -31,7 +31,8 @@ class LocalWorkers(Launcher):
         threads: number of threads per process; None divides the cores among the processes.
 
     Attributes:
-        processes: number of workers to start, with ranks from 0. Workers with other ranks are started elsewhere.
+        processes: number of workers to start, with ranks from 0. Workers with other ranks are
+            started elsewhere.
     """
 
     def __init__(self, size: int, threads: int | None = None) -> None:
@@ -62,7 +63,9 @@ class LocalWorkers(Launcher):
             )
             self._started.append(process)
             assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # arguments and environment are visible to others
+            with contextlib.suppress(
+                BrokenPipeError
+            ):  # arguments and environment are visible to others
                 process.stdin.write(f"{call.key.hex()}\n")
                 process.stdin.flush()
         ended = [(process.communicate()[1], process.returncode) for process in self._started]

@@ -17,7 +17,8 @@ class RayWorkers(Launcher):
     Args:
         size: number of tasks.
         cpus: number of cores, and of threads, per task.
-        listen: host and port at which tasks reach this process; None uses this node's address in Ray.
+        listen: host and port at which tasks reach this process; None uses this node's address in
+            Ray.
     """
 
     frames = "ray"
@@ -30,7 +31,9 @@ class RayWorkers(Launcher):
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
         """Repartition the data sets by query id, one block of queries a worker."""
-        self.tables = by_worker([frame.repartition(self.size, keys=[qid]).split(self.size) for frame in frames])
+        self.tables = by_worker(
+            [frame.repartition(self.size, keys=[qid]).split(self.size) for frame in frames]
+        )
 
     def run(self, call: Call) -> None:
         """Start a Ray task a rank, spread over the nodes, and wait for all."""

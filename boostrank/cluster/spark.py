@@ -30,7 +30,11 @@ class SparkWorkers(Launcher):
         self._session = package("pyspark.sql", "pyspark").SparkSession.builder.getOrCreate()
         self._tag = f"boostrank-{secrets.token_hex(4)}"
         # Tasks start after the data are partitioned, which takes time.
-        super().__init__(size, listen or (self._session.conf.get("spark.driver.host", "127.0.0.1"), 0), patience=600.0)
+        super().__init__(
+            size,
+            listen or (self._session.conf.get("spark.driver.host", "127.0.0.1"), 0),
+            patience=600.0,
+        )
         self._rows = self._session.range(0, size, 1, size)
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
@@ -59,7 +63,9 @@ class SparkWorkers(Launcher):
 
     def stop(self, ranks: Sequence[int]) -> None:
         """Cancel the whole job, because tasks of a barrier stage end together."""
-        self._session.sparkContext.cancelJobsWithTag(self._tag)  # the session's `interruptTag` needs the job's thread
+        self._session.sparkContext.cancelJobsWithTag(
+            self._tag
+        )  # the session's `interruptTag` needs the job's thread
 
 
 def _tables(batches: Iterator[Any], rank: int) -> dict[str, Any]:
@@ -86,9 +92,11 @@ def train(
     listen: Address | None = None,
     **options: Any,
 ) -> RankingModel:
-    """Partition a Spark DataFrame by query, and train on `workers` tasks; see `boostrank.cluster.train`.
+    """Partition a Spark DataFrame by query, and train on `workers` tasks; see
+    `boostrank.cluster.train`.
 
-    `label`, `qid`, `weight` and `drop` are column names; other columns are features. For `listen`, see `SparkWorkers`.
+    `label`, `qid`, `weight` and `drop` are column names; other columns are features. For `listen`,
+    see `SparkWorkers`.
     """
     return train_on(SparkWorkers(workers, listen), params, frame, num_boost_round, valid, **options)
 

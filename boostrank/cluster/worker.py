@@ -1,4 +1,5 @@
-"""A training worker, which reads and describes its shards, and trains together with the other workers.
+"""A training worker, which reads and describes its shards, and trains together with the other
+workers.
 
 Every launcher runs `serve`. The client calls methods of `Worker` by name.
 """
@@ -77,8 +78,14 @@ class Shard(NamedTuple):
     @classmethod
     def describe(cls, path: str, data: RankingDataset) -> Shard:
         """Return the description of a worker's part of a data set, which `path` names."""
-        weighs = "documents" if data.document_weights is not None else "queries" * (data.queries.weights is not None)
-        return cls(path, data.feature_space, data.n_documents, data.queries.qid, data.fingerprint, weighs)
+        weighs = (
+            "documents"
+            if data.document_weights is not None
+            else "queries" * (data.queries.weights is not None)
+        )
+        return cls(
+            path, data.feature_space, data.n_documents, data.queries.qid, data.fingerprint, weighs
+        )
 
 
 class News(NamedTuple):
@@ -129,7 +136,8 @@ def serve(
             elif name == "beat":
                 worker.beat(*arguments)
             elif name in _WORK:
-                # This thread answers meanwhile. In its own thread, compilation is not slowed by the cluster's profiler.
+                # This thread answers meanwhile. In its own thread, compilation is not slowed by the
+                # cluster's profiler.
                 threading.Thread(target=worker.do, args=(name, arguments), daemon=True).start()
     except (EOFError, OSError):
         pass
@@ -140,7 +148,9 @@ def serve(
         if not worker.idle.wait(_LEAVING_SECONDS) and exclusive:
             os._exit(1)
     if last is None:
-        raise errors.WorkerLost(f"lost contact with the client at {call.address[0]}:{call.address[1]}")
+        raise errors.WorkerLost(
+            f"lost contact with the client at {call.address[0]}:{call.address[1]}"
+        )
     return last
 
 
@@ -150,13 +160,23 @@ def versions() -> dict[str, str]:
 
 
 class Worker:
-    """The tasks and the state of a worker. `events` and `checkpoints` are sent with the next heartbeat."""
+    """The tasks and the state of a worker. `events` and `checkpoints` are sent with the next
+    heartbeat.
+    """
 
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
-        self.idle, self.last_contact, self.mesh = threading.Event(), time.monotonic(), Mesh(link.host, key)
+        self.idle, self.last_contact, self.mesh = (
+            threading.Event(),
+            time.monotonic(),
+            Mesh(link.host, key),
+        )
         self.idle.set()
-        self.events, self.checkpoints, self._telling = deque[Any](), deque[Any](maxlen=1), threading.Lock()
+        self.events, self.checkpoints, self._telling = (
+            deque[Any](),
+            deque[Any](maxlen=1),
+            threading.Lock(),
+        )
         self.stop, self._names, self._space = False, tuple[str, ...](), FeatureSpace(1, 0)
         self._on_folds = False
         self._training: list[RankingDataset] = []
@@ -190,13 +210,18 @@ class Worker:
                     warnings.simplefilter("always", category)
                 value = getattr(self, name)(*arguments)
         except errors.BoostrankError as error:
-            kind = errors.DataError if isinstance(error, errors.DataError) else type(error)  # subclasses take more
+            kind = (
+                errors.DataError if isinstance(error, errors.DataError) else type(error)
+            )  # subclasses take more
             # Reading errors name the file, and parameter errors are the same on all workers.
             complete = errors.ParameterError if name == "fit" or self._tables else errors.InputError
             where = "" if isinstance(error, complete) else self._where
             return Result(error=kind(f"{where}{error}"))
         except LostContact as error:
-            return Result(error=errors.TrainingError(str(error).partition("\n")[0] or "lost contact"), secondary=True)
+            return Result(
+                error=errors.TrainingError(str(error).partition("\n")[0] or "lost contact"),
+                secondary=True,
+            )
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             reason = f": {lines[0]}" if lines else ""
@@ -206,33 +231,56 @@ class Worker:
         return Result(value, tuple((w.category, str(w.message)) for w in caught))
 
     def sizes(self, paths: Sequence[str], tables: Mapping[str, Any]) -> dict[str, int]:
-        """Receive tables from the client. Return the size of each readable file in bytes, and of each table in rows."""
+        """Receive tables from the client. Return the size of each readable file in bytes, and of
+        each table in rows.
+        """
         self._tables |= tables
-        sizes = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
+        sizes = {
+            path: os.path.getsize(path)
+            for path in paths
+            if os.path.isfile(path) and os.access(path, os.R_OK)
+        }
         return sizes | {name: len(table) for name, table in self._tables.items() if len(table)}
 
     def read(self, paths: Sequence[str], reading: Mapping[str, Any], on_folds: bool) -> list[Shard]:
         """Read and describe this worker's training shards, in memory for folds."""
         self._names, self._on_folds = tuple(paths), on_folds
         self._training = [self._read(path, reading) for path in paths]
-        return [Shard.describe(path, part) for path, part in zip(paths, self._training, strict=True)]
+        return [
+            Shard.describe(path, part) for path, part in zip(paths, self._training, strict=True)
+        ]
 
-    def conform(self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]) -> Any:
-        """Apply the common feature space to the training shards, and use it to read the validation shards."""
+    def conform(
+        self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]
+    ) -> Any:
+        """Apply the common feature space to the training shards, and use it to read the validation
+        shards.
+        """
         self._space, pairs = space, zip(self._names, self._training, strict=True)
         self._training = [self._like(path, part, space, reading) for path, part in pairs]
         self._validation = [[self._read(path, reading, space) for path in paths] for paths in valid]
-        return [list(map(Shard.describe, paths, parts)) for paths, parts in zip(valid, self._validation, strict=True)]
+        return [
+            list(map(Shard.describe, paths, parts))
+            for paths, parts in zip(valid, self._validation, strict=True)
+        ]
 
     def fit(
-        self, rank: int, options: TrainOptions, meshes: Sequence[Address], names: Sequence[str], order: Any, every: int
+        self,
+        rank: int,
+        options: TrainOptions,
+        meshes: Sequence[Address],
+        names: Sequence[str],
+        order: Any,
+        every: int,
     ) -> Any:
-        """Train with the workers at `meshes`, and queue a checkpoint after `every` rounds (0 for none).
+        """Train with the workers at `meshes`, and queue a checkpoint after `every` rounds (0 for
+        none).
 
         `order` has the (rank, index on that rank) of each training shard.
 
         Returns:
-            The model (first worker only), its checksum, whether the client stopped training, and the bytes sent.
+            The model (first worker only), its checksum, whether the client stopped training, and
+            the bytes sent.
         """
         if isinstance(options.objective, ObjectiveFile):
             options = replace(options, objective=options.objective.load())
@@ -240,10 +288,15 @@ class Worker:
             options = replace(options, threads=self._threads)
         train_set, sets = self._join(self._training), list(map(self._join, self._validation))
         valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
-        with self.mesh.connect_all(rank, meshes) as mesh, workers_of(options.backend).member(mesh) as member:
+        with (
+            self.mesh.connect_all(rank, meshes) as mesh,
+            workers_of(options.backend).member(mesh) as member,
+        ):
             rounds = self._fitting = _Rounds(self, mesh, member, every)
             options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
-            collective = Collective(rank, mesh.all_reduce, mesh.share, member, self._training, order)
+            collective = Collective(
+                rank, mesh.all_reduce, mesh.share, member, self._training, order
+            )
             model = execute(resolve(options, train_set, valid, collective), rounds.fold_ended)
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped, mesh.sent
 
@@ -258,7 +311,9 @@ class Worker:
         return data
 
     def so_far(self) -> tuple[int, bytes, ModelInfo] | None:
-        """Return the rounds that all workers completed before `fit` failed, as number, model file and record."""
+        """Return the rounds that all workers completed before `fit` failed, as number, model file
+        and record.
+        """
         rounds = self._fitting
         if rounds is None or not rounds.completed or self._on_folds:
             return None
@@ -271,20 +326,30 @@ class Worker:
         shards = ", ".join(self._names[:3]) + (f" and {more} more" if more > 0 else "")
         return f"worker {self._link.name}{f' ({shards})' if shards else ''}: "
 
-    def _like(self, path: str, part: RankingDataset, space: FeatureSpace, reading: Mapping[str, Any]) -> RankingDataset:
+    def _like(
+        self, path: str, part: RankingDataset, space: FeatureSpace, reading: Mapping[str, Any]
+    ) -> RankingDataset:
         """Convert a shard to the training set's features and categories."""
         if path in self._tables:
-            return part.with_features(space.feature_names, whose="the training data", categories=space.categories)
+            return part.with_features(
+                space.feature_names, whose="the training data", categories=space.categories
+            )
         features = part.feature_space
         return (
-            part if features == space and features.categories == space.categories else self._read(path, reading, space)
+            part
+            if features == space and features.categories == space.categories
+            else self._read(path, reading, space)
         )
 
-    def _read(self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None) -> RankingDataset:
+    def _read(
+        self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None
+    ) -> RankingDataset:
         if path in self._tables:
             part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
             return part if like is None else self._like(path, part, like, reading)
-        if reading.get("regroup") or self._on_folds:  # rows on disk can neither be reordered nor split
+        if (
+            reading.get("regroup") or self._on_folds
+        ):  # rows on disk can neither be reordered nor split
             return read_files(path, **reading, like=like, threads=self._threads)
         return stream_files(path, **reading, cache=False, like=like, threads=self._threads)
 
@@ -306,7 +371,12 @@ class _Rounds:
 
     def __call__(self, env: Any) -> None:
         self._model, self._done = env.model, env.iteration + 1
-        if self._mesh.rank == 0 and self._every and self._done % self._every == 0 and self._done < env.end_iteration:
+        if (
+            self._mesh.rank == 0
+            and self._every
+            and self._done % self._every == 0
+            and self._done < env.end_iteration
+        ):
             self._worker.checkpoints.append(self.so_far(self._done))
         results = [tuple(result) for result in env.evaluation_result_list or []]
         self._worker.events.append((env.iteration, env.begin_iteration, env.end_iteration, results))
@@ -332,7 +402,9 @@ def joined_ids(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def stacked(sets: Sequence[RankingDataset], space: FeatureSpace, reading: Mapping[str, Any]) -> RankingDataset:
+def stacked(
+    sets: Sequence[RankingDataset], space: FeatureSpace, reading: Mapping[str, Any]
+) -> RankingDataset:
     """Concatenate data sets with the same features. There may be none.
 
     Args:
@@ -349,7 +421,10 @@ def stacked(sets: Sequence[RankingDataset], space: FeatureSpace, reading: Mappin
         document_weights = np.concatenate(
             [np.ones(index.n_documents) if values is None else values for index, values in pairs]
         )
-    ptr, ids = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), joined_ids([index.qid for index in indices])
+    ptr, ids = (
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        joined_ids([index.qid for index in indices]),
+    )
     return RankingDataset(
         Stacked(sets, space.n_features),
         np.concatenate([np.zeros(0), *(data.labels for data in sets)]),

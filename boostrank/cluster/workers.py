@@ -23,7 +23,10 @@ from boostrank.model.ranking_model import RankingModel
 
 _LOOK_EVERY, _BEAT_EVERY = 0.1, 1.0  # seconds
 _PARTING_SECONDS = 10.0  # for the others to report, once the work has failed on one worker
-_NAMING_SECONDS, _LEAVING_SECONDS = 60.0, 15.0  # for Kubernetes to name this host; for workers to end by themselves
+_NAMING_SECONDS, _LEAVING_SECONDS = (
+    60.0,
+    15.0,
+)  # for Kubernetes to name this host; for workers to end by themselves
 WORKER_TIMEOUT = 60.0  # seconds without an answer after which a worker is lost
 _WARNING_SHARE = 0.25  # of that; twice that, and so on
 
@@ -54,14 +57,17 @@ class Launcher:
     def named(cls, kind: str, where: str) -> Self:
         """Create the launcher for `KIND:WHERE`, where WHERE is the number of workers by default."""
         if not (where.isdecimal() and int(where)):
-            raise errors.ParameterError(f"cluster {kind}:{where}: expected a number of workers, such as {kind}:2")
+            raise errors.ParameterError(
+                f"cluster {kind}:{where}: expected a number of workers, such as {kind}:2"
+            )
         return cls(int(where))  # type: ignore[call-arg]
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
         """Partition this cluster's data frames by query, and store the parts in `tables`."""
 
     def run(self, call: Call) -> None:
-        """Run `worker.serve(call, RANK, THREADS, TABLES)` for each rank below `size`, and wait for them.
+        """Run `worker.serve(call, RANK, THREADS, TABLES)` for each rank below `size`, and wait for
+        them.
 
         This method is called in a separate thread. If it raises an error, training ends.
         """
@@ -79,11 +85,15 @@ def package(name: str, install: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        raise errors.MissingDependency(f"these workers need {name.partition('.')[0]}: pip install {install}") from error
+        raise errors.MissingDependency(
+            f"these workers need {name.partition('.')[0]}: pip install {install}"
+        ) from error
 
 
 def by_worker(sets: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return each worker's tables by name, given the tables of each data set by worker, with the training set first."""
+    """Return each worker's tables by name, given the tables of each data set by worker, with the
+    training set first.
+    """
     kinds = ["training", *(f"validation {i}" for i in range(len(sets) - 1))]
     return [
         {f"{kind} partition {i}": table for kind, table in zip(kinds, tables, strict=True)}
@@ -104,7 +114,8 @@ class Workers:
     """The workers that take part in a training.
 
     Attributes:
-        ranks: ranks of the workers that take part, in the order of `work`. Initially, these are all workers.
+        ranks: ranks of the workers that take part, in the order of `work`. Initially, these are all
+            workers.
         info: first message from each worker, by rank.
         stop: whether to end training after the current round.
     """
@@ -115,8 +126,14 @@ class Workers:
         self._launching = threading.Thread(target=self._launch, daemon=True)
         self._failure: BaseException | None = None
         self._inbox = queue.SimpleQueue[tuple[int, Any]]()
-        self._links, self._results, self._gone = dict[int, Link](), dict[int, worker.Result](), set[int]()
-        self._asked = dict[int, list[float]]()  # rank -> time of the unanswered heartbeat, silence at the last warning
+        self._links, self._results, self._gone = (
+            dict[int, Link](),
+            dict[int, worker.Result](),
+            set[int](),
+        )
+        self._asked = dict[
+            int, list[float]
+        ]()  # rank -> time of the unanswered heartbeat, silence at the last warning
         self.ranks, self.info, self.stop = list[int](), dict[int, worker.Hello](), False
 
     def start(self) -> None:
@@ -131,7 +148,9 @@ class Workers:
                 self._door = Door(launcher.listen, self._key, self._listen)
             except OSError as error:
                 if not isinstance(error, socket.gaierror) or time.monotonic() > named_by:
-                    raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+                    raise InputError(
+                        f"cannot listen on {host}:{port}: {error.strerror or error}"
+                    ) from error
                 time.sleep(_BEAT_EVERY)
         # Wait for the workers.
         self._launching.start()
@@ -142,13 +161,16 @@ class Workers:
             if not self._hear(patience) and ended:
                 if isinstance(self._failure, BoostrankError):
                     raise self._failure
-                raise TrainingError(f"the workers exited before they connected{self._reason}") from self._failure
+                raise TrainingError(
+                    f"the workers exited before they connected{self._reason}"
+                ) from self._failure
             if time.monotonic() > given_up:
                 missing = sorted(set(range(launcher.size)) - set(self.info))
                 raise WorkerLost(
-                    f"{len(missing)} of {launcher.size} workers (first: rank {missing[0]}) did not connect to "
-                    f"{host}:{self._door.address[1]} within {launcher.patience:.0f} seconds. Check that they can reach "
-                    "this address, and that the cluster can run all of them at once"
+                    f"{len(missing)} of {launcher.size} workers (first: rank {missing[0]}) did not"
+                    f" connect to {host}:{self._door.address[1]} within {launcher.patience:.0f}"
+                    " seconds. Check that they can reach this address, and that the cluster can"
+                    " run all of them at once"
                 )
         self.ranks = sorted(self.info)
         # All of them need the same versions.
@@ -157,8 +179,8 @@ class Workers:
                 if hello.versions.get(package) != version:
                     other_version = hello.versions.get(package, "absent")
                     raise InputError(
-                        f"{package} is {version} on the client and {other_version} on worker {hello.name}: all of "
-                        "them need the same installation"
+                        f"{package} is {version} on the client and {other_version} on worker"
+                        f" {hello.name}: all of them need the same installation"
                     )
 
     def release(self, last: worker.Last) -> None:
@@ -179,9 +201,14 @@ class Workers:
             link.close()
 
     def work(
-        self, task: str, arguments: Sequence[tuple[Any, ...]], listen: Listener = lambda _: None, when: Any = str
+        self,
+        task: str,
+        arguments: Sequence[tuple[Any, ...]],
+        listen: Listener = lambda _: None,
+        when: Any = str,
     ) -> list[Any]:
-        """Run a method of `worker.Worker` on every worker with its own arguments, and return the results.
+        """Run a method of `worker.Worker` on every worker with its own arguments, and return the
+        results.
 
         Args:
             listen: function that is called with the news from the first worker.
@@ -200,8 +227,9 @@ class Workers:
             for rank in self.ranks:
                 if rank in self._gone:
                     raise WorkerLost(
-                        f"{self._describe_worker(rank)} is gone{when()}: it was killed (out of memory?), or its "
-                        f"machine is not reachable{self._reason}. The training ended on all workers"
+                        f"{self._describe_worker(rank)} is gone{when()}: it was killed (out of"
+                        f" memory?), or its machine is not reachable{self._reason}. The training"
+                        " ended on all workers"
                     )
             self._check_silence(when())
             failed = [result for result in self._results.values() if result.error is not None]
@@ -212,12 +240,16 @@ class Workers:
                 raise WorkerLost(f"the workers lost contact with each other{when()}: {cause.error}")
             raise cause.error
         results = [self._results[rank] for rank in self.ranks]
-        for category, message in dict.fromkeys(warning for result in results for warning in result.warnings):
+        for category, message in dict.fromkeys(
+            warning for result in results for warning in result.warnings
+        ):
             errors.warn_user(message, category)
         return [result.value for result in results]
 
     def so_far(self, listen: Listener) -> Any:
-        """Return `Worker.so_far` of the first worker that reports after a failed training, or None if none does."""
+        """Return `Worker.so_far` of the first worker that reports after a failed training, or None
+        if none does.
+        """
         until, ranks = time.monotonic() + _PARTING_SECONDS, self.ranks
         while not self._results and set(ranks) - self._gone and time.monotonic() < until:
             self._hear(_LOOK_EVERY, listen)
@@ -301,14 +333,18 @@ class Workers:
             silence = time.monotonic() - asked if rank in self.ranks else 0.0
             if silence < min(max(_WARNING_SHARE * self._timeout, 2 * warned), self._timeout):
                 continue
-            message = f"{self._describe_worker(rank)} has not answered for {silence:.0f} seconds{when}"
+            message = (
+                f"{self._describe_worker(rank)} has not answered for {silence:.0f} seconds{when}"
+            )
             if silence >= self._timeout:
                 self._launcher.stop(list(self._asked))
                 raise WorkerLost(
-                    f"{message}: it or its machine is suspended or not reachable. The training ended "
-                    "(increase --worker-timeout, worker_timeout=, to wait longer)"
+                    f"{message}: it or its machine is suspended or not reachable. The training"
+                    " ended (increase --worker-timeout, worker_timeout=, to wait longer)"
                 )
-            errors.warn_user(f"{message}; after {self._timeout:g} the training ends", errors.TrainingWarning)
+            errors.warn_user(
+                f"{message}; after {self._timeout:g} the training ends", errors.TrainingWarning
+            )
             self._asked[rank][1] = silence
 
     def _describe_worker(self, rank: int) -> str:
@@ -318,4 +354,8 @@ class Workers:
     def _reason(self) -> str:
         """The launcher's error in parentheses, or an empty string."""
         error = self._failure
-        return "" if error is None else f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
+        return (
+            ""
+            if error is None
+            else f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
+        )

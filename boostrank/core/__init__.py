@@ -1,3 +1,5 @@
-"""Shared foundations for errors, parameters, queries, gains, conventions, files and the machine, and the version."""
+"""Shared foundations for errors, parameters, queries, gains, conventions, files and the machine,
+and the version.
+"""
 
 __version__ = "0.2.0.dev0"

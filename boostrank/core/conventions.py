@@ -1,8 +1,9 @@
 """Gains of relevance labels, and conventions of ranking metrics.
 
-A gain is a name, a table, or an expression over columns, such as `0.7*label + 0.3*log1p(margin)`. Expressions are
-parsed by Python's parser, but are not evaluated as code. The syntax tree is converted to nested NumPy operations.
-Missing values propagate through every operation, including comparisons. Only `isnan` detects them.
+A gain is a name, a table, or an expression over columns, such as `0.7*label + 0.3*log1p(margin)`.
+Expressions are parsed by Python's parser, but are not evaluated as code. The syntax tree is
+converted to nested NumPy operations. Missing values propagate through every operation, including
+comparisons. Only `isnan` detects them.
 """
 
 from __future__ import annotations
@@ -63,12 +64,19 @@ FUNCTIONS: dict[str, tuple[Operation, int, int]] = {
     "max": (lambda *values: reduce(np.maximum, values), 2, 20),
     "min": (lambda *values: reduce(np.minimum, values), 2, 20),
     "sqrt": (np.sqrt, 1, 1),
-    "where": (lambda test, yes, no: np.where(np.isnan(test), np.nan, np.where(test != 0.0, yes, no)), 3, 3),
+    "where": (
+        lambda test, yes, no: np.where(np.isnan(test), np.nan, np.where(test != 0.0, yes, no)),
+        3,
+        3,
+    ),
 }
 """Allowed functions, with their minimum and maximum number of arguments."""
 
-# Names are replaced by underscores before Python parses the text, to allow columns such as `if`, f.1 or `a b`.
-_WORD = re.compile(rb"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|`[^`]+`|(?:[^\W\d]|[\x80-\xff])(?:[\w.]|[\x80-\xff])*")
+# Names are replaced by underscores before Python parses the text, to allow columns such as `if`,
+# f.1 or `a b`.
+_WORD = re.compile(
+    rb"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|`[^`]+`|(?:[^\W\d]|[\x80-\xff])(?:[\w.]|[\x80-\xff])*"
+)
 _STRANGE = re.compile(rb"[^\d.eE+\-*/()<>=!, _]")
 
 
@@ -82,18 +90,26 @@ class GainExpression:
 
     @classmethod
     def parse(cls, text: str) -> GainExpression:
-        """Parse an expression, or raise `ParameterError` with the position of the part that is not allowed."""
+        """Parse an expression, or raise `ParameterError` with the position of the part that is not
+        allowed.
+        """
         text = text.strip()
         if len(text) > MOST_CHARACTERS:
-            raise ParameterError(f"gain: the expression has {len(text):,} characters, more than {MOST_CHARACTERS:,}")
+            raise ParameterError(
+                f"gain: the expression has {len(text):,} characters, more than {MOST_CHARACTERS:,}"
+            )
         reader = _Reader(text)
         value = reader.value(reader.tree())
         if not reader.columns:
-            raise ParameterError(f"gain {text!r} names no column: it would be the same for every document")
+            raise ParameterError(
+                f"gain {text!r} names no column: it would be the same for every document"
+            )
         return cls(text, tuple(reader.columns), value)
 
     def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
-        """Compute the gains, float64[n], from columns, float[n]. Overflow and division by zero give infinity or NaN."""
+        """Compute the gains, float64[n], from columns, float[n]. Overflow and division by zero give
+        infinity or NaN.
+        """
         arrays = {name: np.asarray(columns[name], np.float64) for name in self.columns}
         with np.errstate(all="ignore"):
             gains = self._value(arrays)
@@ -109,7 +125,9 @@ class _Reader:
         self.columns: dict[str, None] = {}
 
     def tree(self) -> ast.expr:
-        plain = _WORD.sub(lambda word: word[1] or b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes))
+        plain = _WORD.sub(
+            lambda word: word[1] or b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes)
+        )
         strange = _STRANGE.search(plain)
         if strange:
             character = self._bytes[strange.start() :].decode(errors="replace")[0]
@@ -143,7 +161,9 @@ class _Reader:
         if operation is None:
             self._refuse(f"{source!r} is not allowed", node.col_offset)
         values = [self.value(part, depth + 1) for part in below]
-        return lambda columns: np.asarray(operation(*[value(columns) for value in values]), np.float64)
+        return lambda columns: np.asarray(
+            operation(*[value(columns) for value in values]), np.float64
+        )
 
     def _function(self, node: ast.Name, count: int) -> Operation:
         name = self._bytes[node.col_offset : node.end_col_offset].decode()
@@ -160,8 +180,9 @@ class _Reader:
         character = len(self._bytes[:at].decode(errors="replace")) + 1
         text = self._text if len(self._text) <= 80 else f"{self._text[:77]}..."
         raise ParameterError(
-            f"gain {text!r}: {words}, at character {character}; an expression has numbers, columns (`in backquotes` "
-            f"unless a plain name), + - * / **, comparisons and {', '.join(FUNCTIONS)}"
+            f"gain {text!r}: {words}, at character {character}; an expression has numbers, columns"
+            " (`in backquotes` unless a plain name), + - * / **, comparisons and"
+            f" {', '.join(FUNCTIONS)}"
         )
 
 
@@ -177,14 +198,18 @@ _WORDS = dict.fromkeys(("exponential", "exp", "exp2"), "exponential") | dict.fro
 
 
 def expression_of(gain: Any) -> GainExpression | None:
-    """Return the parsed expression, or None for a word, a table or no text. Other text raises `ParameterError`."""
+    """Return the parsed expression, or None for a word, a table or no text. Other text raises
+    `ParameterError`.
+    """
     if not isinstance(gain, str) or not gain.strip() or _word_or_table(gain) is not None:
         return None
     return GainExpression.parse(gain)
 
 
 def rule_of(gain: Any) -> str | tuple[float, ...]:
-    """Return the result of `parse_gain`, or "linear" for an expression, whose values replace a data set's labels."""
+    """Return the result of `parse_gain`, or "linear" for an expression, whose values replace a data
+    set's labels.
+    """
     return parse_gain(gain) if expression_of(gain) is None else "linear"
 
 
@@ -202,16 +227,16 @@ def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
 def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """Parse `"exponential"` (2^label - 1), `"linear"` (the label itself), or a table.
 
-    A table contains the gains for the labels 0, 1, 2, ..., as a sequence of finite numbers >= 0 that never decrease, or
-    as text such as "0,1,3,7". Anything else raises `ParameterError`.
+    A table contains the gains for the labels 0, 1, 2, ..., as a sequence of finite numbers >= 0
+    that never decrease, or as text such as "0,1,3,7". Anything else raises `ParameterError`.
     """
     rule = _word_or_table(gain)
     if rule is None:
         word = gain.strip().lower() if isinstance(gain, str) else ""
         hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
         raise ParameterError(
-            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint} Only train and "
-            "RankingDataset.with_gain compute an expression over columns"
+            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint}"
+            " Only train and RankingDataset.with_gain compute an expression over columns"
         )
     if not isinstance(rule, str) and (
         not rule or not all(np.isfinite(rule)) or min(rule) < 0 or any(np.diff(rule) < 0)
@@ -242,8 +267,8 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         refuse(y < 0.0, f"is negative: relevance labels start at 0{mend}")
     if rule == "exponential":
         reason = (
-            f"is above {MAX_EXPONENTIAL_LABEL:g}: 2^label - 1 would outweigh every other document; use "
-            "gain='linear' or a gain table"
+            f"is above {MAX_EXPONENTIAL_LABEL:g}: 2^label - 1 would outweigh every other document;"
+            " use gain='linear' or a gain table"
         )
         refuse(y > MAX_EXPONENTIAL_LABEL, reason)
         return np.exp2(y) - 1.0
@@ -251,23 +276,32 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         return y.copy()
     table, index = np.asarray(rule, dtype=np.float64), y.astype(np.int64)
     unknown = (index != y) | (index >= table.size)
-    refuse(unknown, f"has no entry in the gain table of {table.size} labels (0 to {table.size - 1})")
+    refuse(
+        unknown, f"has no entry in the gain table of {table.size} labels (0 to {table.size - 1})"
+    )
     return np.asarray(table[index], dtype=np.float64)
 
 
 def label_map_from_zero(labels: npt.ArrayLike) -> str:
-    """Return a label map, as text, that shifts the lowest label to 0, or "" if there are more than 32 labels.
+    """Return a label map, as text, that shifts the lowest label to 0, or "" if there are more than
+    32 labels.
 
     If -1 is the only negative label, it means "not judged", and the other labels are kept.
     """
     grades = np.unique(labels)
     if grades[0] == -1 and np.all(grades[1:] >= 0):
         return "-1=0"
-    return ",".join(f"{old:g}={old - grades[0]:g}" for old in grades) if grades.size <= _MOST_MAPPED else ""
+    return (
+        ",".join(f"{old:g}={old - grades[0]:g}" for old in grades)
+        if grades.size <= _MOST_MAPPED
+        else ""
+    )
 
 
 def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
-    """Return `gains_from_labels` times the document weights, if any, float64[N]. Overflow raises `DataError`."""
+    """Return `gains_from_labels` times the document weights, if any, float64[N]. Overflow raises
+    `DataError`.
+    """
     with queries.naming_rows():
         gains = gains_from_labels(labels, gain)
     if queries.document_weights is None:
@@ -276,7 +310,9 @@ def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Fl
         weighted = gains * queries.document_weights
     beyond = first_true(np.isinf(weighted))
     if beyond is not None:
-        raise queries.row_error(beyond, "the product of gain and weight overflows: rescale the weights")
+        raise queries.row_error(
+            beyond, "the product of gain and weight overflows: rescale the weights"
+        )
     return weighted
 
 
@@ -305,24 +341,31 @@ class Conventions:
 
     Args:
         gain: gain for each label, which is "exponential" (2^label - 1), "linear", or a table.
-        discount: weight of rank r in DCG and NDCG. "log2(1+r)" means 1 / log2(1 + r), which is usual. "log2(r)" means 1
-            / log2(max(2, r)), as proposed by Järvelin and Kekäläinen (2002), with equal weights for ranks 1 and 2.
-        ties: order of documents with equal scores. "expected" computes the mean over all orders, in closed form.
-            "input" keeps the row order. "pessimistic" and "optimistic" put the worst or the best documents first.
-            "docno" sorts by document name in descending order, as trec_eval does, and requires names.
-        score_type: type in which scores are compared, which is "float64", or "float32", in which close scores are tied.
-        empty: value for a query without a relevant document. "exclude" excludes the query from the mean and reports the
-            count. "one" and "zero" assign that value. "one" applies to metrics that would be 0/0 (NDCG, MAP, recall).
-            The other metrics (DCG, precision, MRR, ERR) are 0 by their formula.
+        discount: weight of rank r in DCG and NDCG. "log2(1+r)" means 1 / log2(1 + r), which is
+            usual. "log2(r)" means 1 / log2(max(2, r)), as proposed by Järvelin and Kekäläinen
+            (2002), with equal weights for ranks 1 and 2.
+        ties: order of documents with equal scores. "expected" computes the mean over all orders, in
+            closed form. "input" keeps the row order. "pessimistic" and "optimistic" put the worst
+            or the best documents first. "docno" sorts by document name in descending order, as
+            trec_eval does, and requires names.
+        score_type: type in which scores are compared, which is "float64", or "float32", in which
+            close scores are tied.
+        empty: value for a query without a relevant document. "exclude" excludes the query from the
+            mean and reports the count. "one" and "zero" assign that value. "one" applies to metrics
+            that would be 0/0 (NDCG, MAP, recall). The other metrics (DCG, precision, MRR, ERR) are
+            0 by their formula.
         empty_of: exceptions to `empty` for single metrics, as pairs such as (("map", "zero"),).
         single: whether to "count" or "exclude" queries with one document.
-        relevant_from: smallest relevant label for MAP, precision, recall and MRR; None means all labels above 0.
-        ap_divisor: divisor in average precision at k, which is the number of "relevant" documents, or the "reachable"
-            number min(relevant, k).
-        short_lists: treatment of lists with n < k documents at cut-off k. "pad" adds irrelevant documents, so precision
-            is divided by k. "clip" divides precision by n. "letor" is "pad" for precision and sets NDCG to 0.
-        max_grade: largest grade in ERR, where the user stops at a document with probability gain(label) /
-            (gain(max_grade) + 1). None means the largest label in the data. With 0, the gains are the probabilities.
+        relevant_from: smallest relevant label for MAP, precision, recall and MRR; None means all
+            labels above 0.
+        ap_divisor: divisor in average precision at k, which is the number of "relevant" documents,
+            or the "reachable" number min(relevant, k).
+        short_lists: treatment of lists with n < k documents at cut-off k. "pad" adds irrelevant
+            documents, so precision is divided by k. "clip" divides precision by n. "letor" is "pad"
+            for precision and sets NDCG to 0.
+        max_grade: largest grade in ERR, where the user stops at a document with probability
+            gain(label) / (gain(max_grade) + 1). None means the largest label in the data. With 0,
+            the gains are the probabilities.
 
     Raises:
         ParameterError: if a value is not allowed.
@@ -358,14 +401,22 @@ class Conventions:
         object.__setattr__(self, "gain", parse_gain(self.gain))
         for field, allowed in CHOICES.items():
             if getattr(self, field) not in allowed:
-                raise ParameterError(f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}")
-        object.__setattr__(self, "empty_of", tuple((str(metric), str(word)) for metric, word in self.empty_of))
+                raise ParameterError(
+                    f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}"
+                )
+        object.__setattr__(
+            self, "empty_of", tuple((str(metric), str(word)) for metric, word in self.empty_of)
+        )
         for metric, word in self.empty_of:
             if word not in CHOICES["empty"]:
-                raise ParameterError(f"empty_of: {metric}={word!r} is not one of {' | '.join(CHOICES['empty'])}")
+                raise ParameterError(
+                    f"empty_of: {metric}={word!r} is not one of {' | '.join(CHOICES['empty'])}"
+                )
         if self.relevant_from is not None and not math.isfinite(self.relevant_from):
             raise ParameterError(f"relevant_from={self.relevant_from!r} is not a finite number")
-        if self.max_grade is not None and not (math.isfinite(self.max_grade) and self.max_grade >= 0):
+        if self.max_grade is not None and not (
+            math.isfinite(self.max_grade) and self.max_grade >= 0
+        ):
             raise ParameterError(f"max_grade={self.max_grade!r} is not a finite number >= 0")
 
     def empty_for(self, metric: str) -> str:
@@ -377,8 +428,8 @@ class Conventions:
         """Resolve conventions, optionally with another gain.
 
         Args:
-            conventions: a `Conventions`, or one of the names lightgbm, xgboost, catboost, sklearn, trec, letor, mslr
-                and default; None means default.
+            conventions: a `Conventions`, or one of the names lightgbm, xgboost, catboost, sklearn,
+                trec, letor, mslr and default; None means default.
             gain: gain that replaces the gain in the conventions; None keeps it.
 
         Raises:
@@ -386,31 +437,49 @@ class Conventions:
         """
         name = "default" if conventions is None else conventions
         if isinstance(name, str) and name.strip().lower() not in PRESETS:
-            raise ParameterError(f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}")
+            raise ParameterError(
+                f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}"
+            )
         if not isinstance(name, cls | str):
-            raise ParameterError(f"conventions={name!r}: pass Conventions(...) or one of {', '.join(PRESETS)}")
+            raise ParameterError(
+                f"conventions={name!r}: pass Conventions(...) or one of {', '.join(PRESETS)}"
+            )
         rules = PRESETS[name.strip().lower()] if isinstance(name, str) else name
         return rules if gain is None else replace(rules, gain=rule_of(gain))
 
     @property
     def without_names(self) -> Conventions:
-        """The same conventions without document names, where "docno" for ties becomes "expected"."""
+        """The same conventions without document names, where "docno" for ties becomes
+        "expected".
+        """
         return replace(self, ties="expected") if self.ties == "docno" else self
 
     def over(self, labels: Float64Array) -> Conventions:
-        """Set `max_grade` to the largest label if it is None, so that it is the same for all parts of the data."""
-        return self if self.max_grade is not None or not labels.size else replace(self, max_grade=float(labels.max()))
+        """Set `max_grade` to the largest label if it is None, so that it is the same for all parts
+        of the data.
+        """
+        return (
+            self
+            if self.max_grade is not None or not labels.size
+            else replace(self, max_grade=float(labels.max()))
+        )
 
     def describe(self) -> str:
         """Describe the conventions in one line."""
-        gain = self.gain if isinstance(self.gain, str) else "table " + ",".join(f"{g:g}" for g in self.gain)
+        gain = (
+            self.gain
+            if isinstance(self.gain, str)
+            else "table " + ",".join(f"{g:g}" for g in self.gain)
+        )
         words = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
-        empty = words[self.empty] + "".join(f" ({metric}: {words[word]})" for metric, word in self.empty_of)
+        empty = words[self.empty] + "".join(
+            f" ({metric}: {words[word]})" for metric, word in self.empty_of
+        )
         single = {"count": "counted", "exclude": "left out"}[self.single]
         discount = "" if self.discount == "log2(1+r)" else f"; discount 1 / {self.discount}"
         return (
-            f"gain {gain}{discount}; ties {self.ties}; queries with no relevant document {empty}; one-document queries "
-            f"{single}"
+            f"gain {gain}{discount}; ties {self.ties}; queries with no relevant document {empty};"
+            f" one-document queries {single}"
         )
 
 
@@ -419,8 +488,11 @@ PRESETS: dict[str, Conventions] = {
     # With query weights, LightGBM's NDCG adds 1 for an empty query, not its weight.
     "lightgbm": Conventions(ties="input", empty="one", ap_divisor="reachable"),
     # Also with query weights. `ndcg@k-` is empty="zero".
-    "xgboost": Conventions(ties="input", score_type="float32", empty="one", ap_divisor="reachable", short_lists="clip"),
-    # Defaults of NDCG and DCG; `type=Exp` is gain="exponential". Its ERR takes labels as probabilities.
+    "xgboost": Conventions(
+        ties="input", score_type="float32", empty="one", ap_divisor="reachable", short_lists="clip"
+    ),
+    # Defaults of NDCG and DCG; `type=Exp` is gain="exponential". Its ERR takes labels as
+    # probabilities.
     "catboost": Conventions(
         gain="linear",
         ties="pessimistic",
@@ -435,9 +507,12 @@ PRESETS: dict[str, Conventions] = {
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
     # trec_eval over the judged queries; it has no ERR.
     "trec": Conventions(gain="linear", ties="docno", score_type="float32", empty="zero"),
-    # Eval-Score-4.0.pl. LETOR 3.0 differs only at cut-offs beyond the list, where its precision is 0, too.
+    # Eval-Score-4.0.pl. LETOR 3.0 differs only at cut-offs beyond the list, where its precision is
+    # 0, too.
     "letor": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor"),
     # Eval-Score-MSLR.pl: documents are relevant from grade 2.
-    "mslr": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor", relevant_from=2.0),
+    "mslr": Conventions(
+        discount="log2(r)", ties="input", empty="zero", short_lists="letor", relevant_from=2.0
+    ),
 }
 """Conventions of known libraries, by name."""

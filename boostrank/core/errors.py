@@ -14,7 +14,8 @@ class BoostrankError(Exception):
     """Base class of all errors that boostrank raises on purpose.
 
     Attributes:
-        exit_code: exit status of the command: 2 for invalid input or options, 3 for failed work, 4 for a lost worker.
+        exit_code: exit status of the command: 2 for invalid input or options, 3 for failed work, 4
+            for a lost worker.
 
     Example:
         >>> import boostrank
@@ -74,7 +75,9 @@ class DataError(InputError):
 
 
 class RowError(DataError):
-    """Error for a row, which is numbered from 0. `QueryIndex.naming_rows` adds the file and line."""
+    """Error for a row, which is numbered from 0. `QueryIndex.naming_rows` adds the file and
+    line.
+    """
 
     def __init__(self, row: int, reason: str) -> None:
         self.row, self.reason = int(row), reason
@@ -100,7 +103,9 @@ class FileFormatError(DataError):
         super().__init__(f"{where}: {reason}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(FileFormatError, file=self.file, line=self.line, column=self.column), (self.reason,)
+        return partial(FileFormatError, file=self.file, line=self.line, column=self.column), (
+            self.reason,
+        )
 
 
 class DataWarning(UserWarning):
@@ -128,8 +133,8 @@ class TrainingError(BoostrankError, RuntimeError):
     """Error for a training that cannot continue, such as a broken gradient or a failed write.
 
     Attributes:
-        model: `RankingModel` with the rounds before a broken gradient or a lost worker; None if there are no such
-            rounds.
+        model: `RankingModel` with the rounds before a broken gradient or a lost worker; None if
+            there are no such rounds.
 
     Example:
         >>> import boostrank
@@ -166,7 +171,9 @@ class MissingDependency(BoostrankError, ImportError):
 
 
 def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
-    """Issue a warning like `warnings.warn`, with the location of the first stack frame outside boostrank."""
+    """Issue a warning like `warnings.warn`, with the location of the first stack frame outside
+    boostrank.
+    """
     level, frame = 1, sys._getframe(0)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "boostrank":
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
@@ -174,7 +181,9 @@ def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, list_all: bool = True) -> str:
-    """Return text for messages on unknown names, such as `" Did you mean 'sigma'? Known: alpha, sigma."`."""
+    """Return text for messages on unknown names, such as `" Did you mean 'sigma'? Known: alpha,
+    sigma."`.
+    """
     names = sorted(candidates)
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

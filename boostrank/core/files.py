@@ -1,8 +1,9 @@
 """Atomic writes, bounded reads, file locks, and recognition of unsupported file types.
 
-Locks use `flock`, which the kernel releases when a process ends. They work across all machines that share the file
-system, unless it was mounted with local locks. A lock reserves an output for one run, and distinguishes the files of a
-running process from those left by a killed process. (`filelock` can lock neither folders nor open descriptors.)
+Locks use `flock`, which the kernel releases when a process ends. They work across all machines that
+share the file system, unless it was mounted with local locks. A lock reserves an output for one
+run, and distinguishes the files of a running process from those left by a killed process.
+(`filelock` can lock neither folders nor open descriptors.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 
-from boostrank.core.errors import FileFormatError, InputError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.errors import (
+    FileFormatError,
+    InputError,
+    TrainingError,
+    TrainingWarning,
+    warn_user,
+)
 
 try:
     import fcntl
@@ -29,11 +36,14 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _LONGEST_NAME = 200  # bytes
-_NO_FOLLOWING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NO_FOLLOWING = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Lock an open file or folder until it is closed, and return False if another descriptor holds the lock.
+    """Lock an open file or folder until it is closed, and return False if another descriptor holds
+    the lock.
 
     Return None if locks are not supported (Windows, some network file systems).
     """
@@ -49,13 +59,17 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def mark_alive(descriptor: int, path: str) -> bool:
-    """Mark a new file or folder as in use while it is open; return False if another process has removed it."""
+    """Mark a new file or folder as in use while it is open; return False if another process has
+    removed it.
+    """
     locked = try_lock(descriptor)
     return locked is None or (locked and leads_to(path, descriptor))
 
 
 def remove_if_dead(path: str) -> None:
-    """Remove a marked file or folder if the process that marked it has definitely ended. Failures raise `OSError`."""
+    """Remove a marked file or folder if the process that marked it has definitely ended. Failures
+    raise `OSError`.
+    """
     is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
     if fcntl is None:
         if not is_folder:
@@ -90,8 +104,9 @@ def lock_path(path: str | PathLike[str]) -> str:
 def reserved(path: str | PathLike[str]) -> Iterator[None]:
     """Reserve the file at `path` for this run while the block runs.
 
-    The hidden file `.NAME.lock` in the same folder is locked. A lock file left by a killed run has no effect. If
-    another run has the lock, raise `InputError`. If files cannot be locked, warn and continue.
+    The hidden file `.NAME.lock` in the same folder is locked. A lock file left by a killed run has
+    no effect. If another run has the lock, raise `InputError`. If files cannot be locked, warn and
+    continue.
     """
     lock_file = lock_path(path)
     try:
@@ -102,12 +117,13 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
             pid, host = file.read(300).decode().split()
             writer = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
         raise InputError(
-            f"{os.fspath(path)}: {writer} is writing it: wait until it has ended, or choose another file"
+            f"{os.fspath(path)}: {writer} is writing it: wait until it has ended, or choose another"
+            " file"
         ) from None
     if descriptor is None:
         warn_user(
-            f"{os.fspath(path)}: files in {os.path.dirname(lock_file)} cannot be locked, so a second run could write "
-            "the same file",
+            f"{os.fspath(path)}: files in {os.path.dirname(lock_file)} cannot be locked, so a"
+            " second run could write the same file",
             TrainingWarning,
         )
         yield
@@ -119,7 +135,9 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(lock_file)  # still locked: a process that opened it earlier sees that it is gone and retries
+            os.unlink(
+                lock_file
+            )  # still locked: a process that opened it earlier sees that it is gone and retries
         os.close(descriptor)
 
 
@@ -129,7 +147,9 @@ def _locked(lock_file: str) -> int | None:
         try:
             try:
                 descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
-            except PermissionError:  # left by another user's run; a read-only descriptor can be locked, too
+            except (
+                PermissionError
+            ):  # left by another user's run; a read-only descriptor can be locked, too
                 descriptor = os.open(lock_file, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
@@ -154,12 +174,15 @@ SIDECARS = (".query", ".group", ".weight", _RECORD)
 """Suffixes of the sidecar files that are read together with a file."""
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 LONGEST_LINE = 1 << 16
-"""Maximum number of characters in a line. A longer line means that the file has a different type."""
+"""Maximum number of characters in a line. A longer line means that the file has a different type.
+"""
 _MOST_OF_A_STREAM = 1 << 28
 
 
 def sidecar_paths(path: str, endings: Iterable[str] = SIDECARS) -> list[str]:
-    """Return the possible sidecar paths for a file. For `data.txt.gz`, they include the paths for `data.txt`."""
+    """Return the possible sidecar paths for a file. For `data.txt.gz`, they include the paths for
+    `data.txt`.
+    """
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return [stem + ending for stem in stems for ending in endings]
 
@@ -171,11 +194,15 @@ def record_path(path: AnyPath) -> str:
 
 
 def read_text(path: AnyPath, *, errors: str = "strict") -> str:
-    r"""Read a sidecar file as UTF-8, without a byte order mark, with "\n" as line ends, or raise `FileFormatError`."""
+    r"""Read a sidecar file as UTF-8, without a byte order mark, with "\n" as line ends, or raise
+    `FileFormatError`.
+    """
     try:
         text = read_whole(path).decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"byte {error.start} is not UTF-8 text", file=os.fspath(path)) from None
+        raise FileFormatError(
+            f"byte {error.start} is not UTF-8 text", file=os.fspath(path)
+        ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -185,7 +212,9 @@ def path_of(source: object) -> str | None:
 
 
 def read_whole(path: AnyPath) -> bytes:
-    """Read a sidecar file, or raise `FileFormatError`, also for a pipe or device (maybe endless) beyond a limit."""
+    """Read a sidecar file, or raise `FileFormatError`, also for a pipe or device (maybe endless)
+    beyond a limit.
+    """
     try:
         with open(path, "rb") as file:
             ends = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -194,13 +223,18 @@ def read_whole(path: AnyPath) -> bytes:
     except OSError as error:
         raise FileFormatError(str(error.strerror or error), file=os.fspath(path)) from None
     if not ends and len(content) > _MOST_OF_A_STREAM:
-        reason = f"the pipe or device exceeds the limit of {_MOST_OF_A_STREAM:,} bytes: pass a file instead"
+        reason = (
+            f"the pipe or device exceeds the limit of {_MOST_OF_A_STREAM:,} bytes: pass a file"
+            " instead"
+        )
         raise FileFormatError(reason, file=os.fspath(path))
     return content
 
 
 def write_atomically(path: AnyPath, data: bytes, *, streams: bool = False) -> None:
-    """Replace the file at `path` with `data`, as `replacing` does. Readers never see partial data."""
+    """Replace the file at `path` with `data`, as `replacing` does. Readers never see partial
+    data.
+    """
     with replacing(path, streams=streams) as descriptor:
         write_all(descriptor, data)
 
@@ -209,15 +243,18 @@ def write_atomically(path: AnyPath, data: bytes, *, streams: bool = False) -> No
 def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
     """Yield a file descriptor whose content replaces the file at `path` when the block ends.
 
-    The data are written to a temporary file in the same folder, which is synced and renamed to `path`. A symbolic link
-    is kept, and its target is replaced. An existing file's permissions are kept.
+    The data are written to a temporary file in the same folder, which is synced and renamed to
+    `path`. A symbolic link is kept, and its target is replaced. An existing file's permissions are
+    kept.
 
     Args:
-        streams: whether to write directly to a pipe or a device (`/dev/stdout`) instead of refusing it.
+        streams: whether to write directly to a pipe or a device (`/dev/stdout`) instead of refusing
+            it.
 
     Raises:
-        TrainingError: if a write or another step failed (disk full, no permission, ...). The old file is unchanged, as
-            after any error in the block, unless the message says that only the final sync of the folder failed.
+        TrainingError: if a write or another step failed (disk full, no permission, ...). The old
+            file is unchanged, as after any error in the block, unless the message says that only
+            the final sync of the folder failed.
         BrokenPipeError: if the reader closed the pipe.
     """
     if streams and _is_stream(path):
@@ -234,9 +271,13 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
         mode = _mode_of_regular_file(target)
         descriptor, temporary = _create_temporary(target)
         try:
-            # The duplicate keeps the lock after the descriptor is closed. Windows has no locks and cannot rename open
-            # files.
-            with contextlib.nullcontext() if os.name == "nt" else open(os.dup(descriptor), "wb", buffering=0):
+            # The duplicate keeps the lock after the descriptor is closed. Windows has no locks and
+            # cannot rename open files.
+            with (
+                contextlib.nullcontext()
+                if os.name == "nt"
+                else open(os.dup(descriptor), "wb", buffering=0)
+            ):
                 try:
                     yield descriptor
                     if mode is not None:
@@ -249,21 +290,28 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-    with _failing_as_training_error(path, "the new file is in place, but may not survive a power cut"):
+    with _failing_as_training_error(
+        path, "the new file is in place, but may not survive a power cut"
+    ):
         if os.name == "nt":  # folders cannot be opened there
             return
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync folders
+            if error.errno not in (
+                errno.EINVAL,
+                errno.ENOTSUP,
+            ):  # some network file systems cannot sync folders
                 raise
         finally:
             os.close(descriptor)
 
 
 def check_writable(path: AnyPath, *, streams: bool = False) -> None:
-    """Remove files left by killed processes, and raise `InputError` if `replacing` could not write to `path`."""
+    """Remove files left by killed processes, and raise `InputError` if `replacing` could not write
+    to `path`.
+    """
     if streams and _is_stream(path):
         if not os.access(path, os.W_OK):
             raise InputError(f"{os.fspath(path)}: cannot be written: {os.strerror(errno.EACCES)}")
@@ -276,12 +324,15 @@ def check_writable(path: AnyPath, *, streams: bool = False) -> None:
         os.close(descriptor)
         os.unlink(temporary)
     except OSError as error:
-        raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, target)}") from error
+        raise InputError(
+            f"{os.fspath(path)}: cannot be written: {_reason(error, target)}"
+        ) from error
     remove_leftovers(path)
 
 
 def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
-    """Raise `InputError` if the output would overwrite an input file or its sidecar files, even under another name.
+    """Raise `InputError` if the output would overwrite an input file or its sidecar files, even
+    under another name.
 
     Inputs may be patterns. Standard output (`-`), pipes and devices overwrite nothing.
     """
@@ -289,27 +340,39 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
         return
     for path in [os.fspath(source) for source in inputs]:
         files = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
-        read = [*files, *(name for file in files for name in (*sidecar_paths(file), record_path(file)))]
+        read = [
+            *files,
+            *(name for file in files for name in (*sidecar_paths(file), record_path(file))),
+        ]
         if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
             raise InputError(
-                f"{os.fspath(output)}: is read by this command ({path}) and would be overwritten: choose another file"
+                f"{os.fspath(output)}: is read by this command ({path}) and would be overwritten:"
+                " choose another file"
             )
 
 
 def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
-    """Raise `InputError` if a file cannot be appended to or is one of `taken`. Create the file if it does not exist."""
+    """Raise `InputError` if a file cannot be appended to or is one of `taken`. Create the file if
+    it does not exist.
+    """
     if any(os.path.realpath(path) == os.path.realpath(other) for other in taken):
-        raise InputError(f"{os.fspath(path)}: is already read or written by this command: choose another file")
+        raise InputError(
+            f"{os.fspath(path)}: is already read or written by this command: choose another file"
+        )
     try:
         os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
     except OSError as error:
-        raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, os.path.realpath(path))}") from error
+        raise InputError(
+            f"{os.fspath(path)}: cannot be written: {_reason(error, os.path.realpath(path))}"
+        ) from error
 
 
 def remove_leftovers(path: AnyPath) -> None:
     """Delete the temporary files that killed processes left for this path."""
     folder, name = os.path.split(os.path.realpath(path))
-    for part in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(_stem(name))}.{'[0-9a-f]' * 12}.tmp")):
+    for part in glob.glob(
+        os.path.join(glob.escape(folder), f".{glob.escape(_stem(name))}.{'[0-9a-f]' * 12}.tmp")
+    ):
         with contextlib.suppress(OSError):
             remove_if_dead(part)
 
@@ -330,7 +393,9 @@ def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
         raise
     except OSError as error:
         reason = _reason(error, os.path.realpath(path))
-        raise TrainingError(f"{os.fspath(path)}: could not be written: {reason}; {state}") from error
+        raise TrainingError(
+            f"{os.fspath(path)}: could not be written: {reason}; {state}"
+        ) from error
 
 
 def _mode_of_regular_file(target: str) -> int | None:
@@ -346,11 +411,15 @@ def _mode_of_regular_file(target: str) -> int | None:
 
 
 def _create_temporary(target: str) -> tuple[int, str]:
-    """Create a temporary file in the target's folder with default permissions (those of mkstemp are private)."""
+    """Create a temporary file in the target's folder with default permissions (those of mkstemp are
+    private).
+    """
     folder, name = os.path.split(target)
     while True:
         temporary = os.path.join(folder, f".{_stem(name)}.{secrets.token_hex(6)}.tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+        )
         if mark_alive(descriptor, temporary):
             return descriptor, temporary
         os.close(descriptor)
@@ -385,18 +454,34 @@ _OLD_BINARY = (
 )
 LOGGED = "JSON: boostrank data join reads features that a search engine logged"
 
-# Pattern of the first bytes of a file that is not ranking data, scores or a model, and what it is, with a remedy.
+# Pattern of the first bytes of a file that is not ranking data, scores or a model, and what it is,
+# with a remedy.
 _KINDS = (
     (
         rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|c(copy_reg|xgboost|catboost|lightgbm|boostrank)[\w.]*\n\w+\n",
         "a pickle, which can run any code: use save_model or to_parquet instead",
     ),
     (rb"(?s).{257}ustar", "a tar archive: unpack it first"),
-    (rb"PK\x03\x04", "a zip archive, an Excel workbook or an .npz file: unpack it, or save it as CSV"),
-    (rb"\x1f\x8b", "compressed by gzip: unpack it first, or, if it has data, name it with the ending .gz"),
-    (rb"BZh", "compressed by bzip2: unpack it first, or, if it has data, name it with the ending .bz2"),
-    (rb"\xfd7zXZ\x00", "compressed by xz: unpack it first, or, if it has data, name it with the ending .xz"),
-    (rb"\x28\xb5\x2f\xfd", "compressed by zstd: unpack it first, or, if it has data, name it with the ending .zst"),
+    (
+        rb"PK\x03\x04",
+        "a zip archive, an Excel workbook or an .npz file: unpack it, or save it as CSV",
+    ),
+    (
+        rb"\x1f\x8b",
+        "compressed by gzip: unpack it first, or, if it has data, name it with the ending .gz",
+    ),
+    (
+        rb"BZh",
+        "compressed by bzip2: unpack it first, or, if it has data, name it with the ending .bz2",
+    ),
+    (
+        rb"\xfd7zXZ\x00",
+        "compressed by xz: unpack it first, or, if it has data, name it with the ending .xz",
+    ),
+    (
+        rb"\x28\xb5\x2f\xfd",
+        "compressed by zstd: unpack it first, or, if it has data, name it with the ending .zst",
+    ),
     (rb"7z\xbc\xaf", "a 7z archive: unpack it first"),
     (rb"Rar!", "a RAR archive: unpack it first"),
     (rb"SQLite format 3", "an SQLite database: save the table as CSV"),
@@ -406,7 +491,10 @@ _KINDS = (
     (rb"Obj\x01", "an Avro file: save it as Parquet"),
     (rb"PAR1", "a Parquet file: name it with the ending .parquet, or pass --format parquet"),
     (rb"ARROW1", "an Arrow file: name it with the ending .arrow, or pass --format arrow"),
-    (rb"\x93NUMPY", "a NumPy array: read it with numpy.load and pass it to RankingDataset.from_arrays(...)"),
+    (
+        rb"\x93NUMPY",
+        "a NumPy array: read it with numpy.load and pass it to RankingDataset.from_arrays(...)",
+    ),
     (rb"\x89HDF", "an HDF5 file"),
     (rb"CBM1", f"a CatBoost model, {_UNREAD}"),
     (
@@ -420,9 +508,15 @@ _KINDS = (
         f"a treelite model, {_UNREAD}",
     ),
     (rb"\xff\xfe|\xfe\xff", "text in UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
-    (rb"version https://git-lfs\.github\.com", "a pointer of Git LFS in place of the file: run `git lfs pull`"),
+    (
+        rb"version https://git-lfs\.github\.com",
+        "a pointer of Git LFS in place of the file: run `git lfs pull`",
+    ),
     (rb"outs:\r?\n", "a pointer of DVC in place of the file: run `dvc pull`"),
-    (rb"(?i)\s*<(!doctype html|html)", "a web page, such as a download page or an error, in place of the file"),
+    (
+        rb"(?i)\s*<(!doctype html|html)",
+        "a web page, such as a download page or an error, in place of the file",
+    ),
     (rb"(?s)\s*(<\?xml.{1,200}?)?<PMML", f"PMML, {_UNREAD}"),
     (rb"SVM-light Version", f"an SVMrank model, {_UNREAD}"),
     (rb"(?s)\s*(<\?xml.{1,200}?)?<ensemble", f"RankLib's XML, {_UNREAD}"),
@@ -433,8 +527,10 @@ _KINDS = (
     ),
     (
         rb'(?s)\s*[\[{].*"model/(xgboost\+json|ranklib|linear)',
-        "an upload to a learning-to-rank plugin (_createmodel): pass the model file that it was "
-        "made from, or, to evaluate or compare it, its scores, one per row",
+        (
+            "an upload to a learning-to-rank plugin (_createmodel): pass the model file that it was"
+            " made from, or, to evaluate or compare it, its scores, one per row"
+        ),
     ),
     (
         rb'(?s)\s*[\[{].*"(trained_models?|compressed_definition|inference_config)"\s*:',
@@ -463,18 +559,32 @@ _KINDS = (
     (rb'\s*\{\s*"(learner|version)"', "a model of XGBoost"),
     (rb"tree\r?\nversion=", "a model of LightGBM"),
     (rb'\s*(\{\s*["}]|\[\s*[\[{"])', LOGGED),
-    (rb",[^\s,]*\r?\n0,[^\s,]*\r?\n", "a pandas column with its index: pass index=False and header=False to to_csv"),
+    (
+        rb",[^\s,]*\r?\n0,[^\s,]*\r?\n",
+        "a pandas column with its index: pass index=False and header=False to to_csv",
+    ),
     (
         rb"(?i)(?!nan|inf)[A-Z]\w*\r?\n-?\d+(\.\d+)?(e[-+]?\d+)?\r?\n",
         "scores below a header: `tail -n +2 FILE` removes it",
     ),
-    (rb"\S+\s+[Qq]0\s+\S+\s+\d+(\s+\S+){2}", "a TREC run file: boostrank evaluate RUN --qrels QRELS measures it"),
-    (rb"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+\s*(\n|$)", "TREC qrels, for boostrank evaluate --qrels or boostrank data join"),
-    (rb"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; pass the third column only"),
+    (
+        rb"\S+\s+[Qq]0\s+\S+\s+\d+(\s+\S+){2}",
+        "a TREC run file: boostrank evaluate RUN --qrels QRELS measures it",
+    ),
+    (
+        rb"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+\s*(\n|$)",
+        "TREC qrels, for boostrank evaluate --qrels or boostrank data join",
+    ),
+    (
+        rb"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)",
+        "scores of RankLib: query, row, score; pass the third column only",
+    ),
 )
 
 
 def foreign_kind(beginning: bytes) -> str | None:
-    """Return a file's type and a remedy, given at least its first 300 bytes, or None if it is not recognised."""
+    """Return a file's type and a remedy, given at least its first 300 bytes, or None if it is not
+    recognised.
+    """
     head = beginning.removeprefix(b"\xef\xbb\xbf")
     return next((kind for pattern, kind in _KINDS if re.match(pattern, head)), None)

@@ -15,14 +15,18 @@ from pathlib import Path
 from boostrank.core.errors import ParameterError
 
 MOST_THREADS = 1024
-"""Maximum number of threads on machines with fewer cores. OpenMP aborts the process if it cannot start all threads."""
-# OpenMP threads spin by default while they wait. On a busy machine, a spinning thread takes the core of the thread
-# that it waits for (times: experiments/bench_scale).
+"""Maximum number of threads on machines with fewer cores. OpenMP aborts the process if it cannot
+start all threads.
+"""
+# OpenMP threads spin by default while they wait. On a busy machine, a spinning thread takes the
+# core of the thread that it waits for (times: experiments/bench_scale).
 _WAIT_POLICY = "passive"
 
 
 def available_threads() -> int:
-    """Return `OMP_NUM_THREADS` if set (`ParameterError` above `MOST_THREADS`), else the cores in mask and quota."""
+    """Return `OMP_NUM_THREADS` if set (`ParameterError` above `MOST_THREADS`), else the cores in
+    mask and quota.
+    """
     word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip().lstrip("0")
     if not (word.isascii() and word.isdigit()):
         return _allowed_cores()
@@ -30,22 +34,32 @@ def available_threads() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Return the number of threads (None or below 1: every available core), or raise `ParameterError` for too many."""
-    return available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
+    """Return the number of threads (None or below 1: every available core), or raise
+    `ParameterError` for too many.
+    """
+    return (
+        available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
+    )
 
 
 def _checked(threads: int, name: str) -> int:
     most = max(MOST_THREADS, os.cpu_count() or 1)
     if threads > most:
-        raise ParameterError(f"{name}={threads:.10g} is out of range; allowed: 1 to {most:,} threads")
+        raise ParameterError(
+            f"{name}={threads:.10g} is out of range; allowed: 1 to {most:,} threads"
+        )
     return int(threads)
 
 
 def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment variables to set before OpenMP is loaded. Variables set by the user are kept."""
+    """Return the environment variables to set before OpenMP is loaded. Variables set by the user
+    are kept.
+    """
     variables = os.environ if environment is None else environment
     settings: dict[str, str] = {}
-    if not any(name in variables for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+    if not any(
+        name in variables for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+    ):
         settings["OMP_WAIT_POLICY"] = _WAIT_POLICY
     if "OMP_NUM_THREADS" not in variables:
         # Some builds of OpenMP count all cores of the machine; none respects the quota.
@@ -55,14 +69,18 @@ def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str
 
 def _allowed_cores() -> int:
     # Round down: when the quota runs out, a thread is paused and the others wait for it.
-    in_mask = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    in_mask = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return max(1, int(min(float(in_mask), _quota(Path("/")))))
 
 
 def free_memory(root: Path = Path("/")) -> float:
-    """Return the memory in bytes that is available in the system or within the process's control groups.
+    """Return the memory in bytes that is available in the system or within the process's control
+    groups.
 
-    The reclaimable page cache is included. If the available memory is unknown, return the total memory or infinity.
+    The reclaimable page cache is included. If the available memory is unknown, return the total
+    memory or infinity.
     """
     free, system = math.inf, _table(root / "proc/meminfo")
     if "MemAvailable:" in system:
@@ -73,8 +91,8 @@ def free_memory(root: Path = Path("/")) -> float:
         used = _numbers(group, "memory.current", "memory.usage_in_bytes")
         limit = _numbers(group, "memory.max", "memory.high", "memory.limit_in_bytes")
         if used and limit:
-            # Count file pages only: tmpfs is part of the cache and cannot be reclaimed. In version 1, only the totals
-            # include groups below.
+            # Count file pages only: tmpfs is part of the cache and cannot be reclaimed. In version
+            # 1, only the totals include groups below.
             pages = _table(group / "memory.stat")
             kinds = ("active_file", "inactive_file")
             cached = sum(pages.get(f"total_{kind}", pages.get(kind, 0)) for kind in kinds)
@@ -83,7 +101,9 @@ def free_memory(root: Path = Path("/")) -> float:
 
 
 def _quota(root: Path) -> float:
-    """Return the CPU quota of the process's control groups in cores, or infinity if there is no limit."""
+    """Return the CPU quota of the process's control groups in cores, or infinity if there is no
+    limit.
+    """
     cores = math.inf
     for group in _groups(root, "cpu"):
         numbers = _numbers(group, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -93,9 +113,11 @@ def _quota(root: Path) -> float:
 
 
 def _groups(root: Path, controller: str) -> list[Path]:
-    """Return the folders of our control groups (versions 1 and 2) and their ancestors, whose limits also apply.
+    """Return the folders of our control groups (versions 1 and 2) and their ancestors, whose limits
+    also apply.
 
-    In a container, the kernel often gives the path on the host, while the container's group is mounted at the top.
+    In a container, the kernel often gives the path on the host, while the container's group is
+    mounted at the top.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text()
@@ -107,12 +129,18 @@ def _groups(root: Path, controller: str) -> list[Path]:
         if controllers:
             names = [controller] if controller in controllers.split(",") else []
         for top in (root / "sys/fs/cgroup" / name for name in names if ".." not in path):
-            folders += [folder for folder in (top / path, *(top / path).parents) if folder.is_relative_to(top)]
+            folders += [
+                folder
+                for folder in (top / path, *(top / path).parents)
+                if folder.is_relative_to(top)
+            ]
     return folders
 
 
 def _numbers(group: Path, *names: str) -> list[int]:
-    """Return the numbers in control group files. Files that are missing and the word "max" give none."""
+    """Return the numbers in control group files. Files that are missing and the word "max" give
+    none.
+    """
     numbers = []
     for name in names:
         with contextlib.suppress(OSError, ValueError):
@@ -152,7 +180,9 @@ own_process = False
 
 @contextmanager
 def without(*packages: str) -> Iterator[None]:
-    """For modules that are imported in the block, treat packages that are not imported yet as not installed."""
+    """For modules that are imported in the block, treat packages that are not imported yet as not
+    installed.
+    """
     absent = [name for name in packages if own_process and name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]  # makes `import name` fail at once
@@ -165,11 +195,13 @@ def without(*packages: str) -> Iterator[None]:
 
 @contextmanager
 def uncollected(*, freeze: bool = False) -> Iterator[None]:
-    """Disable the garbage collector in the block, for imports and compilation, which create objects but no garbage.
+    """Disable the garbage collector in the block, for imports and compilation, which create objects
+    but no garbage.
 
     Args:
-        freeze: whether to exclude all objects from later collections in the process of the command line, where scanning
-            imported modules takes a third of a short command's time. Cycles created in the block are never freed.
+        freeze: whether to exclude all objects from later collections in the process of the command
+            line, where scanning imported modules takes a third of a short command's time. Cycles
+            created in the block are never freed.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,6 @@
-"""Objective parameters, and registries. For options of commands and of `boostrank.train`, see `boostrank.options`."""
+"""Objective parameters, and registries. For options of commands and of `boostrank.train`, see
+`boostrank.options`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,22 @@ from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 Value = float | int | bool | str
 
 _LARGEST = 2**53
-_SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_SWITCH = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
 
 
 @dataclass(frozen=True)
 class Param:
-    """Declaration of a parameter, which is used for validation, help texts, documentation and tuning.
+    """Declaration of a parameter, which is used for validation, help texts, documentation and
+    tuning.
 
     Args:
         default: default value, whose type (float, int, bool, str) is the parameter's type.
@@ -88,7 +100,8 @@ class Param:
         """Convert a value to the parameter's type.
 
         Raises:
-            ParameterError: if the value has another type or is out of range. The message gives the allowed range.
+            ParameterError: if the value has another type or is out of range. The message gives the
+                allowed range.
         """
         if self.kind in ("switch", "choice"):
             words: Mapping[str, Value] = dict(zip(self.choices, self.choices, strict=True))
@@ -105,18 +118,30 @@ class Param:
                 raise ValueError
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise ParameterError(f"{self.name}={value!r} is not a number; allowed: {self.range}") from None
+            raise ParameterError(
+                f"{self.name}={value!r} is not a number; allowed: {self.range}"
+            ) from None
         if self.kind == "integer" and (not math.isfinite(number) or number != int(number)):
-            raise ParameterError(f"{self.name}={value!r} is not a whole number; allowed: {self.range}")
-        too_low = self.low is not None and (number <= self.low if self.open_low else number < self.low)
+            raise ParameterError(
+                f"{self.name}={value!r} is not a whole number; allowed: {self.range}"
+            )
+        too_low = self.low is not None and (
+            number <= self.low if self.open_low else number < self.low
+        )
         if not math.isfinite(number) or too_low or (self.high is not None and number > self.high):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
-        if self.kind == "integer" and abs(number) > _LARGEST:  # a float this large is not the integer that was typed
-            raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}, below 2^53")
+        if (
+            self.kind == "integer" and abs(number) > _LARGEST
+        ):  # a float this large is not the integer that was typed
+            raise ParameterError(
+                f"{self.name}={value!r} is out of range; allowed: {self.range}, below 2^53"
+            )
         return int(number) if self.kind == "integer" else number
 
     def encode(self, value: Value) -> float:
-        """Encode a value for a kernel, which means a choice as its position and a switch as 0 or 1."""
+        """Encode a value for a kernel, which means a choice as its position and a switch as 0 or
+        1.
+        """
         return float(self.choices.index(value)) if isinstance(value, str) else float(value)
 
 
@@ -132,11 +157,17 @@ def check_keywords(kind: type[Any], keywords: Iterable[str]) -> None:
 def find_param(name: str, params: Iterable[Param]) -> Param | None:
     """Return the parameter with this name or alias, ignoring dashes, underscores and case."""
     plain = plain_name(name)
-    return next((param for param in params if plain in map(plain_name, (param.name, *param.aliases))), None)
+    return next(
+        (param for param in params if plain in map(plain_name, (param.name, *param.aliases))), None
+    )
 
 
-def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
-    """Map canonical names to the given values, or raise `ParameterError` for unknown or repeated names."""
+def resolve_params(
+    params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str
+) -> dict[str, Any]:
+    """Map canonical names to the given values, or raise `ParameterError` for unknown or repeated
+    names.
+    """
     resolved: dict[str, Any] = {}
     typed: dict[str, str] = {}
     for name, value in given.items():
@@ -145,7 +176,9 @@ def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner
             hint = did_you_mean(name, [p.name for p in params]) if params else " It has none."
             raise UnknownParameter(f"{owner} has no parameter {name!r}.{hint}")
         if param.name in resolved:
-            raise ParameterError(f"{owner}: {typed[param.name]!r} and {name!r} are the same parameter")
+            raise ParameterError(
+                f"{owner}: {typed[param.name]!r} and {name!r} are the same parameter"
+            )
         resolved[param.name], typed[param.name] = value, name
     return resolved
 
@@ -161,13 +194,14 @@ T = TypeVar("T", bound=Any)
 class Registry(Generic[T]):
     """Collection of the `SPEC` (or `SPECS`) of each module of a package, by `name` and `aliases`.
 
-    Modules are imported in alphabetical order at the first look-up. Dashes, underscores and case are ignored when names
-    are compared. Modules whose name starts with an underscore are skipped.
+    Modules are imported in alphabetical order at the first look-up. Dashes, underscores and case
+    are ignored when names are compared. Modules whose name starts with an underscore are skipped.
 
     Args:
         what: noun for a member in messages, such as "objective".
         instead: mapping from names that are not members to the members to suggest.
-        loader: function that returns a member from a Python file, suggested for names of files; "" if there is none.
+        loader: function that returns a member from a Python file, suggested for names of files; ""
+            if there is none.
     """
 
     def __init__(
@@ -177,13 +211,20 @@ class Registry(Generic[T]):
         instead: Mapping[str, Sequence[str]] | None = None,
         loader: str = "",
     ) -> None:
-        self._package, self._what, self._instead, self._loader = package, what, instead or {}, loader
+        self._package, self._what, self._instead, self._loader = (
+            package,
+            what,
+            instead or {},
+            loader,
+        )
         self._added: dict[str, T] = {}
 
     @cached_property
     def _found(self) -> dict[str, T]:
         modules = (importlib.import_module(f"{self._package}.{name}") for name in self.modules())
-        specs_of_modules = [getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules]
+        specs_of_modules = [
+            getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules
+        ]
         return {spec.name: spec for specs in specs_of_modules for spec in specs if spec is not None}
 
     def modules(self) -> list[str]:
@@ -204,16 +245,23 @@ class Registry(Generic[T]):
         return [spec.name for spec in self]
 
     def get(self, name: str) -> T:
-        """Return the member with this name or alias, or raise `ParameterError` with the closest name and all names."""
+        """Return the member with this name or alias, or raise `ParameterError` with the closest
+        name and all names.
+        """
         plain = plain_name(name)
         for spec in self:
             if plain in map(plain_name, (spec.name, *spec.aliases)):
                 return spec
         for words, members in self._instead.items():
             if plain in map(plain_name, words.split()):
-                raise ParameterError(f"unknown {self._what} {name!r}. Use one of {', '.join(members)}")
+                raise ParameterError(
+                    f"unknown {self._what} {name!r}. Use one of {', '.join(members)}"
+                )
         hint = did_you_mean(name, self.names())
         if self._loader and name.endswith(".py"):
-            commands = f"`boostrank train --{self._what} {name}` or `boostrank {self._what}s --check {name}`"
+            commands = (
+                f"`boostrank train --{self._what} {name}` or `boostrank {self._what}s --check"
+                f" {name}`"
+            )
             hint = f" In Python, pass {self._loader}({name!r}); on the command line, use {commands}"
         raise ParameterError(f"unknown {self._what} {name!r}.{hint}")

@@ -24,22 +24,27 @@ from boostrank.core.types import Float64Array, Int64Array, first_true, pandas_in
 _TIME = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?")
 
 Places = Callable[[int], tuple[str, int]]
-"""Function that returns the source of a row as (file, line), (description, 0), or ("", row before reordering)."""
+"""Function that returns the source of a row as (file, line), (description, 0), or ("", row before
+reordering).
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class QueryIndex:
-    """An index of the rows in each query, where query q consists of the rows from ptr[q] to below ptr[q+1].
+    """An index of the rows in each query, where query q consists of the rows from ptr[q] to below
+    ptr[q+1].
 
     Args:
         ptr: int64[Q+1], non-decreasing, ptr[0] = 0.
         qid: int64[Q] or object[Q] of str, the distinct query ids.
         weights: float64[Q], positive query weights; None for equal weights.
-        k: int64[Q], the objective's cut-off rank for each query (0: the whole list); None for the objective's default.
-        document_weights: float64[N], document weights of at least 0; None for equal weights. Each objective defines
-            their effect (`ObjectiveSpec.document_weights`).
+        k: int64[Q], the objective's cut-off rank for each query (0: the whole list); None for the
+            objective's default.
+        document_weights: float64[N], document weights of at least 0; None for equal weights. Each
+            objective defines their effect (`ObjectiveSpec.document_weights`).
         places: source of each row for messages; None if unknown.
-        words: object[Q], text of each query, or "" if unknown; None if all texts are unknown or the ids are the text.
+        words: object[Q], text of each query, or "" if unknown; None if all texts are unknown or the
+            ids are the text.
 
     Example:
         >>> import boostrank
@@ -62,63 +67,86 @@ class QueryIndex:
         put("ptr", ptr)
         if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(np.diff(ptr) < 0)):
             raise DataError("query boundaries must start at 0 and never decrease")
-        for what, values in {"query ids": self.qid, "weights": self.weights, "k": self.k, "words": self.words}.items():
+        for what, values in {
+            "query ids": self.qid,
+            "weights": self.weights,
+            "k": self.k,
+            "words": self.words,
+        }.items():
             if values is not None and np.shape(values) != (ptr.size - 1,):
-                raise DataError(f"there are {ptr.size - 1} queries, but {what} of shape {np.shape(values)}")
+                raise DataError(
+                    f"there are {ptr.size - 1} queries, but {what} of shape {np.shape(values)}"
+                )
         if self.weights is not None:
             weights = np.ascontiguousarray(self.weights, dtype=np.float64)
             put("weights", weights)
             bad = first_true(~(np.isfinite(weights) & (weights > 0)))
             if bad is not None:
                 raise DataError(
-                    f"query {self.qid[bad]}: weight {weights[bad]} is not a positive finite number; remove a "
-                    "query of weight zero from the data"
+                    f"query {self.qid[bad]}: weight {weights[bad]} is not a positive finite number;"
+                    " remove a query of weight zero from the data"
                 )
             with np.errstate(over="ignore"):
                 total = float(weights.sum())
             if not np.isfinite(total):
                 raise DataError(
-                    f"the sum of the weights, up to {weights.max():g}, overflows: divide them by a constant"
+                    f"the sum of the weights, up to {weights.max():g}, overflows: divide them by a"
+                    " constant"
                 )
         if self.k is not None:
             k, cutoffs = _to_int64(self.k), np.asarray(self.k)
             wrong = first_true((cutoffs % 1 != 0) | (cutoffs < 0))
             if k is None or wrong is not None:
                 q = wrong or 0
-                raise DataError(f"query {self.qid[q]}: k={cutoffs[q]} is not a whole number of at least 0")
+                raise DataError(
+                    f"query {self.qid[q]}: k={cutoffs[q]} is not a whole number of at least 0"
+                )
             put("k", k)
         if self.document_weights is not None:
             each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
             put("document_weights", each)
             if each.shape != (self.n_documents,):
-                raise DataError(f"there are {self.n_documents} rows, but document weights of shape {each.shape}")
+                raise DataError(
+                    f"there are {self.n_documents} rows, but document weights of shape {each.shape}"
+                )
             bad = first_true(~(np.isfinite(each) & (each >= 0)))
             if bad is not None:
-                raise self.row_error(bad, f"weight {each[bad]} is not a finite number of at least 0")
+                raise self.row_error(
+                    bad, f"weight {each[bad]} is not a finite number of at least 0"
+                )
 
     @classmethod
-    def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
-        """Create an index from group sizes in row order, as in LightGBM. Query ids are numbers from 0.
+    def from_sizes(
+        cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None
+    ) -> QueryIndex:
+        """Create an index from group sizes in row order, as in LightGBM. Query ids are numbers from
+        0.
 
         Raises:
-            DataError: if a size is not a positive whole number, or the sizes have an index whose order may differ from
-                the rows.
+            DataError: if a size is not a positive whole number, or the sizes have an index whose
+                order may differ from the rows.
         """
         index = pandas_index(sizes)
-        if index is not None and (type(index).__name__ != "RangeIndex" or index.start != 0 or index.step != 1):
+        if index is not None and (
+            type(index).__name__ != "RangeIndex" or index.start != 0 or index.step != 1
+        ):
             keys = ", ".join(map(repr, index[:3].tolist()))
             raise DataError(
-                f"group has the index {keys}, ..., whose order may not be that of the rows: pass the query id of each "
-                "row as qid, or group=sizes.to_numpy() if the order is the same"
+                f"group has the index {keys}, ..., whose order may not be that of the rows: pass"
+                " the query id of each row as qid, or group=sizes.to_numpy() if the order is the"
+                " same"
             )
         counts = _to_int64(sizes)
         if counts is None or counts.ndim != 1:
             raise DataError(
-                "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid"
+                "group sizes must be a list of whole numbers, one per query; pass the query id of"
+                " each row as qid"
             )
         bad = first_true(counts <= 0)
         if bad is not None:
-            raise DataError(f"group {bad} has size {counts[bad]}; every query needs at least one row")
+            raise DataError(
+                f"group {bad} has size {counts[bad]}; every query needs at least one row"
+            )
         if (total := sum(counts.tolist())) > np.iinfo(np.int64).max:
             raise DataError(f"group sizes add up to {total} rows, which overflows int64")
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -134,7 +162,9 @@ class QueryIndex:
             DataError: if an id is missing, or reappears after another query.
         """
         row_ids = checked_ids(ids)
-        starts = np.flatnonzero(np.concatenate([np.ones(min(1, row_ids.size), bool), row_ids[1:] != row_ids[:-1]]))
+        starts = np.flatnonzero(
+            np.concatenate([np.ones(min(1, row_ids.size), bool), row_ids[1:] != row_ids[:-1]])
+        )
         firsts = row_ids[starts]
         numbers = query_numbers(firsts)
         at = first_true(numbers != np.arange(numbers.size))
@@ -144,23 +174,29 @@ class QueryIndex:
             mend = "the rows of a query must be contiguous; sort them stably by query id"
             mend += " (sort=True, or BoostRanker(sort=True))"
             sizes = np.diff(starts, append=row_ids.size)
-            are_sizes = firsts.dtype.kind in "iu" and int(firsts.min()) > 0 and int(firsts.max()) > 1
+            are_sizes = (
+                firsts.dtype.kind in "iu" and int(firsts.min()) > 0 and int(firsts.max()) > 1
+            )
             if are_sizes and not np.any(sizes % firsts):
-                mend += "; or, if the ids are the sizes of the queries, pass the query id of each row"
+                mend += (
+                    "; or, if the ids are the sizes of the queries, pass the query id of each row"
+                )
             raise DataError(
                 f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
                 f"{starts[numbers[at]]}: {mend}"
             )
         ptr = np.concatenate([starts, [row_ids.size]]).astype(np.int64)
-        if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
+        if firsts.dtype.kind in "iu" and (
+            not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max
+        ):
             firsts = firsts.astype(np.int64)
         else:
             firsts = as_text(firsts)
             unfit = first_unfit(firsts)
             if unfit is not None:
                 raise DataError(
-                    f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) contains {UNFIT_WORDS}: rename "
-                    "the query"
+                    f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) contains"
+                    f" {UNFIT_WORDS}: rename the query"
                 )
         if weights is not None:
             weights = np.asarray(weights)
@@ -168,10 +204,12 @@ class QueryIndex:
 
     @classmethod
     def of(cls, given: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
-        """Create an index from query ids (one per row) or group sizes, which are distinguished by their number.
+        """Create an index from query ids (one per row) or group sizes, which are distinguished by
+        their number.
 
         Raises:
-            DataError: as in `from_ids` and `from_sizes`, or if neither or both match the number of documents.
+            DataError: as in `from_ids` and `from_sizes`, or if neither or both match the number of
+                documents.
         """
         if isinstance(given, QueryIndex):
             return given
@@ -181,13 +219,14 @@ class QueryIndex:
                 return cls.from_sizes(given)  # type: ignore[arg-type]
             if documents > 1 and bool(np.all(values == 1)):
                 raise DataError(
-                    f"{documents} ones for {documents} documents may be query ids (one query) or group sizes (one "
-                    "document each): use QueryIndex.from_ids(...) or QueryIndex.from_sizes(...)"
+                    f"{documents} ones for {documents} documents may be query ids (one query) or"
+                    " group sizes (one document each): use QueryIndex.from_ids(...) or"
+                    " QueryIndex.from_sizes(...)"
                 )
         if values.shape != (documents,):
             raise DataError(
-                f"the queries have shape {values.shape} for {documents} documents; pass one id per document or group "
-                f"sizes that sum to {documents}"
+                f"the queries have shape {values.shape} for {documents} documents; pass one id per"
+                f" document or group sizes that sum to {documents}"
             )
         return cls.from_ids(values)
 
@@ -252,31 +291,44 @@ class QueryIndex:
             raise self.row_error(error.row, error.reason) from None
 
     def ranks(self, scores: npt.ArrayLike) -> Int64Array:
-        """Rank the documents in each query, int64[N], where 1 is best and ties keep the row order."""
+        """Rank the documents in each query, int64[N], where 1 is best and ties keep the row
+        order.
+        """
         order = np.lexsort((-np.asarray(scores, dtype=np.float64), self.of_rows()))
         ranks = np.empty(order.size, np.int64)
         ranks[order] = np.arange(order.size) - np.repeat(self.ptr[:-1], self.sizes) + 1
         return ranks
 
     def sample(self, documents: int, seed: int) -> Int64Array:
-        """Sample whole queries with about `documents` documents in total, and return the sorted query positions."""
-        # Fix the number of queries in advance: stopping at a number of documents would favour short lists.
+        """Sample whole queries with about `documents` documents in total, and return the sorted
+        query positions.
+        """
+        # Fix the number of queries in advance: stopping at a number of documents would favour short
+        # lists.
         count = len(self)
         if documents >= self.n_documents:
             return np.arange(count)
-        chosen = np.random.default_rng(seed).permutation(count)[: max(1, count * documents // self.n_documents)]
+        chosen = np.random.default_rng(seed).permutation(count)[
+            : max(1, count * documents // self.n_documents)
+        ]
         return np.sort(chosen)
 
     def blocks(self, documents: int) -> list[tuple[int, int]]:
-        """Split the queries into ranges with about `documents` documents and at least one query each."""
+        """Split the queries into ranges with about `documents` documents and at least one query
+        each.
+        """
         marks = np.arange(documents, self.n_documents, documents)
         cuts = np.unique(np.concatenate([[0], np.searchsorted(self.ptr, marks), [len(self)]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
-        """Select whole queries in the given order, and return their index and their row numbers in this one, int64."""
+        """Select whole queries in the given order, and return their index and their row numbers in
+        this one, int64.
+        """
         chosen = np.asarray(queries, dtype=np.int64)
-        rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)])
+        rows = np.concatenate(
+            [np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)]
+        )
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
         weights = None if self.weights is None else self.weights[chosen]
         k = None if self.k is None else self.k[chosen]
@@ -305,15 +357,22 @@ def _to_int64(values: Any) -> Int64Array | None:
         if numbers.dtype.kind == "c":
             return None
         with np.errstate(invalid="ignore"):  # NaN
-            whole = numbers.astype(np.int64, copy=False) if numbers.size else np.zeros(numbers.shape, np.int64)
+            whole = (
+                numbers.astype(np.int64, copy=False)
+                if numbers.size
+                else np.zeros(numbers.shape, np.int64)
+            )
         return whole if np.array_equal(whole, numbers) else None
     except (TypeError, ValueError, OverflowError):
         return None
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return the query ids of rows, [N], as int64 (uint64 if large) or text, or raise `DataError` for other ids."""
-    # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to UTC.
+    """Return the query ids of rows, [N], as int64 (uint64 if large) or text, or raise `DataError`
+    for other ids.
+    """
+    # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to
+    # UTC.
     kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
     if getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None):
         ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
@@ -321,7 +380,9 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.ndim != 1:
         raise DataError(f"query ids must be one-dimensional, not of shape {array.shape}")
     if array.dtype.kind in "cVm":
-        raise DataError(f"query ids must be whole numbers or text, not {array.dtype}; convert them to text")
+        raise DataError(
+            f"query ids must be whole numbers or text, not {array.dtype}; convert them to text"
+        )
     if array.dtype.kind == "M":
         times, of_row = np.unique(array, return_inverse=True)
         row = first_true(np.isnat(array)) or 0
@@ -357,12 +418,16 @@ def _ids_of_objects(objects: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return ids that are Python objects as text or int64, or unchanged if int64 is too small."""
     if set(map(type, objects)) == {str}:
         return objects
-    ids = np.fromiter((_id_of_object(value, row) for row, value in enumerate(objects)), object, objects.size)
+    ids = np.fromiter(
+        (_id_of_object(value, row) for row, value in enumerate(objects)), object, objects.size
+    )
     text = np.fromiter((isinstance(value, str) for value in ids), bool, ids.size)
     if text.any() and not text.all():
         first = sorted([(int(np.argmax(text)), "text"), (int(np.argmin(text)), "number")])
         rows = ", ".join(f"row {row} {kind}" for row, kind in first)
-        raise DataError(f"query ids are of two kinds ({rows}): make all of them text, or all whole numbers")
+        raise DataError(
+            f"query ids are of two kinds ({rows}): make all of them text, or all whole numbers"
+        )
     try:
         return ids if text.all() else ids.astype(np.int64)
     except OverflowError:
@@ -372,7 +437,15 @@ def _ids_of_objects(objects: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _id_of_object(value: Any, row: int) -> int | str:
     if isinstance(value, str):
         return value
-    if value is None or str(value).lower() in ("<na>", "nat", "nan", "inf", "-inf", "infinity", "-infinity"):
+    if value is None or str(value).lower() in (
+        "<na>",
+        "nat",
+        "nan",
+        "inf",
+        "-inf",
+        "infinity",
+        "-infinity",
+    ):
         raise DataError(f"row {row} has no query id")
     if isinstance(value, date | time | np.datetime64) or type(value).__name__ == "Period":
         return time_text(str(value).replace("T", " "))
@@ -382,18 +455,22 @@ def _id_of_object(value: Any, row: int) -> int | str:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise DataError(f"the query id of row {row}, {value!r}, is not valid UTF-8; convert ids to text") from None
+            raise DataError(
+                f"the query id of row {row}, {value!r}, is not valid UTF-8; convert ids to text"
+            ) from None
     numeric = isinstance(value, int | float | Decimal | np.integer | np.floating | np.bool_)
     if numeric and int(value) == value:  # type: ignore[arg-type]
         return int(value)  # type: ignore[arg-type]
     raise DataError(
-        f"query ids must be whole numbers or text, one-dimensional: row {row} has {value!r}, of type "
-        f"{type(value).__name__}; convert them to text"
+        f"query ids must be whole numbers or text, one-dimensional: row {row} has {value!r}, of"
+        f" type {type(value).__name__}; convert them to text"
     )
 
 
 def time_text(word: str) -> str:
-    """Return a time as in query ids: its day at midnight, else without zeros at the end (`10:00:00.5`)."""
+    """Return a time as in query ids: its day at midnight, else without zeros at the end
+    (`10:00:00.5`).
+    """
     parts = _TIME.fullmatch(word)
     if parts is None:
         return word
@@ -413,6 +490,8 @@ def query_numbers(ids: npt.NDArray[Any]) -> Int64Array:
     """Number the queries of rows, int64[N], from 0 in order of first appearance."""
     if ids.dtype.kind == "O":
         seen: dict[Any, int] = {}
-        return np.fromiter((seen.setdefault(identifier, len(seen)) for identifier in ids), np.int64, ids.size)
+        return np.fromiter(
+            (seen.setdefault(identifier, len(seen)) for identifier in ids), np.int64, ids.size
+        )
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[inverse], np.int64)

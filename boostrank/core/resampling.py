@@ -14,25 +14,29 @@ from boostrank.core.types import Float64Array, first_true
 
 RESAMPLES = 2_000
 PAIRED_RESAMPLES = 10_000
-"""Number of bootstrap resamples for a paired difference, and number of sign flips for its p-value."""
-# Probability on either side of a 95% interval. The literal 0.025 differs in the last bit and would move the ends.
+"""Number of bootstrap resamples for a paired difference, and number of sign flips for its p-value.
+"""
+# Probability on either side of a 95% interval. The literal 0.025 differs in the last bit and would
+# move the ends.
 _TAIL = (1.0 - 0.95) / 2.0
 # Numbers in one chunk of resamples: a few arrays of 8 MB.
 _CHUNK = 1_000_000
-# Queries from which the normal interval is used. Its error (0.003 standard errors for a skewness of 1) is then below
-# the variation of a bootstrap with 10,000 resamples over seeds (0.03).
+# Queries from which the normal interval is used. Its error (0.003 standard errors for a skewness of
+# 1) is then below the variation of a bootstrap with 10,000 resamples over seeds (0.03).
 _NORMAL_FROM = 20_000
 
 
 def bootstrap_intervals(
     values: Float64Array, weights: Float64Array, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Float64Array, Float64Array]:
-    """Compute the ends, float64[m], of 95% intervals for weighted means by resampling queries with replacement.
+    """Compute the ends, float64[m], of 95% intervals for weighted means by resampling queries with
+    replacement.
 
-    The percentile bootstrap is widened for few queries, because the spread of resampled means is too small by
-    sqrt((Q - 1) / Q), and Student's distribution has thicker tails than the normal one ("expanded percentile", T.
-    Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015). With more than
-    20,000 queries, use the normal interval, which is mean -+ 1.96 standard errors of the weighted mean.
+    The percentile bootstrap is widened for few queries, because the spread of resampled means is
+    too small by sqrt((Q - 1) / Q), and Student's distribution has thicker tails than the normal one
+    ("expanded percentile", T. Hesterberg, "What teachers should know about the bootstrap", The
+    American Statistician 69, 2015). With more than 20,000 queries, use the normal interval, which
+    is mean -+ 1.96 standard errors of the weighted mean.
 
     Args:
         values: float64[Q, m], finite, Q >= 1. All columns share the same resamples.
@@ -45,12 +49,16 @@ def bootstrap_intervals(
         error = np.sqrt(np.square(share) @ np.square(values - mean))
         width = ndtri(1.0 - _TAIL) * error
         return mean - width, mean + width
-    sums = resampled_sums(np.column_stack([values * weights[:, None], weights]), resamples=resamples, seed=seed)
+    sums = resampled_sums(
+        np.column_stack([values * weights[:, None], weights]), resamples=resamples, seed=seed
+    )
     return expanded_interval(sums[:, :-1] / sums[:, -1:], count)
 
 
 def resampled_sums(columns: Float64Array, *, resamples: int, seed: int) -> Float64Array:
-    """Return the sums of columns, float64[Q, m], over queries drawn with replacement, as float64[resamples, m]."""
+    """Return the sums of columns, float64[Q, m], over queries drawn with replacement, as
+    float64[resamples, m].
+    """
     count = columns.shape[0]
     rng = np.random.default_rng(seed)
     sums = np.empty((resamples, columns.shape[1]))
@@ -65,7 +73,9 @@ def resampled_sums(columns: Float64Array, *, resamples: int, seed: int) -> Float
 
 
 def expanded_interval(draws: Float64Array, count: int) -> tuple[Float64Array, Float64Array]:
-    """Return the ends of the 95% interval for resampled values along the first axis, widened for few queries."""
+    """Return the ends of the 95% interval for resampled values along the first axis, widened for
+    few queries.
+    """
     tail = _TAIL
     if count > 1:
         tail = float(ndtr(np.sqrt(count / (count - 1.0)) * stdtrit(count - 1.0, tail)))
@@ -98,20 +108,24 @@ def paired_difference(
     resamples: int = PAIRED_RESAMPLES,
     seed: int = 0,
 ) -> PairedDifference:
-    """Compute the mean difference over queries between two rankers in a metric, with its interval and p-value.
+    """Compute the mean difference over queries between two rankers in a metric, with its interval
+    and p-value.
 
-    The p-value is from Fisher's randomisation test. If a and b are exchangeable, every difference could also have the
-    opposite sign. All 2^Q sign patterns are enumerated if there are at most `resamples`. Otherwise, patterns are
-    sampled and the observed pattern is added (Davison and Hinkley 1997, section 4.2.5), so that p is never 0.
+    The p-value is from Fisher's randomisation test. If a and b are exchangeable, every difference
+    could also have the opposite sign. All 2^Q sign patterns are enumerated if there are at most
+    `resamples`. Otherwise, patterns are sampled and the observed pattern is added (Davison and
+    Hinkley 1997, section 4.2.5), so that p is never 0.
 
     Args:
-        a, b: float64[Q], `MetricResult.per_query` for each ranker. NaN means that a query is excluded.
+        a, b: float64[Q], `MetricResult.per_query` for each ranker. NaN means that a query is
+            excluded.
         weights: float64[Q], positive query weights; None for equal weights.
         resamples: number of bootstrap resamples and of sign flips.
         seed: random seed for resamples and sign flips.
 
     Raises:
-        DataError: if the lengths differ, a query is excluded from only one result, or there are no queries.
+        DataError: if the lengths differ, a query is excluded from only one result, or there are no
+            queries.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
@@ -119,7 +133,10 @@ def paired_difference(
     counted = ~np.isnan(first)
     odd = first_true(counted != ~np.isnan(second))
     if odd is not None:
-        raise DataError(f"only one of two results includes the query at position {odd}: use the same conventions")
+        raise DataError(
+            f"only one of two results includes the query at position {odd}: use the same"
+            " conventions"
+        )
     if not counted.any():
         raise DataError("there is no query to compare")
     w = np.ones(first.size) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -130,13 +147,16 @@ def paired_difference(
     low, high = bootstrap_intervals(difference[:, None], w, resamples=resamples, seed=seed)
     share = w / w.sum()
     p = _sign_flip_p(share * difference, resamples, seed)
-    return PairedDifference(float(share @ difference), float(low[0]), float(high[0]), p, int(difference.size))
+    return PairedDifference(
+        float(share @ difference), float(low[0]), float(high[0]), p, int(difference.size)
+    )
 
 
 def crossed_difference(
     a: Float64Array, b: Float64Array, *, weights: Float64Array | None = None
 ) -> tuple[PairedDifference, float]:
-    """Compute the mean difference between the trainings of two rankers, over queries and the luck of training.
+    """Compute the mean difference between the trainings of two rankers, over queries and the luck
+    of training.
 
     The variance of the mean is the sum of that over queries, of the differences between mean
     trainings, and of those over the trainings of a and of b, s^2 / m. A side of one training is
@@ -161,7 +181,9 @@ def crossed_difference(
     mean = float(share @ difference)
     # Collect the variances that can be estimated, and their degrees of freedom.
     parts = [
-        (float((share @ side).var(ddof=1)) / side.shape[1], side.shape[1] - 1) for side in (a, b) if side.shape[1] > 1
+        (float((share @ side).var(ddof=1)) / side.shape[1], side.shape[1] - 1)
+        for side in (a, b)
+        if side.shape[1] > 1
     ]
     luck = sum(variance for variance, _ in parts)
     over_queries = float(np.square(share) @ np.square(difference - mean)) * count / (count - 1)

@@ -13,7 +13,9 @@ from boostrank.core.errors import ParameterError
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 
 UNFIT_WORDS = "NUL or half a character (a lone surrogate)"
-"""Characters that names must not contain: C and NumPy end text at NUL, and UTF-8 cannot encode lone surrogates."""
+"""Characters that names must not contain: C and NumPy end text at NUL, and UTF-8 cannot encode lone
+surrogates.
+"""
 
 
 def first_unfit(names: Iterable[str]) -> int | None:
@@ -23,7 +25,9 @@ def first_unfit(names: Iterable[str]) -> int | None:
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 """A number. `float` also accepts 1_000, digits of other scripts, and words such as nan."""
-WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([.,'_ \u00a0\u202f]\d{3})+)([.,]\d+)?([eE][+-]?\d+)? ?[%$€£]?")
+WRITTEN = re.compile(
+    r"[+-]?[$€£]? ?(\d+|\d{1,3}([.,'_ \u00a0\u202f]\d{3})+)([.,]\d+)?([eE][+-]?\d+)? ?[%$€£]?"
+)
 """A number as people write it: 0,5  1,234.5  1.234,5  12%  $3."""
 NUMERIC = re.compile(rf"{NUMBER.pattern}|{WRITTEN.pattern}|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 """A number, or what stands for one that is not finite."""
@@ -37,16 +41,30 @@ def number_in(word: str) -> float:
 
 
 def no_number(word: str, remedy: str = "write a number") -> str:
-    """Return the end of a message about a word in which `number_in` finds no number, with the remedy."""
+    """Return the end of a message about a word in which `number_in` finds no number, with the
+    remedy.
+    """
     written = WRITTEN.fullmatch(word) and not NUMBER.fullmatch(word)
     return f"{word[:40]!r} is not a finite number: {PLAIN_DIGITS if written else remedy}"
 
 
-_UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_UNITS = {
+    "": 1,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "KI": 2**10,
+    "MI": 2**20,
+    "GI": 2**30,
+    "TI": 2**40,
+}
 
 
 def parse_size(text: str) -> int:
-    """Parse a size in bytes, such as `1.5 GB` (decimal), `2GiB` (binary) or `1000000`, or raise `ParameterError`."""
+    """Parse a size in bytes, such as `1.5 GB` (decimal), `2GiB` (binary) or `1000000`, or raise
+    `ParameterError`.
+    """
     word = text.strip().upper().removesuffix("B").rstrip()
     digits = word.rstrip("KMGTI")
     try:
@@ -69,7 +87,9 @@ def typed_value(text: str) -> int | float | bool | str:
 
 
 def count_of(number: int, noun: str, several: str = "") -> str:
-    """Format a count, such as `1 worker` or `2,000 workers`, where `several` is an irregular plural."""
+    """Format a count, such as `1 worker` or `2,000 workers`, where `several` is an irregular
+    plural.
+    """
     return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
@@ -83,7 +103,9 @@ _CHARACTERS = 200
 
 
 def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list[str]:
-    """Return one line per row, with numeric columns right-aligned: those in `numeric`, or all but the first."""
+    """Return one line per row, with numeric columns right-aligned: those in `numeric`, or all but
+    the first.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numeric = numeric or [False, *[True] * len(widths)]
     pads = [str.rjust if right else str.ljust for right in numeric]
@@ -103,7 +125,9 @@ def cell(text: Any) -> str:
 
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
-    """Render up to twenty rows as an HTML table, with the first cell of each row as its heading. Text is escaped."""
+    """Render up to twenty rows as an HTML table, with the first cell of each row as its heading.
+    Text is escaped.
+    """
     head = "".join(f"<th>{cell(name)}</th>" for name in columns)
     body = "".join(
         f"<tr><th style='text-align:left'>{cell(row[0])}</th>"

@@ -23,7 +23,9 @@ Float64Array = npt.NDArray[np.float64]
 ParamValues = Mapping[str, Any]
 """Objective parameters by name."""
 Constants = tuple[Float64Array, Float64Array]
-"""Constants that an objective computes once per data set, float64[N, d] for documents and float64[Q, c] for queries."""
+"""Constants that an objective computes once per data set, float64[N, d] for documents and
+float64[Q, c] for queries.
+"""
 
 
 class HessianKind(enum.Enum):
@@ -54,14 +56,18 @@ class Schedule(Protocol):
 
 
 def as_numbers(values: Any, what: str) -> Float64Array:
-    """Convert to float64[N], with NaN for missing values, or raise `DataError`. The result may share memory."""
+    """Convert to float64[N], with NaN for missing values, or raise `DataError`. The result may
+    share memory.
+    """
     kind = type(values)
     if hasattr(kind, "columns") and not hasattr(kind, "__array__"):
         raise DataError(f"{what} must be numbers, not a {kind.__name__}; collect the column first")
     try:
         array = values if np.ma.isMaskedArray(values) else np.asarray(values)
     except ValueError:
-        raise DataError(f"{what} must be numbers in a flat list, not lists of several lengths") from None
+        raise DataError(
+            f"{what} must be numbers in a flat list, not lists of several lengths"
+        ) from None
     check_real(array, what)
     try:
         return with_nan(masked_as_missing(array)).astype(np.float64, copy=False).reshape(-1)
@@ -84,8 +90,14 @@ def pandas_index(values: Any) -> Any:
 
 
 def check_in_step(**columns: Any) -> None:
-    """Raise `DataError` for pandas objects with the same index in different orders, whose rows do not correspond."""
-    indices = {name: index for name, column in columns.items() if (index := pandas_index(column)) is not None}
+    """Raise `DataError` for pandas objects with the same index in different orders, whose rows do
+    not correspond.
+    """
+    indices = {
+        name: index
+        for name, column in columns.items()
+        if (index := pandas_index(column)) is not None
+    }
     first = next(iter(indices), "")
     for name, index in indices.items():
         other = indices[first]
@@ -96,13 +108,16 @@ def check_in_step(**columns: Any) -> None:
             and not len(other.difference(index))
         ):
             raise DataError(
-                f"{name}= has the index of {first}= in another order: pass {name}.loc[{first}.index] to align "
-                f"the rows, or {name}.to_numpy() to ignore the index"
+                f"{name}= has the index of {first}= in another order: pass"
+                f" {name}.loc[{first}.index] to align the rows, or {name}.to_numpy() to ignore the"
+                " index"
             )
 
 
 def check_real(values: npt.NDArray[Any], what: str) -> None:
-    """Raise `DataError` for times and complex numbers, which NumPy would silently cast to real numbers."""
+    """Raise `DataError` for times and complex numbers, which NumPy would silently cast to real
+    numbers.
+    """
     types = {values.dtype.type} if values.dtype.kind != "O" else set(map(type, values.flat))
     if any(issubclass(cls, np.datetime64 | np.timedelta64 | np.complexfloating) for cls in types):
         kind = str(values.dtype)
@@ -144,7 +159,8 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function to raise `ParameterError` for arguments of other types.
 
     Args:
-        kinds: class or union (`str | None`) for each argument name. `int` includes NumPy integers and excludes bool.
+        kinds: class or union (`str | None`) for each argument name. `int` includes NumPy integers
+            and excludes bool.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -152,7 +168,10 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            arguments = {**signature.bind(*args, **kwargs).arguments, **kwargs}  # also those of **options
+            arguments = {
+                **signature.bind(*args, **kwargs).arguments,
+                **kwargs,
+            }  # also those of **options
             for name in kinds.keys() & arguments.keys():
                 kind, value = kinds[name], arguments[name]
                 allowed = kind.__args__ if isinstance(kind, UnionType) else (kind,)

@@ -24,7 +24,15 @@ from boostrank.core.types import (
     masked_as_missing,
     with_nan,
 )
-from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
+from boostrank.data.categories import (
+    EXACT,
+    Categories,
+    as_float32,
+    check_codes,
+    coarse_words,
+    is_coarse,
+    named_columns,
+)
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
 
@@ -60,12 +68,14 @@ def read_frame(
         usual = chosen.get(role) or plain or usual_column(role, names, taken)
         if usual is None:
             raise DataError(
-                f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))}; name it with "
-                f"{role}=; it has {', '.join(names)}"
+                f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))};"
+                f" name it with {role}=; it has {', '.join(names)}"
             )
         chosen[role] = usual
     # Read them, and leave out the index of pandas.
-    columns = {role: (ids_of if role == "qid" else values_of)(table, name) for role, name in chosen.items()}
+    columns = {
+        role: (ids_of if role == "qid" else values_of)(table, name) for role, name in chosen.items()
+    }
     if "id" in columns:
         documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
         columns["id"] = np.array(documents, object)
@@ -112,12 +122,16 @@ def as_features(X: Any) -> Features:
         _check_sparse(X)
         matrix = sparse.csr_matrix(X)
         check_real(matrix.data, "features")
-        if not matrix.has_canonical_format:  # sum duplicates in place, but not in the caller's buffers
+        if (
+            not matrix.has_canonical_format
+        ):  # sum duplicates in place, but not in the caller's buffers
             matrix = matrix.copy()
             matrix.sum_duplicates()
         if matrix.dtype != np.float32:
             matrix = sparse.csr_matrix(
-                (_as_float32(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False
+                (_as_float32(matrix.data), matrix.indices, matrix.indptr),
+                shape=matrix.shape,
+                copy=False,
             )
         return matrix
     try:
@@ -131,7 +145,9 @@ def as_features(X: Any) -> Features:
         try:
             array = with_nan(array).astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            raise DataError(f"features must be numbers: {error}; encode text columns first") from None
+            raise DataError(
+                f"features must be numbers: {error}; encode text columns first"
+            ) from None
     return np.ascontiguousarray(_as_float32(masked_as_missing(array)))
 
 
@@ -141,7 +157,9 @@ def _check_sparse(X: Any) -> None:
         if X.format in ("csr", "csc", "bsr"):
             stored = len(X.indices)  # SciPy only checks indptr if nnz > 0
             if np.any(np.diff(X.indptr, prepend=0) < 0) or X.indptr[-1] > stored:
-                raise ValueError("indptr must start with 0, never decrease, and end within the indices")
+                raise ValueError(
+                    "indptr must start with 0, never decrease, and end within the indices"
+                )
             X.check_format(full_check=True)
         elif X.format == "coo" and X.nnz:
             for axis, (indices, length) in enumerate(zip((X.row, X.col), X.shape, strict=True)):
@@ -165,7 +183,9 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
 def without_mask(values: Any, what: str) -> Any:
     """Return values without their mask, and raise an error if any entry is masked."""
     if getattr(getattr(values, "dtype", None), "names", None):
-        raise DataError(f"a structured array has several numbers per row; pass the field with the {what}")
+        raise DataError(
+            f"a structured array has several numbers per row; pass the field with the {what}"
+        )
     if np.ma.is_masked(values):
         raise DataError(f"row {first_true(np.ma.getmaskarray(values))} has no {what}: it is masked")
     return values.data if np.ma.isMaskedArray(values) else values
@@ -174,7 +194,9 @@ def without_mask(values: Any, what: str) -> Any:
 def copy_if_shared(converted: Any, original: Any) -> Any:
     """Return converted data that do not share memory with the input."""
     if isinstance(converted, np.ndarray):  # lists share no memory
-        shared = not isinstance(original, list | tuple) and np.may_share_memory(converted, np.asarray(original))
+        shared = not isinstance(original, list | tuple) and np.may_share_memory(
+            converted, np.asarray(original)
+        )
         return converted.copy() if shared else converted
     shared = (
         sparse.issparse(original)
@@ -186,7 +208,12 @@ def copy_if_shared(converted: Any, original: Any) -> Any:
 
 def _as_float32(values: Array) -> Float32Array:
     out = as_float32(values, "the features array")
-    if values.dtype.kind in "iu" and values.ndim == 2 and values.size and max(-out.min(), out.max()) >= EXACT:
+    if (
+        values.dtype.kind in "iu"
+        and values.ndim == 2
+        and values.size
+        and max(-out.min(), out.max()) >= EXACT
+    ):
         names = default_feature_names(values.shape[1])
         coarse = [name for column, name in enumerate(names) if is_coarse(values[:, column])]
         if coarse:
@@ -210,8 +237,12 @@ def read_rows(
                 f"features have {features.shape[1]:,} columns, more than the limit of "
                 f"{_MOST_COLUMNS:,}; drop empty columns, or hash the names into fewer columns"
             )
-        feature_names = _as_names(names) if names is not None else default_feature_names(features.shape[1])
-        categories = {name: Categories() for name in named_columns(categorical_feature, feature_names)}
+        feature_names = (
+            _as_names(names) if names is not None else default_feature_names(features.shape[1])
+        )
+        categories = {
+            name: Categories() for name in named_columns(categorical_feature, feature_names)
+        }
         for name in categories if len(feature_names) == features.shape[1] else ():
             column = features[:, feature_names.index(name)]
             check_codes(column.data if sparse.issparse(column) else column, name)
@@ -220,11 +251,14 @@ def read_rows(
         column_names = _as_names(names)
         if len(set(column_names)) < len(column_names) or len(column_names) != len(table.columns):
             raise DataError(
-                f"{len(table.columns)} features need as many distinct feature names, but got {len(column_names)}"
+                f"{len(table.columns)} features need as many distinct feature names, but got"
+                f" {len(column_names)}"
             )
         table = table.rename(dict(zip(table.columns, column_names, strict=True)))
     else:
-        categorical_feature = named_columns(categorical_feature, names_of(table))  # positions count all columns
+        categorical_feature = named_columns(
+            categorical_feature, names_of(table)
+        )  # positions count all columns
         table = without_index(table, categorical_feature)
     feature_names = names_of(table)
     features, categories = read_table(
@@ -247,7 +281,9 @@ def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
     """Return queries with weights, float64[Q] or [N]. Row weights that vary within a query become
     document weights."""
     # NaN differs from itself, so it becomes a document weight and is refused with its row number.
-    if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
+    if values.size == queries.n_documents and np.any(
+        values != np.repeat(values[queries.ptr[:-1]], queries.sizes)
+    ):
         return replace(queries, document_weights=values)
     return replace(queries, weights=query_values(values, queries))
 
@@ -256,8 +292,8 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
     """Create queries from an engine's group sizes and row weights (or None)."""
     if sizes is None or not len(sizes):
         raise DataError(
-            "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "
-            "all rows would be one query"
+            "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or"
+            " group=); without them all rows would be one query"
         )
     queries = QueryIndex.from_sizes(sizes)
     if queries.n_documents != rows:
@@ -280,7 +316,9 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
     uneven = first_true(values != np.repeat(firsts, queries.sizes))
     if uneven is not None:
         q = queries.of_row(uneven)
-        raise DataError(f"the rows of query {queries.qid[q]} have different {what}; they must be equal")
+        raise DataError(
+            f"the rows of query {queries.qid[q]} have different {what}; they must be equal"
+        )
     return firsts
 
 
@@ -296,13 +334,16 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
         if gain_so_far == expression.text:
             return data
         raise DataError(
-            f"the labels already are the gain {gain_so_far!r}; read the data without a gain or with {gain!r}"
+            f"the labels already are the gain {gain_so_far!r}; read the data without a gain or with"
+            f" {gain!r}"
         )
     features = feature_places(data, expression, columns)
     gains = np.empty(data.n_documents)
     for first in range(0, data.n_documents, _ROWS_AT_A_TIME):
         rows = slice(first, min(first + _ROWS_AT_A_TIME, data.n_documents))
-        values = {LABEL: data.labels[rows]} | {name: column[rows] for name, column in columns.items()}
+        values = {LABEL: data.labels[rows]} | {
+            name: column[rows] for name, column in columns.items()
+        }
         if features:
             part = data.features[rows][:, list(features.values())]
             dense = part.toarray() if sparse.issparse(part) else np.asarray(part)
@@ -311,7 +352,13 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
         bad = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
         if bad is not None:
             row = first + bad
-            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad]) for n, c in values.items()})
+            _refuse(
+                data,
+                row,
+                expression,
+                float(gains[row]),
+                {n: float(c[bad]) for n, c in values.items()},
+            )
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
@@ -321,7 +368,9 @@ def gain_of(data: Data) -> str | None:
     return data.provenance.options.get("gain")
 
 
-def feature_places(data: Data, expression: GainExpression, others: Collection[str] = ()) -> dict[str, int]:
+def feature_places(
+    data: Data, expression: GainExpression, others: Collection[str] = ()
+) -> dict[str, int]:
     """Return the column number of each feature in an expression. `f12` also means feature number 12
     in libsvm text."""
     columns, names = {}, {name: i for i, name in enumerate(data.feature_names)}
@@ -334,7 +383,10 @@ def feature_places(data: Data, expression: GainExpression, others: Collection[st
         if not 0 <= at < data.n_features:
             raise DataError(unknown_column(name, expression, [*names, *others]))
         if data.feature_names[at] in data.categories:
-            raise DataError(f"gain {expression.text!r}: {name!r} is categorical, so its codes are not quantities")
+            raise DataError(
+                f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
+                " quantities"
+            )
         columns[name] = at
     return columns
 
@@ -344,12 +396,15 @@ def unknown_column(name: str, expression: GainExpression, column_names: Collecti
     words = [LABEL, *column_names, *(("exponential", "linear") if expression.text == name else ())]
     listed = did_you_mean(name, words, list_all=len(words) < 13)
     return (
-        f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not features (--drop) are "
-        "only available while a table is read, with --gain or the argument gain of boostrank.read and from_frame"
+        f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not"
+        " features (--drop) are only available while a table is read, with --gain or the argument"
+        " gain of boostrank.read and from_frame"
     )
 
 
-def _refuse(data: Data, row: int, expression: GainExpression, value: float, values: Mapping[str, float]) -> None:
+def _refuse(
+    data: Data, row: int, expression: GainExpression, value: float, values: Mapping[str, float]
+) -> None:
     """Raise an error for a row with an invalid gain."""
     listed = ", ".join(f"{name}={values[name]:g}" for name in expression.columns)
     missing = next((name for name in expression.columns if np.isnan(values[name])), None)
@@ -361,7 +416,9 @@ def _refuse(data: Data, row: int, expression: GainExpression, value: float, valu
     raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({listed}): {mend}")
 
 
-def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
+def common_space(
+    spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]
+) -> FeatureSpace:
     """Return the features of several files as if they were one file, numbered from 0 if any file
     has a feature 0.
 
@@ -373,23 +430,33 @@ def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categor
         categories: dict[str, Categories] = {}
         for file, space in spaces.items():
             if space.feature_names != first.feature_names:
-                name = next(iter(set(space.feature_names) ^ set(first.feature_names)), "their order")
+                name = next(
+                    iter(set(space.feature_names) ^ set(first.feature_names)), "their order"
+                )
                 raise DataError(f"the features of {start} and {file} differ: {name}")
             for name, in_file in space.categories.items():
                 before = categories.setdefault(name, in_file)
                 if before.values is not None and in_file.values is not None:
-                    categories[name] = replace(before, values=tuple(dict.fromkeys([*before.values, *in_file.values])))
+                    categories[name] = replace(
+                        before, values=tuple(dict.fromkeys([*before.values, *in_file.values]))
+                    )
         return replace(first, categories={**categories, **known})
     base, widths = min(bases), {}
     for file, space in spaces.items():
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
-            raise DataError(f"{file} names its features, but other files number them; use one format for all files")
+            raise DataError(
+                f"{file} names its features, but other files number them; use one format for all"
+                " files"
+            )
         # A file whose features are read from number 1 has one column fewer than one read from 0.
         widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
     narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
     if widths[narrow] < width:
         warn_user(
-            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent features are zero"
+            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent"
+            " features are zero"
         )
-    return replace(first, index_base=base, n_features=width, feature_names=default_feature_names(width, base))
+    return replace(
+        first, index_base=base, n_features=width, feature_names=default_feature_names(width, base)
+    )

@@ -61,12 +61,17 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
     elif isinstance(columns, int | np.integer):
         columns = [columns]
     elif not isinstance(columns, Iterable):
-        raise DataError(f"categorical_feature={columns!r} must be a list of column names or positions")
+        raise DataError(
+            f"categorical_feature={columns!r} must be a list of column names or positions"
+        )
     selected = []
     for column in columns:
         if isinstance(column, int | np.integer) and not isinstance(column, bool):
             if not 0 <= column < len(names):
-                raise DataError(f"categorical_feature: there is no column {column}; the last one is {len(names) - 1}")
+                raise DataError(
+                    f"categorical_feature: there is no column {column}; the last one is"
+                    f" {len(names) - 1}"
+                )
             selected.append(names[int(column)])
         elif str(column) in names:
             selected.append(str(column))
@@ -81,9 +86,9 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
     wrong = values[_no_code(values, _LARGEST_CODE)]
     if wrong.size:
         raise DataError(
-            f"categorical feature {name!r} contains {wrong[0]:g}, but codes must be integers from 0 to "
-            f"{_LARGEST_CODE - 1}: use NaN, not -1, for a missing category; categorical columns in a frame "
-            "(astype('category')) are coded automatically"
+            f"categorical feature {name!r} contains {wrong[0]:g}, but codes must be integers from 0"
+            f" to {_LARGEST_CODE - 1}: use NaN, not -1, for a missing category; categorical columns"
+            " in a frame (astype('category')) are coded automatically"
         )
 
 
@@ -99,10 +104,14 @@ class Coding:
     appearance.
     """
 
-    def __init__(self, name: str, known: Categories | None = None, *, ordered: bool = False) -> None:
+    def __init__(
+        self, name: str, known: Categories | None = None, *, ordered: bool = False
+    ) -> None:
         self.name, self._grows = name, known is None
         self._ordered = ordered if known is None else known.ordered
-        self._codes: dict[Any, int] = {value: i for i, value in enumerate((known and known.values) or ())}
+        self._codes: dict[Any, int] = {
+            value: i for i, value in enumerate((known and known.values) or ())
+        }
         self._kind = _kind_of(next(iter(self._codes), None))
         self._unseen: dict[Any, int] = {}
 
@@ -116,7 +125,9 @@ class Coding:
         categories become NaN."""
         counts = np.bincount(local[local >= 0], minlength=len(values))
         code_of_value = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
-        for i, value in enumerate(item.item() if isinstance(item, np.generic) else item for item in values):
+        for i, value in enumerate(
+            item.item() if isinstance(item, np.generic) else item for item in values
+        ):
             kind = _kind_of(value)
             if kind is None:
                 raise DataError(
@@ -126,8 +137,8 @@ class Coding:
             if self._kind is not None and kind != self._kind and (self._grows or counts[i]):
                 first = next(iter(self._codes))
                 raise DataError(
-                    f"column {self.name!r} contains {value!r}, a category that is {kind}, but the others "
-                    f"({first!r}, ...) are {self._kind}; convert the column to one type"
+                    f"column {self.name!r} contains {value!r}, a category that is {kind}, but the"
+                    f" others ({first!r}, ...) are {self._kind}; convert the column to one type"
                 )
             code = self._codes.get(value)
             if code is None and self._grows:
@@ -138,7 +149,9 @@ class Coding:
             elif counts[i]:
                 self._unseen[value] = self._unseen.get(value, 0) + int(counts[i])
         if len(self._codes) > _LARGEST_CODE:
-            raise DataError(f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column")
+            raise DataError(
+                f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column"
+            )
         return code_of_value[local]
 
     def warn(self, whose: str) -> None:
@@ -155,7 +168,9 @@ class Coding:
         )
 
 
-def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
+def say_no_codes(
+    features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str
+) -> None:
     """Warn about values in the categorical columns of an array that are not category codes."""
     for i, name in enumerate(names):
         if name not in categories:
@@ -165,14 +180,20 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
         if wrong.size:
             codes = f"codes of {whose}, which are integers from 0"
             if values is not None:
-                codes = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass names in a table"
+                codes = (
+                    f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass"
+                    " names in a table"
+                )
             more, are = (", ...", "are") if wrong.size > 1 else ("", "is")
             warn_user(
-                f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that {are} not {codes}"
+                f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that"
+                f" {are} not {codes}"
             )
 
 
-def coding_of(name: str, old: Categories | None, new: Categories | None, whose: str) -> Coding | None:
+def coding_of(
+    name: str, old: Categories | None, new: Categories | None, whose: str
+) -> Coding | None:
     """Return the coding from the categories `old` to `new`, or None if their codes are equal or
     unknown."""
     if old is None or old.values is None or (new is not None and new.values == old.values):
@@ -205,7 +226,10 @@ def as_float32(values: Array, name: str) -> Float32Array:
     lost = np.argwhere(np.isinf(out) & np.isfinite(values))
     if lost.size:
         where = tuple(lost[0].tolist())
-        raise DataError(f"{name} contains {values[where]!r} at {where}, which exceeds the range of float32; rescale it")
+        raise DataError(
+            f"{name} contains {values[where]!r} at {where}, which exceeds the range of float32;"
+            " rescale it"
+        )
     return out
 
 
@@ -217,7 +241,8 @@ def is_coarse(values: Array) -> bool:
     finite = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
         return bool(
-            np.any(finite != finite.astype(np.float32).astype(np.float64)) and np.all(finite == np.floor(finite))
+            np.any(finite != finite.astype(np.float32).astype(np.float64))
+            and np.all(finite == np.floor(finite))
         )
 
 

@@ -15,7 +15,14 @@ from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
-from boostrank.core.types import Array, Float64Array, Int64Array, as_numbers, check_in_step, first_true
+from boostrank.core.types import (
+    Array,
+    Float64Array,
+    Int64Array,
+    as_numbers,
+    check_in_step,
+    first_true,
+)
 from boostrank.data.arrays import (
     Features,
     NumberedNames,
@@ -35,7 +42,15 @@ from boostrank.data.arrays import (
 from boostrank.data.categories import Categories, coding_of, say_no_codes
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, unnamed
 from boostrank.data.roles import DEFAULTS
-from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse, joined_rows
+from boostrank.data.rows import (
+    Candidates,
+    Rows,
+    constant_columns,
+    fingerprint,
+    is_on_disk,
+    is_sparse,
+    joined_rows,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,9 +126,13 @@ class RankingDataset:
         if self.document_names is not None:
             object.__setattr__(self, "document_names", np.asarray(self.document_names, object))
             if self.document_names.shape != (rows,):
-                raise DataError(f"there are {rows} rows but {len(self.document_names)} document names")
+                raise DataError(
+                    f"there are {rows} rows but {len(self.document_names)} document names"
+                )
         if len(self.feature_names) != columns:
-            raise DataError(f"there are {columns} features but {len(self.feature_names)} feature names")
+            raise DataError(
+                f"there are {columns} features but {len(self.feature_names)} feature names"
+            )
         # Generated names need no check, and there may be millions of them.
         if not isinstance(self.feature_names, NumberedNames):
             odd = [name for name in self.feature_names if not isinstance(name, str)]
@@ -121,7 +140,9 @@ class RankingDataset:
                 raise DataError(f"feature names must be text, not {odd[0]!r}")
             at = first_unfit(self.feature_names)
             if at is not None:
-                raise DataError(f"the feature name {self.feature_names[at]!r} contains {UNFIT_WORDS}; rename it")
+                raise DataError(
+                    f"the feature name {self.feature_names[at]!r} contains {UNFIT_WORDS}; rename it"
+                )
             if len(set(self.feature_names)) != columns:
                 raise DataError("feature names must be distinct")
         bad = first_true(~np.isfinite(labels))
@@ -211,10 +232,14 @@ class RankingDataset:
         if rows is not None:
             queries = replace(queries, places=PlacesOf(None, rows))
         if queries.n_documents != n:
-            raise DataError(f"there are {queries.n_documents} rows in the groups but {n} rows of features")
+            raise DataError(
+                f"there are {queries.n_documents} rows in the groups but {n} rows of features"
+            )
 
         def in_order(column: npt.ArrayLike, what: str) -> Float64Array:
-            values = copy_if_shared(as_numbers(without_mask(column, f"entry in {what}"), what), column)
+            values = copy_if_shared(
+                as_numbers(without_mask(column, f"entry in {what}"), what), column
+            )
             return values if rows is None or values.size != rows.size else values[rows]
 
         # Values of queries and documents follow the order of the rows.
@@ -223,9 +248,12 @@ class RankingDataset:
         if document_weight is not None:
             if queries.document_weights is not None:
                 raise DataError(
-                    "weight differs within a query, so it weights documents like document_weight; pass one of them"
+                    "weight differs within a query, so it weights documents like document_weight;"
+                    " pass one of them"
                 )
-            queries = replace(queries, document_weights=in_order(document_weight, "document weights"))
+            queries = replace(
+                queries, document_weights=in_order(document_weight, "document weights")
+            )
         if k is not None:
             cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")
             queries = replace(queries, k=cutoffs)
@@ -270,24 +298,40 @@ class RankingDataset:
         space = like.feature_space if isinstance(like, RankingDataset) else like
         # Columns that are named as features are no index of a pandas frame.
         listed = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
-        feature_names = [name for name in listed if isinstance(name, str)] if space is None else space.feature_names
+        feature_names = (
+            [name for name in listed if isinstance(name, str)]
+            if space is None
+            else space.feature_names
+        )
         dropped = [drop] if isinstance(drop, str) else drop
         roles = {"label": label, "qid": qid, "weight": weight, "id": id}
         X, columns = read_frame(table, roles, dropped, feature_names)
-        features = {"X": X, "categorical_feature": categorical_feature, "feature_names": frames.names_of(X)}
+        features = {
+            "X": X,
+            "categorical_feature": categorical_feature,
+            "feature_names": frames.names_of(X),
+        }
         if space is not None:
             rows = frames.read_like(X, space.feature_names, space.categories)
             features = {"X": rows, "feature_names": space.feature_names, "copy": False}
         weights = columns.get("weight")
-        data = cls.from_arrays(y=columns["label"], qid=columns["qid"], weight=weights, sort=sort, **features)
+        data = cls.from_arrays(
+            y=columns["label"], qid=columns["qid"], weight=weights, sort=sort, **features
+        )
         if space is not None:
             data = replace(data, categories=space.categories)
         if "id" in columns:
             data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
-        more = [name for name in GainExpression.parse(gain).columns if name not in (LABEL, *data.feature_names)]
-        others = {name: data.in_row_order(column) for name, column in read_columns(table, more).items()}
+        more = [
+            name
+            for name in GainExpression.parse(gain).columns
+            if name not in (LABEL, *data.feature_names)
+        ]
+        others = {
+            name: data.in_row_order(column) for name, column in read_columns(table, more).items()
+        }
         gained: RankingDataset = with_gain(data, gain, others)
         return gained
 
@@ -328,7 +372,13 @@ class RankingDataset:
         """Description of the features, for reading later files."""
         how = self.provenance.options
         columns = {role: how[role] for role in (*DEFAULTS, "drop") if role in how}
-        return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns, self.categories)
+        return FeatureSpace(
+            self.provenance.index_base,
+            self.n_features,
+            self.feature_names,
+            columns,
+            self.categories,
+        )
 
     @property
     def on_disk(self) -> bool:
@@ -336,7 +386,11 @@ class RankingDataset:
         return is_on_disk(self.features)
 
     def with_features(
-        self, names: Sequence[str], *, whose: str, categories: Mapping[str, Categories] | None = None
+        self,
+        names: Sequence[str],
+        *,
+        whose: str,
+        categories: Mapping[str, Categories] | None = None,
     ) -> RankingDataset:
         """Return the same rows with the features in the order of `names` and coded according to
         `categories`.
@@ -356,14 +410,19 @@ class RankingDataset:
         if categories is None:
             return dataset
         pairs = zip(dataset.feature_names, names, strict=True)  # names may be numbers
-        return dataset._coded({column: categories[name] for column, name in pairs if name in categories}, whose)
+        return dataset._coded(
+            {column: categories[name] for column, name in pairs if name in categories}, whose
+        )
 
     def only(self, names: Sequence[str]) -> RankingDataset:
         """Return the same rows with only these features, or the data set itself if a name does not
         exist."""
         if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
             return self
-        return self._columns(names, {name: categories for name, categories in self.categories.items() if name in names})
+        return self._columns(
+            names,
+            {name: categories for name, categories in self.categories.items() if name in names},
+        )
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
         """Return the same rows with the features of a training set, in the same order and with the
@@ -372,23 +431,32 @@ class RankingDataset:
         Raises:
             DataError: as `with_features`.
         """
-        return self.with_features(train_set.feature_names, whose="the training set", categories=train_set.categories)
+        return self.with_features(
+            train_set.feature_names, whose="the training set", categories=train_set.categories
+        )
 
     def _in_order(self, names: Sequence[str], whose: str) -> RankingDataset:
         if tuple(names) == self.feature_names:
             return self
         if len(names) != self.n_features:
-            raise DataError(f"the data has {self.n_features} features, but {whose} has {len(names)}")
+            raise DataError(
+                f"the data has {self.n_features} features, but {whose} has {len(names)}"
+            )
         present = set(self.feature_names)
         missing = [name for name in names if name not in present]
         if not missing:
             return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
-        words = f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)"
+        words = (
+            f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are"
+            " missing)"
+        )
         raise DataError(words + unnamed(missing))
 
-    def _columns(self, names: Sequence[str], categories: Mapping[str, Categories]) -> RankingDataset:
+    def _columns(
+        self, names: Sequence[str], categories: Mapping[str, Categories]
+    ) -> RankingDataset:
         places = {name: i for i, name in enumerate(self.feature_names)}
         order = [places[name] for name in names]
         features = self.features.in_order(order) if self.on_disk else self.features[:, order]
@@ -400,9 +468,15 @@ class RankingDataset:
         """Return the same rows, coded according to these categories."""
         if isinstance(self.features, np.ndarray):
             named = {
-                name for name, column_categories in self.categories.items() if column_categories.values is not None
+                name
+                for name, column_categories in self.categories.items()
+                if column_categories.values is not None
             }
-            codes = {name: column_categories for name, column_categories in categories.items() if name not in named}
+            codes = {
+                name: column_categories
+                for name, column_categories in categories.items()
+                if name not in named
+            }
             say_no_codes(self.features, self.feature_names, codes, whose)
         codings = {}
         for i, name in enumerate(self.feature_names):
@@ -413,8 +487,9 @@ class RankingDataset:
             return self if self.categories == categories else replace(self, categories=categories)
         if not isinstance(self.features, np.ndarray):
             raise DataError(
-                f"column {self.feature_names[next(iter(codings))]!r} has other category codes than {whose}, and its "
-                "rows are not in memory: pass the training data as like when reading them"
+                f"column {self.feature_names[next(iter(codings))]!r} has other category codes than"
+                f" {whose}, and its rows are not in memory: pass the training data as like when"
+                " reading them"
             )
         features = self.features.copy()
         for i, coding in codings.items():
@@ -460,9 +535,13 @@ class RankingDataset:
         if self.feature_names != other.feature_names:
             raise DataError("data sets with different features cannot be joined")
         if self.categories != other.categories:
-            raise DataError("data sets with different categories cannot be joined; use one.like(other)")
+            raise DataError(
+                "data sets with different categories cannot be joined; use one.like(other)"
+            )
         if self.gain != other.gain:
-            raise DataError(f"data sets with the gains {self.gain!r} and {other.gain!r} cannot be joined")
+            raise DataError(
+                f"data sets with the gains {self.gain!r} and {other.gain!r} cannot be joined"
+            )
         if self.on_disk or other.on_disk:
             raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
         if (first.k is None) != (second.k is None):
@@ -475,16 +554,24 @@ class RankingDataset:
         k = None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
         of_documents = _both(first.document_weights, second.document_weights, rows, 1.0)
         ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
-        queries = QueryIndex(ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, ""))
-        same_kind = self.is_sparse or not other.is_sparse  # the result is as sparse as this data set
-        features = joined_rows([self.features, other.features if same_kind else other.features.toarray()])
+        queries = QueryIndex(
+            ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, "")
+        )
+        same_kind = (
+            self.is_sparse or not other.is_sparse
+        )  # the result is as sparse as this data set
+        features = joined_rows(
+            [self.features, other.features if same_kind else other.features.toarray()]
+        )
         is_partial = self.candidates is not None or other.candidates is not None
         return replace(
             self,
             features=features,
             labels=np.concatenate([self.labels, other.labels]),
             queries=queries,
-            provenance=replace(self.provenance, files=(*self.provenance.files, *other.provenance.files)),
+            provenance=replace(
+                self.provenance, files=(*self.provenance.files, *other.provenance.files)
+            ),
             document_names=_both(self.document_names, other.document_names, rows, ""),
             input_rows=None,
             candidates=Candidates.of(self).joined(Candidates.of(other)) if is_partial else None,
@@ -523,7 +610,11 @@ class RankingDataset:
             queries=index,
             document_names=None if self.document_names is None else self.document_names[rows],
             input_rows=None,
-            candidates=candidates if candidates is None else replace(candidates, rows=candidates.rows[rows]),
+            candidates=(
+                candidates
+                if candidates is None
+                else replace(candidates, rows=candidates.rows[rows])
+            ),
         )
 
     def in_row_order(self, values: Array) -> Array:
@@ -550,7 +641,11 @@ class RankingDataset:
         """A hash of the features, labels and query boundaries, which depends only on values and
         their order."""
         rows, labels, ptr = self.features, self.labels, self.queries.ptr
-        return rows.fingerprint(labels, ptr) if isinstance(rows, Rows) else fingerprint(rows, labels, ptr)
+        return (
+            rows.fingerprint(labels, ptr)
+            if isinstance(rows, Rows)
+            else fingerprint(rows, labels, ptr)
+        )
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> Array | None:
@@ -560,14 +655,18 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
         return None
     kind = (second if first is None else first).dtype
     parts = (
-        np.full(n, fill, kind) if array is None else array for array, n in zip((first, second), sizes, strict=True)
+        np.full(n, fill, kind) if array is None else array
+        for array, n in zip((first, second), sizes, strict=True)
     )
     return np.concatenate(list(parts))
 
 
 def is_lightgbms(data: Any) -> bool:
     """Return whether an object is a `lgb.Dataset`, without importing LightGBM."""
-    return any(f"{base.__module__}.{base.__name__}" == "lightgbm.basic.Dataset" for base in type(data).__mro__)
+    return any(
+        f"{base.__module__}.{base.__name__}" == "lightgbm.basic.Dataset"
+        for base in type(data).__mro__
+    )
 
 
 def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:
@@ -585,27 +684,43 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
         return data
     if not is_lightgbms(data):
         raise ParameterError(
-            f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset; "
-            "RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame, label=..., qid=...) creates one"
+            f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset;"
+            " RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame, label=...,"
+            " qid=...) creates one"
         )
     raw, positions = data.data, getattr(data, "position", None)
     reasons = {
         "has discarded its raw data (create it with free_raw_data=False)": raw is None,
-        f"holds a {type(raw).__name__}, which only LightGBM reads": raw is not None and not hasattr(raw, "shape"),
-        "has an init_score, which LightGBM does not add to predictions": data.init_score is not None,
-        "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by clicks)": positions is not None,
+        f"holds a {type(raw).__name__}, which only LightGBM reads": (
+            raw is not None and not hasattr(raw, "shape")
+        ),
+        "has an init_score, which LightGBM does not add to predictions": (
+            data.init_score is not None
+        ),
+        "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by clicks)": (
+            positions is not None
+        ),
         "has no labels": data.label is None,
     }
     for reason, holds in reasons.items():
         if holds:
             raise ParameterError(
-                f"the lgb.Dataset {reason}: pass a RankingDataset as {what}; to train on the lgb.Dataset, use "
-                'lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
+                f"the lgb.Dataset {reason}: pass a RankingDataset as {what}; to train on the"
+                ' lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
             )
     labels = np.asarray(data.label).reshape(-1)
     queries = queries_given(data.group, data.weight, labels.size)
-    names = data.feature_name if data.feature_name != "auto" else None if hasattr(raw, "columns") else names
-    return replace(RankingDataset.from_arrays(raw, labels, group=queries.sizes, feature_names=names), queries=queries)
+    names = (
+        data.feature_name
+        if data.feature_name != "auto"
+        else None
+        if hasattr(raw, "columns")
+        else names
+    )
+    return replace(
+        RankingDataset.from_arrays(raw, labels, group=queries.sizes, feature_names=names),
+        queries=queries,
+    )
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:

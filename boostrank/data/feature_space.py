@@ -41,7 +41,9 @@ def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
     """Return the message about missing and additional columns."""
     faults = []
     if missing:
-        faults.append(f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}")
+        faults.append(
+            f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}"
+        )
     if more:
         faults.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
     return "; ".join(faults)
@@ -51,7 +53,11 @@ def unnamed(missing: Sequence[str]) -> str:
     """Return a hint if the missing names are those that LightGBM gives to array columns, or ""
     otherwise."""
     numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
-    return " (it was trained on an array: train it on named columns, or score an array)" if numbered else ""
+    return (
+        " (it was trained on an array: train it on named columns, or score an array)"
+        if numbered
+        else ""
+    )
 
 
 def quoted(names: Sequence[str], most: int = 5) -> str:

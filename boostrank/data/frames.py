@@ -18,7 +18,14 @@ from narwhals.exceptions import DuplicateError
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import checked_ids, query_numbers, time_text
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, check_real
-from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
+from boostrank.data.categories import (
+    Categories,
+    Coding,
+    as_float32,
+    check_codes,
+    coarse_words,
+    is_coarse,
+)
 from boostrank.data.roles import index_columns
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
@@ -43,7 +50,9 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
     Args:
         whole: whether no labels, query ids or scores outside the table must match its rows.
     """
-    if not any(hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")):
+    if not any(
+        hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")
+    ):
         method = next((name for name in _COLLECTING if hasattr(type(X), name)), None)
         if method is None or hasattr(type(X), "__array__"):
             return None
@@ -56,8 +65,13 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
     if isinstance(frame, nw.LazyFrame):
         library = frame.implementation.value
         if library in _UNORDERED and not whole:
-            words = f"a lazy {library} table has no fixed row order: labels, query ids and scores may not "
-            words += f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
+            words = (
+                f"a lazy {library} table has no fixed row order: labels, query ids and scores may"
+                " not "
+            )
+            words += (
+                f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
+            )
             warn_user(words)
         return frame.collect()
     if isinstance(frame, nw.Series):
@@ -70,7 +84,9 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise DataError(f"a table of type {type(X).__name__} needs pyarrow, which is not installed") from None
+        raise DataError(
+            f"a table of type {type(X).__name__} needs pyarrow, which is not installed"
+        ) from None
     return nw.from_native(pyarrow.table(X))
 
 
@@ -104,7 +120,10 @@ def without_index(frame: Any, kept: Collection[str] = (), *, warns: bool = True)
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
     """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
     if isinstance(nw.from_native(table, pass_through=True, allow_series=True), nw.LazyFrame):
-        raise DataError(f"the table ({type(table).__name__}) is lazy: collect it, or pass workers of its own cluster")
+        raise DataError(
+            f"the table ({type(table).__name__}) is lazy: collect it, or pass workers of its own"
+            " cluster"
+        )
     frame = as_frame(table)
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
@@ -133,7 +152,9 @@ def read_table(
         known: categories in the training data by column; None if the table is the training data.
         whose: description of the training data, used in messages.
     """
-    frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
+    frame = _with_columns(
+        table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose
+    )
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, name, categorical, known) for name in names]
     trained = None if known is None else whose
@@ -152,7 +173,9 @@ def read_table(
             if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
                 what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
                 raise DataError(
-                    _not_a_number(name, f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)", coding, trained)
+                    _not_a_number(
+                        name, f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)", coding, trained
+                    )
                 )
             numbers = _numbers(series, kind, name, trained)
             target[:, i] = as_float32(numbers, f"column {name!r}")
@@ -169,7 +192,11 @@ def read_table(
         name: column_coding.categories if isinstance(column_coding, Coding) else column_coding
         for name, column_coding in zip(names, codings, strict=True)
     }
-    return out, {name: column_coding for name, column_coding in categories.items() if column_coding is not None}
+    return out, {
+        name: column_coding
+        for name, column_coding in categories.items()
+        if column_coding is not None
+    }
 
 
 def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories]) -> Float32Array:
@@ -199,16 +226,28 @@ def _coding_of(
     one with numbers."""
     if known is not None:
         categories = known.get(name)
-        return categories if categories is None or categories.values is None else Coding(name, categories)
+        return (
+            categories
+            if categories is None or categories.values is None
+            else Coding(name, categories)
+        )
     series = _column(frame, name)
     if isinstance(series.dtype, _OF_CATEGORIES):
         native = series.to_native()
-        native_type = getattr(native, "dtype", getattr(native, "type", None))  # in polars, the order has no meaning
-        return Coding(name, ordered=name not in named and bool(getattr(native_type, "ordered", False)))
+        native_type = getattr(
+            native, "dtype", getattr(native, "type", None)
+        )  # in polars, the order has no meaning
+        return Coding(
+            name, ordered=name not in named and bool(getattr(native_type, "ordered", False))
+        )
     if name not in named:
         return None
     # Unknown: nulls only
-    return Coding(name) if isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown)) else Categories()
+    return (
+        Coding(name)
+        if isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown))
+        else Categories()
+    )
 
 
 def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> Array:
@@ -224,14 +263,19 @@ def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> Array:
         return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
     # Only pandas has complex numbers, and casting would drop the imaginary part.
     if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
-        raise DataError(f"column {name!r} contains complex numbers; convert them to real numbers, or drop the column")
+        raise DataError(
+            f"column {name!r} contains complex numbers; convert them to real numbers, or drop the"
+            " column"
+        )
     if isinstance(kind, nw.Object):
         return _numbers_of_objects(_with_none(series, series.to_numpy()), name, whose)
     try:
         return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
     except Exception as error:  # each library raises its own type
         dtype = getattr(series.to_native(), "dtype", kind)
-        raise DataError(f"column {name!r} contains {dtype}, not numbers; convert or drop it") from error
+        raise DataError(
+            f"column {name!r} contains {dtype}, not numbers; convert or drop it"
+        ) from error
 
 
 def _numbers_of_objects(values: Array, name: str, whose: str | None) -> Float64Array:
@@ -245,7 +289,9 @@ def _numbers_of_objects(values: Array, name: str, whose: str | None) -> Float64A
             if value is not None:
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(_not_a_number(name, f"{repr(value)[:40]} ({type(value).__name__})", None, whose)) from None
+            raise DataError(
+                _not_a_number(name, f"{repr(value)[:40]} ({type(value).__name__})", None, whose)
+            ) from None
     return numbers
 
 
@@ -271,13 +317,18 @@ def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
     if series.implementation.is_pyarrow() and not isinstance(kind, _OF_SEVERAL):
         coded = series.to_native().unify_dictionaries().combine_chunks()
         coded = coded if isinstance(kind, _OF_CATEGORIES) else coded.dictionary_encode()
-        values, positions = coded.dictionary.to_pylist(), coded.indices.cast("int64").fill_null(-1).to_numpy()
+        values, positions = (
+            coded.dictionary.to_pylist(),
+            coded.indices.cast("int64").fill_null(-1).to_numpy(),
+        )
     else:
         positions, values = _encode(series, kind)
     # Dictionaries may contain missing values.
     present = np.array([value is not None and value == value for value in values], bool)
     codes = np.append(np.where(present, np.cumsum(present) - 1, -1), -1)
-    return codes[positions], [value for value, is_present in zip(values, present, strict=True) if is_present]
+    return codes[positions], [
+        value for value, is_present in zip(values, present, strict=True) if is_present
+    ]
 
 
 def _encode(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
@@ -285,7 +336,9 @@ def _encode(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     library."""
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     declared: list[Any] = []
-    if isinstance(kind, nw.Enum) or (isinstance(kind, nw.Categorical) and not series.implementation.is_polars()):
+    if isinstance(kind, nw.Enum) or (
+        isinstance(kind, nw.Categorical) and not series.implementation.is_polars()
+    ):
         with suppress(AttributeError):  # pandas does not list the categories of an Arrow dictionary
             declared = series.cat.get_categories().to_list()
     elif not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
@@ -296,7 +349,9 @@ def _encode(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
                     "cannot be categories; convert them to text, or drop the column"
                 )
     places = {value: i for i, value in enumerate(declared)}
-    positions = [places.setdefault(value, len(places)) if value == value else -1 for value in values]
+    positions = [
+        places.setdefault(value, len(places)) if value == value else -1 for value in values
+    ]
     return np.array(positions, np.int64), list(places)
 
 
@@ -313,7 +368,9 @@ def values_of(frame: Any, name: str) -> Array:
     if isinstance(kind, _OF_CATEGORIES):
         local, values = read_codes(series)
         return np.array([*values, None], dtype=object)[local]
-    if isinstance(kind, nw.Boolean) or (kind.is_numeric() and not (kind.is_integer() or kind.is_float())):
+    if isinstance(kind, nw.Boolean) or (
+        kind.is_numeric() and not (kind.is_integer() or kind.is_float())
+    ):
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
@@ -333,7 +390,10 @@ def ids_of(frame: Any, name: str) -> Array:
 def _check_one_value(series: Any, kind: Any) -> None:
     """Refuse a column with several values per row."""
     if isinstance(kind, _OF_SEVERAL):
-        raise DataError(f"column {series.name!r} contains {kind}, not numbers; extract one value, or drop the column")
+        raise DataError(
+            f"column {series.name!r} contains {kind}, not numbers; extract one value, or drop the"
+            " column"
+        )
 
 
 def _with_none(series: Any, values: Array) -> Array:

@@ -16,7 +16,10 @@ DEFAULTS = {
     "label": (("label", "relevance"), ("grade",), ("rating",)),
     "qid": (("qid", "query_id"), ("query",)),
     "weight": (),
-    "id": (("doc_id", "docid", "document_id", "docno", "doc", "document"), ("product_id", "sku", "item_id")),
+    "id": (
+        ("doc_id", "docid", "document_id", "docno", "doc", "document"),
+        ("product_id", "sku", "item_id"),
+    ),
 }
 INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, an index
 _INDEX = re.compile(rf"__index_level_\d+__|{INDEX_OF_CSV}(\.\d+)?")
@@ -34,7 +37,10 @@ def usual_column(
     """Return the column with a usual name for a role, or None. Several labels or ids raise
     `DataError`."""
     free = [name for name in names if name not in taken]
-    columns = next(filter(None, ([name for name in free if is_among(name, tier)] for tier in defaults[role])), [])
+    columns = next(
+        filter(None, ([name for name in free if is_among(name, tier)] for tier in defaults[role])),
+        [],
+    )
     if len(columns) > 1 and role != "id":
         raise DataError(
             f"the columns {' and '.join(map(repr, columns))} are candidates; choose one with "

@@ -105,7 +105,11 @@ class InParts(Rows):
         if parts:
             return joined_rows(parts)
         shape = 0, self.shape[1]
-        return sparse.csr_matrix(shape, dtype=np.float32) if self.is_sparse else np.zeros(shape, np.float32)
+        return (
+            sparse.csr_matrix(shape, dtype=np.float32)
+            if self.is_sparse
+            else np.zeros(shape, np.float32)
+        )
 
 
 class View(Rows):
@@ -301,8 +305,13 @@ class DenseRows:
 def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
     """Return (part, first row, last row + 1) for each part of a slice, where part i begins at row
     starts[i]."""
-    first, last = (int(np.searchsorted(starts, at, side="right")) - 1 for at in (rows.start, rows.stop - 1))
-    clipped = [(i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i]) for i in range(first, last + 1)]
+    first, last = (
+        int(np.searchsorted(starts, at, side="right")) - 1 for at in (rows.start, rows.stop - 1)
+    )
+    clipped = [
+        (i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i])
+        for i in range(first, last + 1)
+    ]
     return [(i, int(a), int(b)) for i, a, b in clipped if a < b]
 
 
@@ -331,7 +340,9 @@ def constant_columns(features: Any) -> Int64Array:
             np.fmin(low, _extreme(piece, np.fmin), out=low)
             np.fmax(high, _extreme(piece, np.fmax), out=high)
         cached["missing"] = np.flatnonzero(missing).tolist()
-        cached["constant"] = np.flatnonzero(((low == high) & (missing == 0)) | (missing == rows)).tolist()
+        cached["constant"] = np.flatnonzero(
+            ((low == high) & (missing == 0)) | (missing == rows)
+        ).tolist()
     return np.array(cached["constant"], dtype=np.int64)
 
 
@@ -387,7 +398,9 @@ def missing_columns(features: Any) -> Int64Array:
     read."""
     cached = features.known if isinstance(features, Rows) else {}
     if "missing" not in cached:
-        cached["missing"] = np.flatnonzero(sum(missing_in(piece) for _, piece in _pieces_of(features))).tolist()
+        cached["missing"] = np.flatnonzero(
+            sum(missing_in(piece) for _, piece in _pieces_of(features))
+        ).tolist()
     return np.array(cached["missing"], dtype=np.int64)
 
 
@@ -395,7 +408,11 @@ def _extreme(piece: Any, of: np.ufunc) -> Float32Array:
     """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values
     are missing."""
     if not sparse.issparse(piece):
-        return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)
+        return (
+            of.reduce(piece, axis=0)
+            if piece.shape[0]
+            else np.full(piece.shape[1], np.nan, np.float32)
+        )
     out = np.full(piece.shape[1], np.nan, np.float32)
     of.at(out, piece.indices, piece.data)
     stored = np.bincount(piece.indices, minlength=piece.shape[1])

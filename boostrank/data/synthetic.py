@@ -6,11 +6,12 @@ of its body, title and link texts, its authority, quality, age, and whether it i
 relevance of a document is the sum of
 
 * for informational queries: the match of body and title, both saturating;
-* for navigational queries: link-text match *times* authority, and a preference for pages near the root of their site
-  (the query feature `navigational` shifts the weight between the two);
+* for navigational queries: link-text match *times* authority, and a preference for pages near the
+  root of their site (the query feature `navigational` shifts the weight between the two);
 * freshness, scaled by the query's need for it (`freshness_need`);
 * quality, and a constant penalty for spam beyond a threshold;
-* the query's richness, the same for all its documents: some queries have many good answers, some have none.
+* the query's richness, the same for all its documents: some queries have many good answers, some
+  have none.
 
 A judge sees the relevance with noise and assigns grades 0 to 4 in the shares of MSLR-WEB30K.
 *Features* are noisy, often coarse views of one latent property: BM25 scores, counts, coverages,
@@ -72,7 +73,9 @@ class SyntheticData:
         fifth, parts = round(0.2 * total), []
         for queries in np.split(np.arange(total), [total - 2 * fifth, total - fifth]):
             index, rows = self.dataset.queries.take(queries)
-            parts.append(SyntheticData(self.dataset.of_rows(index, rows), self.roles, self.relevance[rows]))
+            parts.append(
+                SyntheticData(self.dataset.of_rows(index, rows), self.roles, self.relevance[rows])
+            )
         return SyntheticSplit(*parts)
 
 
@@ -104,7 +107,11 @@ def make_ranking_data(
     Raises:
         ParameterError: a value is out of range.
     """
-    bounds = {"queries": (queries, 1), "mean_length": (mean_length, 1), "max_length": (max_length, 1)}
+    bounds = {
+        "queries": (queries, 1),
+        "mean_length": (mean_length, 1),
+        "max_length": (max_length, 1),
+    }
     for name, (value, low) in (bounds | {"useless": (useless, 0), "seed": (seed, 0)}).items():
         if not low <= value < np.inf:  # NumPy's isfinite fails on integers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
@@ -160,7 +167,9 @@ class _World:
         self.depth = stream("depth").poisson(2.2, n).astype(np.float64)
 
         topical = 1.3 * np.tanh(self.body) + 1.0 * _sigmoid(3.0 * self.title)
-        meant = 0.9 * np.maximum(self.anchor, 0.0) * _sigmoid(2.0 * self.authority) - 0.1 * np.abs(self.depth - 1.0)
+        meant = 0.9 * np.maximum(self.anchor, 0.0) * _sigmoid(2.0 * self.authority) - 0.1 * np.abs(
+            self.depth - 1.0
+        )
         utility = (
             (1.0 - self.navigational) * topical
             + 1.6 * self.navigational * meant
@@ -172,7 +181,9 @@ class _World:
         self.relevance = self.wanted + 0.6 * self.richness
 
 
-def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, Float32Array], tuple[str, ...]]:
+def _measure(
+    w: _World, stream: Stream, useless: int
+) -> tuple[dict[str, Float32Array], tuple[str, ...]]:
     """Return all columns by name, in file order, with their roles."""
     n = w.body.size
     columns: dict[str, Float32Array] = {}
@@ -194,29 +205,57 @@ def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, Float32
         return np.where(stream(name).random(n) < share, np.nan, values)
 
     coverage, bm25 = {}, {}
-    for field, hidden, ease in (("body", w.body, 1.5), ("title", w.title, -0.4), ("anchor", w.anchor, -1.4)):
-        covered = stream(f"coverage_{field}").binomial(w.terms.astype(np.int64), _sigmoid(1.2 * hidden + ease))
+    for field, hidden, ease in (
+        ("body", w.body, 1.5),
+        ("title", w.title, -0.4),
+        ("anchor", w.anchor, -1.4),
+    ):
+        covered = stream(f"coverage_{field}").binomial(
+            w.terms.astype(np.int64), _sigmoid(1.2 * hidden + ease)
+        )
         coverage[field] = put("informative", f"coverage_{field}", covered / w.terms)
-        frequency = count(f"tf_{field}", 0.4 * ease + 0.9 * hidden + blur(f"tf_{field} spread", 0.5))
-        frequency = put("informative", f"tf_{field}", np.where(covered > 0, covered + frequency, 0.0))
+        frequency = count(
+            f"tf_{field}", 0.4 * ease + 0.9 * hidden + blur(f"tf_{field} spread", 0.5)
+        )
+        frequency = put(
+            "informative", f"tf_{field}", np.where(covered > 0, covered + frequency, 0.0)
+        )
         saturation = frequency / (frequency + 2.5 * np.exp(blur(f"bm25_{field}", 0.25)))
         bm25[field] = put("informative", f"bm25_{field}", w.rarity * covered * 2.2 * saturation)
-    put("informative", "lm_body", -w.terms * (4.5 + 0.4 * w.rarity - 1.1 * w.body + blur("lm_body", 1.2)))
+    put(
+        "informative",
+        "lm_body",
+        -w.terms * (4.5 + 0.4 * w.rarity - 1.1 * w.body + blur("lm_body", 1.2)),
+    )
     pagerank = np.floor(np.exp(3.5 + 1.6 * w.authority + blur("pagerank", 0.8)))
     put("informative", "pagerank", np.minimum(pagerank, 65535.0))
-    inlinks = put("informative", "inlinks", count("inlinks", -0.2 + 1.5 * w.authority + blur("inlinks spread", 0.8)))
+    inlinks = put(
+        "informative",
+        "inlinks",
+        count("inlinks", -0.2 + 1.5 * w.authority + blur("inlinks spread", 0.8)),
+    )
     put("informative", "url_depth", w.depth)
-    put("informative", "page_quality", lost("page_quality", np.rint(255 * _sigmoid(w.quality)), 0.1))
-    put("informative", "spam_score", np.rint(255 * _sigmoid(1.5 * w.spam + blur("spam_score", 0.4))))
+    put(
+        "informative", "page_quality", lost("page_quality", np.rint(255 * _sigmoid(w.quality)), 0.1)
+    )
+    put(
+        "informative", "spam_score", np.rint(255 * _sigmoid(1.5 * w.spam + blur("spam_score", 0.4)))
+    )
     put("informative", "age_days", lost("age_days", np.ceil(w.age), 0.05))
-    clicks = put("informative", "clicks", count("clicks", -2.0 + 0.7 * w.wanted + blur("clicks spread", 1.3)))
+    clicks = put(
+        "informative", "clicks", count("clicks", -2.0 + 0.7 * w.wanted + blur("clicks spread", 1.3))
+    )
     dwell = np.exp(3.0 + 0.4 * w.wanted + blur("dwell_seconds", 1.0))
     put("informative", "dwell_seconds", np.where(clicks > 0, dwell, np.nan))
 
     put("redundant", "bm25_sum", bm25["body"] + bm25["title"] + bm25["anchor"])
     put("redundant", "bm25_mean", (bm25["body"] + bm25["title"] + bm25["anchor"]) / 3.0)
     put("redundant", "bm25_body_copy", bm25["body"] * np.exp(blur("bm25_body_copy", 0.1)))
-    put("redundant", "coverage_best", np.maximum(np.maximum(coverage["body"], coverage["title"]), coverage["anchor"]))
+    put(
+        "redundant",
+        "coverage_best",
+        np.maximum(np.maximum(coverage["body"], coverage["title"]), coverage["anchor"]),
+    )
     put("redundant", "covered_terms_title", np.rint(coverage["title"] * w.terms))
     put("redundant", "log_inlinks", np.log1p(inlinks))
     put("redundant", "inlinks_copy", np.rint(inlinks * np.exp(blur("inlinks_copy", 0.2))))

@@ -16,7 +16,17 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array
 from boostrank.data.categories import EXACT
 from boostrank.diagnosis.profile import Profile, UInt64Array, mixed
-from boostrank.diagnosis.rules import ERROR, NOTE, WARNING, Finding, Findings, find, percent, share_of, weigh
+from boostrank.diagnosis.rules import (
+    ERROR,
+    NOTE,
+    WARNING,
+    Finding,
+    Findings,
+    find,
+    percent,
+    share_of,
+    weigh,
+)
 from boostrank.files import blocks as slots
 
 MOST_LEFT_OUT = 0.2  # share of the rows: leaving out more is not a remedy
@@ -41,7 +51,9 @@ def broken_files(p: Profile) -> Iterator[Finding]:
     """Find files that cannot be read to the end, have no rows, or contradict their side files."""
     cost = f"train refuses it; this report covers the {p.n_rows:,} rows before it"
     for error in p.broken:
-        yield find("unreadable-file", (error.file, error.line, error.column), 1, error.reason, cost=cost)
+        yield find(
+            "unreadable-file", (error.file, error.line, error.column), 1, error.reason, cost=cost
+        )
 
 
 def refused_rows(p: Profile) -> Iterator[Finding]:
@@ -66,7 +78,9 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     reason = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:LISTED_ROWS]:
         where = error.file, error.line, error.column
-        yield find("unreadable-row", where, count, error.reason + reason, **changes, **changes_of_all)
+        yield find(
+            "unreadable-row", where, count, error.reason + reason, **changes, **changes_of_all
+        )
         count, reason, changes_of_all = 1, "", {}
 
 
@@ -106,7 +120,10 @@ def split_queries(p: Profile) -> Iterator[Finding]:
         changes = {}
     else:
         pieces = f"{count_of(queries, 'query is', 'queries are')} in pieces"
-        message = f"qid {p.qid(piece)} reappears after another query; it was first seen on {seen}; {pieces}"
+        message = (
+            f"qid {p.qid(piece)} reappears after another query; it was first seen on {seen};"
+            f" {pieces}"
+        )
         files = " ".join(part.name for part in p.parts[:3]) + " ..." * (len(p.parts) > 3)
         qid = f" --qid {shlex.quote(p.reading.qid)}" if p.reading.qid else ""
         changes = {"fix": f"boostrank data sort {files} -o SORTED{qid}, or --regroup"}
@@ -117,10 +134,17 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
     """Find queries with a single label. Queries with only one document are counted separately."""
     several, training = p.sizes > 1, p.role == "train"
     if p.n_queries and not np.any(p.low < p.high):
-        message = "all documents of each query have the same label" if several.any() else "every query has one document"
+        message = (
+            "all documents of each query have the same label"
+            if several.any()
+            else "every query has one document"
+        )
         changes = {}
         if training:
-            cost = "there is nothing to learn: objectives refuse it (those that start as regression learn a constant)"
+            cost = (
+                "there is nothing to learn: objectives refuse it (those that start as regression"
+                " learn a constant)"
+            )
             changes = {"severity": ERROR, "cost": cost}
         yield find("nothing-to-learn", p.where(), p.n_queries, message, **changes)
         return
@@ -134,14 +158,20 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
         p, "dead-queries", dead, "have documents with only one label", severity=severity, cost=cost
     )
     severity = weigh(single.size, p.n_queries)
-    yield from _find_queries(p, "single-document-queries", single, "have one document", severity=severity)
+    yield from _find_queries(
+        p, "single-document-queries", single, "have one document", severity=severity
+    )
 
 
-def _find_queries(p: Profile, check: str, queries: Int64Array, message: str, **changes: object) -> Iterator[Finding]:
+def _find_queries(
+    p: Profile, check: str, queries: Int64Array, message: str, **changes: object
+) -> Iterator[Finding]:
     """Yield a finding about these queries if there are any."""
     if queries.size:
         first = p.qid(int(queries[0]))
-        message = f"{share_of(queries.size, p.n_queries, 'queries')} {message}; the first is qid {first}"
+        message = (
+            f"{share_of(queries.size, p.n_queries, 'queries')} {message}; the first is qid {first}"
+        )
         yield find(check, p.where(p.line[queries[0]]), queries.size, message, **changes)
 
 
@@ -178,7 +208,10 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
         yield find("broken-labels", p.where(p.lines[broken].min()), broken.size, message)
     if p.gain == "exponential" and USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
         largest = np.flatnonzero(p.labels == top)
-        message = f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1"
+        message = (
+            f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times"
+            " that of label 1"
+        )
         yield find("steep-gains", p.where(p.lines[largest].min()), largest.size, message)
     if low > 0 and np.any(p.low < p.high) and grades.size <= MANY_GRADES:
         message = f"the smallest label is {low:g}: every document counts as relevant"
@@ -191,22 +224,32 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
 
 def duplicates(p: Profile) -> Iterator[Finding]:
     """Find documents in the same query that have equal features, and equal or different labels."""
-    _, group, size = np.unique(_hash_in_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True)
+    _, group, size = np.unique(
+        _hash_in_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True
+    )
     low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
     np.minimum.at(low, group, p.labels)
     np.maximum.at(high, group, p.labels)
     for check, groups, what in (
-        ("contradicting-duplicates", low < high, "the features of another document, but a different label"),
+        (
+            "contradicting-duplicates",
+            low < high,
+            "the features of another document, but a different label",
+        ),
         ("duplicates", low == high, "the features and the label of another document"),
     ):
         rows = np.flatnonzero(((size > 1) & groups)[group])
         if rows.size:
             first, twin = p.lines[np.flatnonzero(group == group[rows[0]])[:2]].tolist()
             lists = count_of(np.unique(p.query[rows]).size, "query", "queries")
-            message = f"{share_of(rows.size, p.n_rows, 'documents')} in {lists} have {what}: the first"
+            message = (
+                f"{share_of(rows.size, p.n_rows, 'documents')} in {lists} have {what}: the first"
+            )
             message += f"{p.document(first)} is like {p.at(twin)}{p.document(twin)}"
             is_note = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
-            yield find(check, p.where(first), rows.size, message, severity=NOTE if is_note else WARNING)
+            yield find(
+                check, p.where(first), rows.size, message, severity=NOTE if is_note else WARNING
+            )
 
 
 # Features -----------------------------------------------------------------------------------------
@@ -239,10 +282,16 @@ def label_copies(p: Profile) -> Iterator[Finding]:
         if n_live - exact <= most:
             direction, name = "falling" if down[j] > up[j] else "rising", p.feature(j)
             share = percent(exact, n_live)
-            what = f"ranks the documents of {share} of the queries without a mistake ({direction} with the label)"
+            what = (
+                f"ranks the documents of {share} of the queries without a mistake ({direction} with"
+                " the label)"
+            )
             if p.equal[j] == p.stored[j] == np.count_nonzero(p.labels):
                 what = "equals the label in every row"
-            fix = f"leave {name} out if it is computed from the label or from events after the ranking"
+            fix = (
+                f"leave {name} out if it is computed from the label or from events after the"
+                " ranking"
+            )
             yield find("label-copy", p.where(), exact, f"{name} {what}", fix=fix)
 
 
@@ -261,7 +310,12 @@ def constant_features(p: Profile) -> Iterator[Finding]:
     missing = p.missing[p.examined] == p.n_rows
     never, constant = p.examined[missing], p.examined[~missing & ~p.varying]
     if never.size:
-        yield find("missing-features", p.where(), never.size, f"{_list_features(p, never)} missing in every row")
+        yield find(
+            "missing-features",
+            p.where(),
+            never.size,
+            f"{_list_features(p, never)} missing in every row",
+        )
     if constant.size:
         zeros = np.count_nonzero(p.stored[constant] == 0)
         features = _list_features(p, constant)
@@ -304,12 +358,17 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     both = by_id[same[by_id] > HALF * second.sizes[by_id]]
     split = f"boostrank data split makes {first.role} and {second.role} from one file by query id"
     leak = {
-        "cost": f"{second.role} does not measure performance on unseen queries: metrics are too high",
+        "cost": (
+            f"{second.role} does not measure performance on unseen queries: metrics are too high"
+        ),
         "fix": f"remove them from one of the sets; {split}",
     }
     message = f"are also in {first.role}, with the same id and documents"
     yield from _find_queries(second, "leaked-queries", both, message, **leak)
-    copies, message = np.setdiff1d(by_content, by_id), f"have documents of a {first.role} query with another id"
+    copies, message = (
+        np.setdiff1d(by_content, by_id),
+        f"have documents of a {first.role} query with another id",
+    )
     if copies.size:
         twin = int(origin[copies[0]])
         where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
@@ -331,7 +390,9 @@ def _match_documents(first: Profile, second: Profile) -> tuple[Int64Array, Int64
     telling, query = query[starts] == query[starts + counts - 1], query[starts]
     at = np.minimum(np.searchsorted(hashes, second.hashes), hashes.size - 1)
     hit = np.flatnonzero((hashes[at] == second.hashes) & telling[at])
-    pairs, counts = np.unique(np.column_stack([second.query[hit], query[at[hit]]]), axis=0, return_counts=True)
+    pairs, counts = np.unique(
+        np.column_stack([second.query[hit], query[at[hit]]]), axis=0, return_counts=True
+    )
     leaked = (counts >= 2) & (counts > HALF * second.sizes[pairs[:, 0]])
     origin[pairs[leaked, 0]] = pairs[leaked, 1]
     return np.flatnonzero(origin >= 0), origin
@@ -344,7 +405,11 @@ def _hash_in_query(p: Profile, ids: Int64Array) -> UInt64Array:
 
 def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
     """Find pairs of data sets of which one numbers features from 0 and the other from 1."""
-    if not (first.n_rows and second.n_rows) or first.source.base is not None or first.has_zero == second.has_zero:
+    if (
+        not (first.n_rows and second.n_rows)
+        or first.source.base is not None
+        or first.has_zero == second.has_zero
+    ):
         return
     top, usual = second.top.top_id, int(first.stored[0] + first.missing[0])
     if second.has_zero:
@@ -352,7 +417,10 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         message = f"feature 0 occurs, which {first.role} does not have"
     else:
         line, severity = second.top.top_line, WARNING
-        message = f"no row has feature 0, which {percent(usual, first.n_rows)} of the rows of {first.role} have"
+        message = (
+            f"no row has feature 0, which {percent(usual, first.n_rows)} of the rows of"
+            f" {first.role} have"
+        )
         if top == first.top.top_id + 1:
             severity = ERROR
             message += f", but there is feature {top}, one past the last of {first.role}"
@@ -395,7 +463,11 @@ _OF_ROWS: tuple[Check, ...] = (
     duplicates,
     numbering_of_files,
 )
-_OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features, coarse_values)  # later sets would repeat them
+_OF_TRAINING_DATA: tuple[Check, ...] = (
+    label_copies,
+    constant_features,
+    coarse_values,
+)  # later sets would repeat them
 _HIDES: dict[str, tuple[Check, ...]] = {
     "split-queries": (dead_queries, duplicates, label_copies),
     "refused-labels": (odd_labels,),
@@ -419,7 +491,9 @@ def examine(sets: Sequence[Profile]) -> Findings:
 def _examine_set(profile: Profile) -> list[Finding]:
     """Return the findings about one data set, leaving out consequences of other findings."""
     findings, hidden = [finding for check in _OF_TEXT for finding in check(profile)], set[Check]()
-    if profile.n_rows < max(1, int(profile.counts[slots.BAD_ROWS])):  # the readable rows represent too little
+    if profile.n_rows < max(
+        1, int(profile.counts[slots.BAD_ROWS])
+    ):  # the readable rows represent too little
         return findings
     for check in _OF_ROWS + (_OF_TRAINING_DATA if profile.role == "train" else ()):
         for finding in check(profile) if check not in hidden else ():

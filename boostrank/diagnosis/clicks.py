@@ -24,7 +24,8 @@ from boostrank.core.types import Int64Array
 from boostrank.diagnosis.profile import Profile
 from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percent, share_of, weigh
 
-FEW_LISTS = 5  # times that the median query's list was shown: with 2, debiasing ranked worse than click counts
+# Times that the median query's list was shown: with 2, debiasing ranked worse than click counts.
+FEW_LISTS = 5
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
 _ERRORS = 3.0  # standard errors between click rates
@@ -54,7 +55,10 @@ def with_clicks(
 
 
 def look_at_clicks(
-    path: str | PathLike[str], queries: QueryIndex, counted: bool = True, columns: ClickColumns | None = None
+    path: str | PathLike[str],
+    queries: QueryIndex,
+    counted: bool = True,
+    columns: ClickColumns | None = None,
 ) -> Findings:
     """Check a click log or the click columns of a table, and return the findings, with the most
     severe first.
@@ -105,8 +109,14 @@ class _Clicks:
         """The query, position and number of impressions for each query and position that has
         impressions, ascending."""
         width = self.log.depth + 1
-        pairs, number = np.unique(self.query[self.log.rows] * width + self.log.positions, return_inverse=True)
-        return pairs // width, pairs % width, np.bincount(number, self.log.impressions).astype(np.int64)
+        pairs, number = np.unique(
+            self.query[self.log.rows] * width + self.log.positions, return_inverse=True
+        )
+        return (
+            pairs // width,
+            pairs % width,
+            np.bincount(number, self.log.impressions).astype(np.int64),
+        )
 
     @cached_property
     def lists(self) -> Int64Array:
@@ -123,7 +133,9 @@ class _Clicks:
 def _read_columns(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
     clicks, query = ClickRows.read(file, columns), queries.of_rows()
     if clicks.positions.size != query.size:
-        message = f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
+        message = (
+            f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
+        )
         raise FileFormatError(message, file=file)
     log, first = clicks.log(query)
     documents = replace(QueryIndex.from_sizes(np.bincount(query[first])), qid=queries.qid)
@@ -147,11 +159,19 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
     if not log.clicks.any():
         return
     if curve is None:
-        what = "no clicked document was shown both at position 1 and elsewhere, and no chain of documents joins them"
+        what = (
+            "no clicked document was shown both at position 1 and elsewhere, and no chain of"
+            " documents joins them"
+        )
         if log.positions.min() > 1:
-            what = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
+            what = (
+                f"position {log.positions.min()} is the first with impressions: do positions count"
+                " from 1?"
+            )
         share = percent(moved_share(log), 1)
-        yield clicks.find("nothing-moved", log.depth, f"{what}; {share} of the clicked documents moved at all")
+        yield clicks.find(
+            "nothing-moved", log.depth, f"{what}; {share} of the clicked documents moved at all"
+        )
         return
     assert curve.errors is not None
     impressions = np.bincount(log.positions - 1, log.impressions)
@@ -178,11 +198,18 @@ def few_lists(clicks: _Clicks) -> Iterator[Finding]:
     middle = float(np.median(lists)) if lists.size else FEW_LISTS
     if middle < FEW_LISTS:
         message = f"the list of the median query was shown {middle:g} times"
-        fix = f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints"
+        fix = (
+            f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints"
+        )
         yield clicks.find("few-impressions", int(lists.sum()), message, fix=fix)
     if once := int((lists == 1).sum()):
-        message = f"{once:,} of {lists.size:,} queries that were shown ({percent(once, lists.size)}) were shown once"
-        yield clicks.find("single-impression-queries", once, message, severity=weigh(once, lists.size))
+        message = (
+            f"{once:,} of {lists.size:,} queries that were shown ({percent(once, lists.size)}) were"
+            " shown once"
+        )
+        yield clicks.find(
+            "single-impression-queries", once, message, severity=weigh(once, lists.size)
+        )
 
 
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:
@@ -218,11 +245,13 @@ def short_lists(clicks: _Clicks) -> Iterator[Finding]:
             p, fewer = int(above[i]) + 1, 0
         else:
             p, fewer = int(position[i]), int(impressions[i])
-        deeper = position[i:][(query[i:] == query[i]) & (impressions[i:] == most[i]) & (position[i:] > p)][0]
+        deeper = position[i:][
+            (query[i:] == query[i]) & (impressions[i:] == most[i]) & (position[i:] > p)
+        ][0]
         message = (
-            f"in {short:,} of {count:,} queries a position has fewer impressions than one further down, "
-            f"{missing.sum():,} are missing in all: qid {clicks.queries.qid[query[i]]} has {fewer:,} at position {p} "
-            f"and {most[i]:,} at position {deeper}"
+            f"in {short:,} of {count:,} queries a position has fewer impressions than one further"
+            f" down, {missing.sum():,} are missing in all: qid {clicks.queries.qid[query[i]]} has"
+            f" {fewer:,} at position {p} and {most[i]:,} at position {deeper}"
         )
         yield clicks.find("short-impressions", short, message, severity=weigh(short, count))
 
@@ -230,17 +259,25 @@ def short_lists(clicks: _Clicks) -> Iterator[Finding]:
 def click_rates(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions that are clicked more often than the first."""
     places = clicks.log.positions - 1
-    impressions, clicked = np.bincount(places, clicks.log.impressions), np.bincount(places, clicks.log.clicks)
+    impressions, clicked = (
+        np.bincount(places, clicks.log.impressions),
+        np.bincount(places, clicks.log.clicks),
+    )
     if not clicked.any():
         return
-    rates = np.divide(clicked, impressions, out=np.full(impressions.size, np.nan), where=impressions > 0)
+    rates = np.divide(
+        clicked, impressions, out=np.full(impressions.size, np.nan), where=impressions > 0
+    )
     error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(impressions, 1.0))
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
         listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
         listed += ", ..." * (rates.size > _RATES)
         p = int(higher[np.argmax(rates[higher])]) + 1
-        message = f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more often than "
+        message = (
+            f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more"
+            " often than "
+        )
         yield clicks.find("rising-click-rates", higher.size, message + "position 1")
 
 

@@ -37,7 +37,10 @@ class RowsFile(File):
 
     def _block(self, queries: slice, rows: slice, _: Any) -> Block:
         features, index = self.data.features[rows], self.data.queries
-        ids, dense = np.repeat(index.qid[queries], index.sizes[queries]), np.zeros((0, 0), np.float32)
+        ids, dense = (
+            np.repeat(index.qid[queries], index.sizes[queries]),
+            np.zeros((0, 0), np.float32),
+        )
         if not sparse.issparse(features):
             dense = np.array(features)
         block = Block.of(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))

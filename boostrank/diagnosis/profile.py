@@ -60,7 +60,12 @@ class Profile(Totals):
     """
 
     def __init__(
-        self, role: str, gain: str | tuple[float, ...], files: AnySource, options: dict[str, Any], reading: Reading
+        self,
+        role: str,
+        gain: str | tuple[float, ...],
+        files: AnySource,
+        options: dict[str, Any],
+        reading: Reading,
     ) -> None:
         super().__init__(reading)
         self.role, self.gain, self.files, self.options = role, gain, files, options
@@ -83,7 +88,9 @@ class Profile(Totals):
     def read(self, threads: int, progress: Progress) -> None:
         """Read the files once, and record errors. An error ends the pass if reading cannot
         continue."""
-        kept: list[tuple[Any, ...]] = [(self.labels, self.lines, self.hashes, self.starts, self.line, self.ids)]
+        kept: list[tuple[Any, ...]] = [
+            (self.labels, self.lines, self.hashes, self.starts, self.line, self.ids)
+        ]
         try:
             opened = self._opened(self.files, self.reading)
             with closing(opened):
@@ -106,7 +113,9 @@ class Profile(Totals):
             return DatasetSource([files], reading)  # type: ignore[list-item]
         return format_of(files, self.options["format"]).source(expand(files), reading)
 
-    def _read(self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress) -> None:
+    def _read(
+        self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
+    ) -> None:
         self.source, self.grouped_by_file = opened, not opened.has_qid
         self.feature_names = dict(opened.numbered_names())
         first_rows, room = [self.cells], MOST_CELLS
@@ -140,15 +149,26 @@ class Profile(Totals):
         for word, (line, column) in block.stand_ins.items():
             self.stand_ins.setdefault(word, (self.through(line), column))
         before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
-        for fault in block.bad[: max(0, slots.BAD_KEPT - before)]:  # independent of how the files are split into chunks
-            cause = _NUMBERS.sub("#", _QUOTED.sub("''", fault.reason, count=1))  # without value and numbers
+        for fault in block.bad[
+            : max(0, slots.BAD_KEPT - before)
+        ]:  # independent of how the files are split into chunks
+            cause = _NUMBERS.sub(
+                "#", _QUOTED.sub("''", fault.reason, count=1)
+            )  # without value and numbers
             self.causes.setdefault(cause, self.why_refused(fault))
 
     def _add_columns(self, ends: Int64Array, ids: Any, values: Any, labels: Float64Array) -> None:
         """Add the values of whole rows to the statistics of the features."""
         width = max(min(self.top.top_id + 1, MOST_FEATURES), self.stored.size)
         more = width - self.stored.size
-        fills = {"stored": 0, "missing": 0, "equal": 0, "smallest": np.inf, "largest": -np.inf, "fractional": False}
+        fills = {
+            "stored": 0,
+            "missing": 0,
+            "equal": 0,
+            "smallest": np.inf,
+            "largest": -np.inf,
+            "fractional": False,
+        }
         for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
         of_row = np.repeat(labels, np.diff(ends, prepend=0))
@@ -166,7 +186,9 @@ class Profile(Totals):
     def _take_sizes(self) -> None:
         """Take the queries from the side files with group sizes. Rows beyond the sizes form one
         query."""
-        spans = [(rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.spans()]
+        spans = [
+            (rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.spans()
+        ]
         begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
         self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
         self.line, self.ids = self.lines[self.starts], np.arange(self.starts.size)
@@ -182,12 +204,18 @@ class Profile(Totals):
         if np.array_equal(begins, np.arange(begins.size)):
             return False
         order, kept = np.argsort(np.repeat(begins, sizes), kind="stable"), np.sort(first)
-        self.labels, self.lines, self.hashes = self.labels[order], self.lines[order], self.hashes[order]
+        self.labels, self.lines, self.hashes = (
+            self.labels[order],
+            self.lines[order],
+            self.hashes[order],
+        )
         self.rows_of_cells = np.flatnonzero(order < self.cells.shape[0])
         self.cells = self.cells[order[self.rows_of_cells]]
         sizes = np.bincount(begins, sizes)[kept].astype(np.int64)
         self.starts, self.line, self.ids = np.cumsum(sizes) - sizes, self.line[kept], self.ids[kept]
-        self.names = {new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names}
+        self.names = {
+            new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names
+        }
         self.n_queries = kept.size
         return True
 
@@ -200,7 +228,11 @@ class Profile(Totals):
                 if part.sizes_file is not None:
                     check_sizes(part.sizes_file, sizes, part.name)
                 if weights is not None:
-                    weighted(weights, read_weights(weights, int(sizes.sum())), QueryIndex.from_sizes(sizes))
+                    weighted(
+                        weights,
+                        read_weights(weights, int(sizes.sum())),
+                        QueryIndex.from_sizes(sizes),
+                    )
             except FileFormatError as error:
                 self.broken.append(error)
 
@@ -213,7 +245,11 @@ class Profile(Totals):
     def space(self) -> FeatureSpace | None:
         """Columns that later data sets must have; None for libsvm text, and if no file could be
         opened."""
-        return self.source.schema(self) if self.source is not None and self.source.has_columns else None
+        return (
+            self.source.schema(self)
+            if self.source is not None and self.source.has_columns
+            else None
+        )
 
     @cached_property
     def low(self) -> Float64Array:
@@ -228,7 +264,11 @@ class Profile(Totals):
     @property
     def examined(self) -> Int64Array:
         """Numbers of the features that are examined individually, whether they occur or not."""
-        return np.arange(self.base, min(self.top.top_id + 1, self.stored.size)) if self.n_rows else self.ids[:0]
+        return (
+            np.arange(self.base, min(self.top.top_id + 1, self.stored.size))
+            if self.n_rows
+            else self.ids[:0]
+        )
 
     @property
     def varying(self) -> npt.NDArray[np.bool_]:
@@ -258,7 +298,9 @@ class Profile(Totals):
         """Format a document's name, as in ` (D7)`, by reading its file again up to this line; "" if
         it has no name."""
         part = next(
-            candidate for candidate in reversed(self.parts) if candidate.lines < line or candidate is self.parts[0]
+            candidate
+            for candidate in reversed(self.parts)
+            if candidate.lines < line or candidate is self.parts[0]
         )
         if part.path is None:
             return ""
@@ -268,7 +310,9 @@ class Profile(Totals):
             for _, block in again.blocks(CHUNK_BYTES, 1):
                 at = np.flatnonzero(before + block.lines == line)
                 if at.size and block.document_names is not None:
-                    return f" ({block.document_names[at[0]]})" if block.document_names[at[0]] else ""
+                    return (
+                        f" ({block.document_names[at[0]]})" if block.document_names[at[0]] else ""
+                    )
                 before += int(block.counts[slots.LINES])
         return ""
 
@@ -288,7 +332,9 @@ def mixed(h: UInt64Array) -> UInt64Array:
 def _hashes(ends: Int64Array, ids: Any, values: Any) -> UInt64Array:
     """Return a hash for the nonzero cells of each row."""
     bits = np.where(np.isnan(values), _MISSING_BITS, values.view(np.int32)).astype(np.uint64)
-    cells = np.where(values != 0, mixed((ids.astype(np.uint64) << _SHIFT) + bits + _ODD), np.uint64(0))
+    cells = np.where(
+        values != 0, mixed((ids.astype(np.uint64) << _SHIFT) + bits + _ODD), np.uint64(0)
+    )
     sums = np.append(np.uint64(0), np.cumsum(cells, dtype=np.uint64))[np.append(0, ends)]
     return mixed(np.diff(sums))
 
@@ -312,7 +358,11 @@ def look_at(
     """
     files = source_of(files)
     format = "arrow" if is_buffer(files) else format
-    reading = Reading(**options, like=None if like is None else like.space, labelled=labelled, lenient=True)
-    profile = Profile(role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading)
+    reading = Reading(
+        **options, like=None if like is None else like.space, labelled=labelled, lenient=True
+    )
+    profile = Profile(
+        role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading
+    )
     profile.read(resolve_threads(threads), progress)
     return profile

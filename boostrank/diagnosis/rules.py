@@ -61,12 +61,16 @@ class Findings(list[Finding]):
     """A list of findings, with the most severe first, which notebooks display as a table."""
 
     def __init__(self, findings: Iterable[Finding] = ()) -> None:
-        super().__init__(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
+        super().__init__(
+            sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+        )
 
     def _repr_html_(self) -> str:
         rows = [(f.severity.value, f.where, f.message, f.cost, f.fix) for f in self]
         columns = ("severity", "where", "what", "cost", "fix")
-        return small_table(f"{len(self):,} findings" if self else "nothing found", rows, columns if self else ())
+        return small_table(
+            f"{len(self):,} findings" if self else "nothing found", rows, columns if self else ()
+        )
 
 
 @dataclass(frozen=True)
@@ -106,12 +110,17 @@ RULES = {
         "--regroup",
     ),
     "nothing-to-learn": Rule(
-        WARNING, "no metric can be measured", "is the first number of each row the label, and qid the query id?"
+        WARNING,
+        "no metric can be measured",
+        "is the first number of each row the label, and qid the query id?",
     ),
-    "dead-queries": Rule(NOTE, "they do not distinguish models", "judge more documents of these queries"),
+    "dead-queries": Rule(
+        NOTE, "they do not distinguish models", "judge more documents of these queries"
+    ),
     "single-document-queries": Rule(
         NOTE,
-        "there is nothing to rank: they do not train the model, and raise the NDCG of all models equally",
+        "there is nothing to rank: they do not train the model, and raise the NDCG of all models"
+        " equally",
         "if queries should be longer: is qid the id of the query, or that of the row?",
     ),
     # Labels
@@ -122,25 +131,34 @@ RULES = {
         "the documents with the largest labels dominate NDCG and the gradient",
         "--gain linear, or a table such as --gain 0,1,3,7,15",
     ),
-    "no-label-zero": Rule(WARNING, "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain"),
+    "no-label-zero": Rule(
+        WARNING, "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain"
+    ),
     # Documents
     "contradicting-duplicates": Rule(
         WARNING,
         "no model can put them in order: the best NDCG is below 1",
-        "keep one of them if they are the same document; otherwise add a feature that distinguishes them",
+        "keep one of them if they are the same document; otherwise add a feature that distinguishes"
+        " them",
     ),
     "duplicates": Rule(
-        WARNING, "they get the same score, and take ranks from other documents in the metric", "keep one of them"
+        WARNING,
+        "they get the same score, and take ranks from other documents in the metric",
+        "keep one of them",
     ),
     # Features
-    "label-copy": Rule(WARNING, "a model will look perfect here and fail where the label is not yet known"),
+    "label-copy": Rule(
+        WARNING, "a model will look perfect here and fail where the label is not yet known"
+    ),
     "no-features": Rule(
         ERROR,
         "train refuses it: nothing distinguishes the documents",
         "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ...",
     ),
     "missing-features": Rule(WARNING, _USELESS, _LOST),
-    "constant-features": Rule(NOTE, _USELESS, "leave them out if they are constant in all of your data"),
+    "constant-features": Rule(
+        NOTE, _USELESS, "leave them out if they are constant in all of your data"
+    ),
     "coarse-values": Rule(
         NOTE,
         "features are float32: large values are rounded",
@@ -148,19 +166,28 @@ RULES = {
     ),
     "numbering": Rule(WARNING, _SHIFTED, _NUMBER_ALIKE),
     # Pairs of data sets
-    "leaked-queries": Rule(WARNING, "the set does not measure performance on unseen queries: metrics are too high"),
-    "leaked-documents": Rule(WARNING, "the set does not measure performance on unseen queries: metrics are too high"),
+    "leaked-queries": Rule(
+        WARNING, "the set does not measure performance on unseen queries: metrics are too high"
+    ),
+    "leaked-documents": Rule(
+        WARNING, "the set does not measure performance on unseen queries: metrics are too high"
+    ),
     "shared-ids": Rule(
         WARNING,
         "if it is the same query, it leaks; train warns, or refuses the data with --strict",
-        "nothing if ids restart in each file; otherwise use boostrank data split, which keeps queries whole",
+        "nothing if ids restart in each file; otherwise use boostrank data split, which keeps"
+        " queries whole",
     ),
     "lost-features": Rule(WARNING, "splits on them are useless here", _LOST),
     # Clicks
-    "no-click-log": Rule(ERROR, "train refuses it", "create it from sessions with boostrank data count-clicks"),
+    "no-click-log": Rule(
+        ERROR, "train refuses it", "create it from sessions with boostrank data count-clicks"
+    ),
     "unreadable-clicks": Rule(ERROR, "training on clicks refuses it"),
     "no-clicks": Rule(
-        ERROR, "there is nothing to learn", "check the contents of the columns `impressions` and `clicks`"
+        ERROR,
+        "there is nothing to learn",
+        "check the contents of the columns `impressions` and `clicks`",
     ),
     "only-clicked-impressions": Rule(
         WARNING,
@@ -169,8 +196,8 @@ RULES = {
     ),
     "nothing-moved": Rule(
         ERROR,
-        "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
-        "chance, and bots cannot be distinguished from good documents",
+        "propensities cannot be estimated: training needs --propensities, comparisons by clicks are"
+        " no better than chance, and bots cannot be distinguished from good documents",
         f"{_VARY}, or pass a file of propensities",
     ),
     "unmoved-positions": Rule(WARNING, "they have no propensity", f"{_VARY} there, too"),
@@ -181,12 +208,13 @@ RULES = {
     ),
     "few-impressions": Rule(
         WARNING,
-        "a gain beyond chance is unlikely: with 2 lists per query, click counts ranked better than clicks over "
-        "exposure",
+        "a gain beyond chance is unlikely: with 2 lists per query, click counts ranked better than"
+        " clicks over exposure",
     ),
     "single-impression-queries": Rule(
         NOTE,
-        "none of their documents moved: they carry no information about positions, and little about documents",
+        "none of their documents moved: they carry no information about positions, and little about"
+        " documents",
         "log for longer",
     ),
     "never-shown": Rule(
@@ -197,7 +225,8 @@ RULES = {
     "short-impressions": Rule(
         NOTE,
         "unlogged impressions make exposure too small, and gains too large",
-        "log every position of a list down to the last one shown; ignore this if those documents are not in the data",
+        "log every position of a list down to the last one shown; ignore this if those documents"
+        " are not in the data",
     ),
     "rising-click-rates": Rule(
         WARNING,
@@ -222,7 +251,9 @@ OF_LABELS = {
 MANY = 0.2  # share of the queries from which a note becomes a warning
 
 
-def find(check: str, place: tuple[str, int, int], count: int, message: str, **changes: Any) -> Finding:
+def find(
+    check: str, place: tuple[str, int, int], count: int, message: str, **changes: Any
+) -> Finding:
     """Return a finding by a rule, at a file, line and column, with the `changes` to the rule that
     the data ask for."""
     rule = replace(RULES[check], **changes)

@@ -68,7 +68,9 @@ def doctor(
     profiles: list[Profile] = []
     for role, source in sets:
         like = profiles[0] if profiles else None
-        profiles.append(look_at(source, role=role, like=like, gain=gain, threads=threads, **options))
+        profiles.append(
+            look_at(source, role=role, like=like, gain=gain, threads=threads, **options)
+        )
     return with_refusal(examine(profiles), profiles)
 
 
@@ -78,13 +80,19 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
     used = [profile for profile in profiles if profile.role != "test"]
     cells = sum(profile.n_rows * (profile.top.top_id + 1) for profile in used if profile.parts)
     readable = all(_is_readable(source) for profile in used for source in expand(profile.files))
-    if not readable or cells > MOST_CELLS or any(finding.severity is Severity.ERROR for finding in findings):
+    if (
+        not readable
+        or cells > MOST_CELLS
+        or any(finding.severity is Severity.ERROR for finding in findings)
+    ):
         return findings
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             train_set = _read(used[0])
-            valid = [(f"valid_{i}", _read(profile, like=train_set)) for i, profile in enumerate(used[1:])]
+            valid = [
+                (f"valid_{i}", _read(profile, like=train_set)) for i, profile in enumerate(used[1:])
+            ]
             options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
             plan = resolve(options, train_set, valid)
             check(replace(plan.trainings[0], starts_linear=False))

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from boostrank.core.errors import MissingDependency, ModelError, ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.errors import (
+    MissingDependency,
+    ModelError,
+    ParameterError,
+    UnknownParameter,
+    did_you_mean,
+)
 from boostrank.core.files import LOGGED, foreign_kind
 
 if TYPE_CHECKING:
@@ -26,8 +32,9 @@ class Engine:
         install: command that installs the engine.
         native_objectives: names of the engine's own ranking objectives.
         default_objective: objective that is used by default; None for the default of all engines.
-        routes: supported data routes: "memory" holds the features as floats, "bins" streams them into bins, "again"
-            loads bins from the cache of an earlier run, and "external" keeps bins on disk.
+        routes: supported data routes: "memory" holds the features as floats, "bins" streams them
+            into bins, "again" loads bins from the cache of an earlier run, and "external" keeps
+            bins on disk.
     """
 
     module: str
@@ -80,13 +87,17 @@ def of_engine(objective: str) -> tuple[str, str] | None:
 def workers_of(engine: str) -> Any:
     """Return the module that runs a training with this engine on several workers."""
     if engine not in ("xgboost", "lightgbm"):
-        raise ParameterError(f"backend={engine!r} cannot train on several workers: use xgboost or lightgbm")
+        raise ParameterError(
+            f"backend={engine!r} cannot train on several workers: use xgboost or lightgbm"
+        )
     get_backend(engine)
     return import_module(f"boostrank.engines.{engine}.workers")
 
 
 def get_backend(name: str) -> Backend:
-    """Import an engine, or raise ParameterError (unknown name) or MissingDependency (with a command to install it)."""
+    """Import an engine, or raise ParameterError (unknown name) or MissingDependency (with a command
+    to install it).
+    """
     word = str(name).lower()
     if word not in ENGINES:
         raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")
@@ -97,10 +108,13 @@ def get_backend(name: str) -> Backend:
         if error.name != word:
             raise
         raise MissingDependency(f"backend {word!r} is not installed: {engine.install}") from error
-    except OSError as error:  # LightGBM's Linux wheel needs the system's OpenMP library, which may be missing
+    except (
+        OSError
+    ) as error:  # LightGBM's Linux wheel needs the system's OpenMP library, which may be missing
         raise MissingDependency(
-            f"backend {word!r} cannot be loaded: {error}; if memory is limited (ulimit -v), allow more; if OpenMP is "
-            "missing: apt-get install libgomp1 (Debian, Ubuntu), brew install libomp (macOS)"
+            f"backend {word!r} cannot be loaded: {error}; if memory is limited (ulimit -v), allow"
+            " more; if OpenMP is missing: apt-get install libgomp1 (Debian, Ubuntu), brew install"
+            " libomp (macOS)"
         ) from error
     backend: Backend = module.BACKEND
     return backend
@@ -177,5 +191,9 @@ def booster_of(native: Any) -> Booster | None:
         return exposed
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
-    fits = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
+    fits = (
+        engine is not None
+        and engine.booster_type is not None
+        and isinstance(native, engine.booster_type)
+    )
     return engine.booster(native) if engine is not None and fits else None

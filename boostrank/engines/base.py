@@ -1,4 +1,6 @@
-"""Base classes of engines, where `Backend` creates data sets and trains, and `Booster` is a trained model."""
+"""Base classes of engines, where `Backend` creates data sets and trains, and `Booster` is a trained
+model.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
 
 
 class LostContact(Exception):
-    """The error that is raised in a distributed training if another worker fails or does not answer."""
+    """The error that is raised in a distributed training if another worker fails or does not
+    answer.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,11 @@ class PredictRequest:
     """The options of a prediction.
 
     Args:
-        what: SCORES, LEAVES (the leaf of each tree, starting with the linear start) or CONTRIBUTIONS (the TreeSHAP
-            value of each feature, and then the expected score).
+        what: SCORES, LEAVES (the leaf of each tree, starting with the linear start) or
+            CONTRIBUTIONS (the TreeSHAP value of each feature, and then the expected score).
         rounds: maximum number of rounds; 0 for all.
-        absent_is_missing: treat absent entries of a sparse row as missing instead of zero, if the engine supports it.
+        absent_is_missing: treat absent entries of a sparse row as missing instead of zero, if the
+            engine supports it.
     """
 
     what: str = SCORES
@@ -52,12 +57,15 @@ class Booster:
     """Base class of trained models, in which the methods with a default body are optional.
 
     Args:
-        native: the engine's own object, or one with `rounds`, `feature_names` and `to_bytes(rounds)`.
+        native: the engine's own object, or one with `rounds`, `feature_names` and
+            `to_bytes(rounds)`.
 
     Attributes:
         engine: name of the engine.
-        scores_rows_alone: whether the score of a row is bit-identical whichever other rows are predicted with it.
-        absent_is_missing: whether the engine's data sets treat absent entries of a sparse row as missing.
+        scores_rows_alone: whether the score of a row is bit-identical whichever other rows are
+            predicted with it.
+        absent_is_missing: whether the engine's data sets treat absent entries of a sparse row as
+            missing.
     """
 
     native: Any
@@ -125,7 +133,8 @@ class Booster:
         return self.native
 
     def finished(self, categories: Mapping[int, Categories]) -> Booster:
-        """Return the model to save, with leaves rounded if harmless (`trees.Leaves`). The native object may be changed.
+        """Return the model to save, with leaves rounded if harmless (`trees.Leaves`). The native
+        object may be changed.
 
         Args:
             categories: categories by column, for engines whose files store them.
@@ -138,14 +147,16 @@ class Booster:
 
 
 Callback = Callable[[Any], None]
-"""A callback in LightGBM's form, which every engine calls with a `CallbackEnv`. It may have the attributes `order` and
-`before_iteration`, and may stop the training by raising an exception with the attributes `best_iteration` and
-`best_score`.
+"""A callback in LightGBM's form, which every engine calls with a `CallbackEnv`. It may have the
+attributes `order` and `before_iteration`, and may stop the training by raising an exception with
+the attributes `best_iteration` and `best_score`.
 """
 
 
 class EvalResult(NamedTuple):
-    """The value of one metric on one data set, with the fields of LightGBM 4.7 and the length of earlier versions."""
+    """The value of one metric on one data set, with the fields of LightGBM 4.7 and the length of
+    earlier versions.
+    """
 
     dataset_name: str
     metric_name: str
@@ -185,7 +196,9 @@ class CallbackEnv:
 
 
 class StopTraining(Exception):
-    """The exception that a callback raises to stop a training normally, with the 0-based round `best_iteration`."""
+    """The exception that a callback raises to stop a training normally, with the 0-based round
+    `best_iteration`.
+    """
 
     def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:
         super().__init__(best_iteration)
@@ -193,20 +206,24 @@ class StopTraining(Exception):
 
 
 def beginning_at(env: Any, round: int) -> Any:
-    """Return a copy of a callback's environment, ours or LightGBM's, with a different first round."""
+    """Return a copy of a callback's environment, ours or LightGBM's, with a different first
+    round.
+    """
     return dataclasses.replace(env, begin_iteration=round)
 
 
-# Trees and scores are kept; everything else of a round follows from its number. Neither engine exposes its random
-# state, so both are seeded anew in each round, with or without a checkpoint.
+# Trees and scores are kept; everything else of a round follows from its number. Neither engine
+# exposes its random state, so both are seeded anew in each round, with or without a checkpoint.
 @dataclass(frozen=True)
 class Snapshot:
     """The state of a training between two rounds, from which its engine can resume.
 
     Args:
         model: model file of the completed rounds.
-        scores: scores of the training set and then each validation set, if trees do not reproduce them bit for bit.
-        scores_sha256: hash of the scores of the training set, if the engine recomputes them from the trees.
+        scores: scores of the training set and then each validation set, if trees do not reproduce
+            them bit for bit.
+        scores_sha256: hash of the scores of the training set, if the engine recomputes them from
+            the trees.
     """
 
     model: bytes
@@ -230,7 +247,9 @@ class Resumed:
 
 
 def round_seed(name: str, seed: int, round: int) -> int:
-    """Return a seed for one purpose in one round, which is below 2^30 because LightGBM adds block numbers to it."""
+    """Return a seed for one purpose in one round, which is below 2^30 because LightGBM adds block
+    numbers to it.
+    """
     digest = hashlib.blake2b(f"{name} {seed} {round}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 2
 
@@ -244,16 +263,19 @@ class TrainRequest:
         train: training set from `Backend.dataset`.
         valid: names and data sets to evaluate after each round, which may include `train` itself.
         rounds: number of rounds to add.
-        gradient: (scores, data set, round) -> gradient and Hessian, float32[N]; None to use `native_objective`.
+        gradient: (scores, data set, round) -> gradient and Hessian, float32[N]; None to use
+            `native_objective`.
         native_objective: name of one of the engine's own objectives.
-        metrics: functions (scores, data set) -> (metric, value, higher is better), like LightGBM's `feval`.
+        metrics: functions (scores, data set) -> (metric, value, higher is better), like LightGBM's
+            `feval`.
         earlier: model that the training continues, or None.
         rows: data sets from which `train` and then each member of `valid` were created.
-        start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None or absent for the
-            scores of `earlier`.
+        start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None
+            or absent for the scores of `earlier`.
         resumed: interrupted training to resume; `rounds` is still its full number of rounds.
         objective: objective for a backend that compares losses; otherwise None.
-        evaluate: (scores, data set, round) -> the loss and gradient of `objective` in float64, not scaled.
+        evaluate: (scores, data set, round) -> the loss and gradient of `objective` in float64, not
+            scaled.
     """
 
     params: dict[str, Any]
@@ -273,7 +295,8 @@ class TrainRequest:
 
 
 class Rounds:
-    """The loop over a training's rounds, which computes metrics and calls callbacks in LightGBM's order.
+    """The loop over a training's rounds, which computes metrics and calls callbacks in LightGBM's
+    order.
 
     Args:
         model: object that the callbacks receive.
@@ -281,19 +304,24 @@ class Rounds:
         scores: function that returns the current scores of one of the engine's data sets.
     """
 
-    def __init__(self, request: TrainRequest, model: Any, before: int, scores: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, request: TrainRequest, model: Any, before: int, scores: Callable[[Any], Any]
+    ) -> None:
         self._request, self._model, self._scores = request, model, scores
         self._begin = before if request.resumed is None else request.resumed.begin
         self._end = self._begin + request.rounds
         # Callbacks without `order` come first.
-        callbacks = sorted(request.callbacks, key=lambda cb: getattr(cb, "order", -len(request.callbacks)))
+        callbacks = sorted(
+            request.callbacks, key=lambda cb: getattr(cb, "order", -len(request.callbacks))
+        )
         self._early = [cb for cb in callbacks if getattr(cb, "before_iteration", False)]
         self._late = [cb for cb in callbacks if not getattr(cb, "before_iteration", False)]
         self._params = dict(request.params)
         self.round, self.best_rounds, self.stopped = before, 0, False
 
     def __iter__(self) -> Iterator[int]:
-        # Replay the rounds before a resumption to stateful callbacks: LightGBM's early stopping and recorder, and ours.
+        # Replay the rounds before a resumption to stateful callbacks: LightGBM's early stopping and
+        # recorder, and ours.
         if self._request.resumed is not None:
             marks = ("stopping_rounds", "eval_result", "remembers_rounds")
             stateful = [cb for cb in self._late if any(hasattr(cb, mark) for mark in marks)]
@@ -313,7 +341,9 @@ class Rounds:
             if self._call(self._late, number, measured):
                 return
 
-    def _call(self, callbacks: Sequence[Callback], round: int, results: list[EvalResult] | None) -> bool:
+    def _call(
+        self, callbacks: Sequence[Callback], round: int, results: list[EvalResult] | None
+    ) -> bool:
         """Call the callbacks, and return True if one of them stops the training."""
         trained_on = [name for name, data in self._request.valid if data is self._request.train]
         held_out = [result for result in results or () if result.dataset_name not in trained_on]
@@ -332,7 +362,9 @@ class Rounds:
 
 
 class Resettable:
-    """Base class of models that work with `lgb.reset_parameter`, which may expect several boosters."""
+    """Base class of models that work with `lgb.reset_parameter`, which may expect several
+    boosters.
+    """
 
     @property
     def boosters(self) -> list[Any]:
@@ -341,7 +373,8 @@ class Resettable:
 
 
 class Backend:
-    """Base class of engines for trees or other models, in which the methods with a default body are optional.
+    """Base class of engines for trees or other models, in which the methods with a default body are
+    optional.
 
     Attributes:
         booster_type: class of the engine's own models, which users may pass to boostrank.
@@ -362,13 +395,16 @@ class Backend:
     starts_linear: bool = False
     shares_bins: bool = False
 
-    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+    def dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> Any:
         """Convert a data set to the engine's own class.
 
         Args:
             params: engine parameters, on which binning depends.
             reference: training set from this method, for a validation set.
-            weights: whether to pass query weights to the engine for its objectives. The driver applies them to ours.
+            weights: whether to pass query weights to the engine for its objectives. The driver
+                applies them to ours.
         """
         raise NotImplementedError
 
@@ -384,7 +420,9 @@ class Backend:
         return self.booster.load(data)
 
     def begin_with(self, start: LinearStart) -> Booster:
-        """Return a model without rounds that has the scores of a linear ranker, from which training continues."""
+        """Return a model without rounds that has the scores of a linear ranker, from which training
+        continues.
+        """
         raise ParameterError(f"{self.name} cannot start from a linear model")
 
     def snapshot(self, model: Any) -> Snapshot:

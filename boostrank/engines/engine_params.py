@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.conventions import Gain
-from boostrank.core.errors import ParameterError, TrainingWarning, UnknownParameter, did_you_mean, warn_user
+from boostrank.core.errors import (
+    ParameterError,
+    TrainingWarning,
+    UnknownParameter,
+    did_you_mean,
+    warn_user,
+)
 from boostrank.core.types import Int64Array
 
 
@@ -22,10 +28,11 @@ class Limits:
     """The constraints on single features.
 
     Args:
-        direction: int64[d], 1 if scores rise with the feature, -1 if they fall, 0 if both are allowed. Missing values
-            are not constrained, as in the engines.
+        direction: int64[d], 1 if scores rise with the feature, -1 if they fall, 0 if both are
+            allowed. Missing values are not constrained, as in the engines.
         unused: columns that trees cannot split by, or only as categories, ascending.
-        groups: sets of columns, where the splits above each leaf use the columns of one set; None allows any columns.
+        groups: sets of columns, where the splits above each leaf use the columns of one set; None
+            allows any columns.
     """
 
     direction: Int64Array
@@ -39,7 +46,8 @@ class Limits:
 
 
 class Params:
-    """Base class of engine parameters, under LightGBM's names or the engine's own; every method is optional.
+    """Base class of engine parameters, under LightGBM's names or the engine's own; every method is
+    optional.
 
     Attributes:
         title: name of the engine in messages.
@@ -65,11 +73,15 @@ class Params:
         self._names = {name: name for name in known}
 
     def names(self) -> Mapping[str, str]:
-        """Return the main name of every name and alias, or an empty mapping if any name is allowed."""
+        """Return the main name of every name and alias, or an empty mapping if any name is
+        allowed.
+        """
         return self._names
 
     def check(self, params: dict[str, Any]) -> None:
-        """Raise an error if a parameter is unknown or not supported, or if the engine rejects its value."""
+        """Raise an error if a parameter is unknown or not supported, or if the engine rejects its
+        value.
+        """
         given_as = self.check_values(params)[1]
         tried = {name: params[name] for main, name in given_as.items() if main not in self.untried}
         key = f"{self.title} {sorted(tried.items(), key=str)!r}"
@@ -83,7 +95,8 @@ class Params:
         single = [{name: value} for name, value in tried.items()] if len(tried) > 1 else []
         alone = ((parameter, self._failure(parameter)) for parameter in single)
         refused, error = next(
-            ((parameter, error) for parameter, error in alone if error is not None), (tried, together)
+            ((parameter, error) for parameter, error in alone if error is not None),
+            (tried, together),
         )
         assignments = ", ".join(f"{name}={value!r}" for name, value in refused.items())
         raise ParameterError(f"{self.title} rejects {assignments}: {refusal(error)}") from error
@@ -101,7 +114,8 @@ class Params:
 
         Raises:
             UnknownParameter: the engine has no such parameter.
-            ParameterError: a parameter is given twice, is not supported, or has a value that the engine would misread.
+            ParameterError: a parameter is given twice, is not supported, or has a value that the
+                engine would misread.
         """
         aliases = self.names()
         engine_params: dict[str, Any] = {}
@@ -142,9 +156,15 @@ class Params:
         raise ParameterError(f"{objective}: {self.title} has no objectives of its own")
 
     def of_columns(
-        self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
+        self,
+        params: dict[str, Any],
+        names: Sequence[str],
+        *,
+        codes: Sequence[int] = (),
+        followed: Sequence[int] = (),
     ) -> dict[str, Any]:
-        """Convert the parameters of single features, in any spelling, to the form that the engine accepts.
+        """Convert the parameters of single features, in any spelling, to the form that the engine
+        accepts.
 
         Args:
             params: parameters as they were given, or as this method returned them.
@@ -156,11 +176,15 @@ class Params:
             main = aliases.get(name, name)
             if main == "monotone_constraints":
                 directions = read_directions(value, names)
-                converted[name] = [*directions, *(directions[column] for column in followed if directions)]
+                converted[name] = [
+                    *directions,
+                    *(directions[column] for column in followed if directions),
+                ]
             elif main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
                 converted[name] = [
-                    [*group, *(columns + i for i, column in enumerate(followed) if column in group)] for group in groups
+                    [*group, *(columns + i for i, column in enumerate(followed) if column in group)]
+                    for group in groups
                 ]
         return converted
 
@@ -169,11 +193,15 @@ class Params:
         return Limits.none(len(names))
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        """Return the reason why a training with these parameters cannot be resumed exactly, or None if it can."""
+        """Return the reason why a training with these parameters cannot be resumed exactly, or None
+        if it can.
+        """
         return "a training of this engine cannot be resumed"
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
-        """Return the reason why trees with these parameters cannot start from a linear ranker, or None if they can."""
+        """Return the reason why trees with these parameters cannot start from a linear ranker, or
+        None if they can.
+        """
         return None
 
 
@@ -181,7 +209,8 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     """Parse `monotone_constraints` into one number per feature.
 
     Args:
-        value: numbers in the order of the features, a mapping from names, or either of them as text.
+        value: numbers in the order of the features, a mapping from names, or either of them as
+            text.
         names: names of the features, or None if they are not available yet.
     """
     directions = _parsed(value, "monotone_constraints")
@@ -191,9 +220,13 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
             column = _column(name, names, "monotone_constraints")
             numbers[len(numbers) if column is None else column] = number
         directions = list(numbers.values())
-    directions = list(directions) if isinstance(directions, list | tuple | np.ndarray) else [directions]
+    directions = (
+        list(directions) if isinstance(directions, list | tuple | np.ndarray) else [directions]
+    )
     if any(isinstance(number, str) or number not in (-1, 0, 1) for number in directions):
-        raise ParameterError(f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature")
+        raise ParameterError(
+            f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature"
+        )
     if names is not None and directions:
         _check_length(directions, names, "monotone_constraints")
     return [int(number) for number in directions] or [0] * len(names or ())
@@ -204,16 +237,28 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
 
     Args:
         value: lists of columns or names, or a text with such lists.
-        names: names of the features, or None if they are not available yet, in which case names are kept.
+        names: names of the features, or None if they are not available yet, in which case names are
+            kept.
     """
     constraints = _parsed(value, "interaction_constraints")
     groups = list(constraints) if isinstance(constraints, list | tuple) else [constraints]
-    if isinstance(value, str) and groups and not any(isinstance(group, list | tuple) for group in groups):
+    if (
+        isinstance(value, str)
+        and groups
+        and not any(isinstance(group, list | tuple) for group in groups)
+    ):
         groups = [groups]  # "[0,1]" alone is one group to LightGBM
     if any(not isinstance(group, list | tuple) for group in groups):
-        raise ParameterError(f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]")
-    columns = [[(_column(feature, names, "interaction_constraints"), feature) for feature in group] for group in groups]
-    return [[feature if column is None else column for column, feature in group] for group in columns]
+        raise ParameterError(
+            f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]"
+        )
+    columns = [
+        [(_column(feature, names, "interaction_constraints"), feature) for feature in group]
+        for group in groups
+    ]
+    return [
+        [feature if column is None else column for column, feature in group] for group in columns
+    ]
 
 
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
@@ -225,7 +270,8 @@ def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float
     literal = _parsed(value, parameter)
     try:
         numbers = [
-            float(number) for number in (literal if isinstance(literal, list | tuple | np.ndarray) else [literal])
+            float(number)
+            for number in (literal if isinstance(literal, list | tuple | np.ndarray) else [literal])
         ]
     except (TypeError, ValueError):
         raise ParameterError(f"{parameter}={value!r} must have one number per feature") from None
@@ -236,7 +282,8 @@ def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float
 def _check_length(numbers: Sequence[Any], names: Sequence[str], parameter: str) -> None:
     if len(numbers) != len(names):
         raise ParameterError(
-            f"{parameter} has {len(numbers)} numbers, but the data has {len(names)} features: pass one per feature"
+            f"{parameter} has {len(numbers)} numbers, but the data has {len(names)} features: pass"
+            " one per feature"
         )
 
 
@@ -247,21 +294,31 @@ def _parsed(value: Any, parameter: str) -> Any:
     try:
         return ast.literal_eval(value.strip() or "()")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise ParameterError(f"{parameter}={value!r} is not a list of numbers or quoted names") from None
+        raise ParameterError(
+            f"{parameter}={value!r} is not a list of numbers or quoted names"
+        ) from None
 
 
 def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | None:
-    """Return the column of a feature given by name or number, or None if the names are not available yet."""
+    """Return the column of a feature given by name or number, or None if the names are not
+    available yet.
+    """
     if isinstance(feature, str):
         if names is not None and feature not in names:
             raise ParameterError(
-                f"{parameter}: the data has no feature {feature!r}.{did_you_mean(feature, names, list_all=False)}"
+                f"{parameter}: the data has no feature"
+                f" {feature!r}.{did_you_mean(feature, names, list_all=False)}"
             )
         return None if names is None else list(names).index(feature)
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or feature < 0:
-        raise ParameterError(f"{parameter}: {feature!r} is not a feature: pass its name, or its column counted from 0")
+        raise ParameterError(
+            f"{parameter}: {feature!r} is not a feature: pass its name, or its column counted"
+            " from 0"
+        )
     if names is not None and feature >= len(names):
-        raise ParameterError(f"{parameter}: there is no column {feature}; the columns are 0 to {len(names) - 1}")
+        raise ParameterError(
+            f"{parameter}: there is no column {feature}; the columns are 0 to {len(names) - 1}"
+        )
     return int(feature)
 
 
@@ -276,7 +333,11 @@ def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> Non
         else:
             must = f"a whole number, at least {low} and below 2^31"
             try:
-                wrong = isinstance(value, bool) or float(value) != int(value) or not low <= int(value) < 2**31
+                wrong = (
+                    isinstance(value, bool)
+                    or float(value) != int(value)
+                    or not low <= int(value) < 2**31
+                )
             except (TypeError, ValueError, OverflowError):
                 wrong = True
         if wrong:
@@ -317,10 +378,13 @@ def refusal(error: Exception) -> str:
     return text[:300].strip() or type(error).__name__
 
 
-# GNU's OpenMP keeps its threads between calls. A forked child does not inherit them, and an engine would wait for them
-# forever. So engines that the parent process had loaded use one thread in the child.
+# GNU's OpenMP keeps its threads between calls. A forked child does not inherit them, and an engine
+# would wait for them forever. So engines that the parent process had loaded use one thread in the
+# child.
 _warned: dict[str, bool] = {}
-"""Whether the warning about one thread has been shown, for each engine that the parent process had loaded."""
+"""Whether the warning about one thread has been shown, for each engine that the parent process had
+loaded.
+"""
 
 
 def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
@@ -341,8 +405,9 @@ def engine_threads(engine: str, threads: int) -> int:
     if not _warned[engine]:
         _warned[engine] = True
         warn_user(
-            f"{engine} uses one thread in this process because it was forked after its parent had loaded {engine}. "
-            "Start processes with 'spawn' or 'forkserver', or load the model only in the child",
+            f"{engine} uses one thread in this process because it was forked after its parent had"
+            f" loaded {engine}. Start processes with 'spawn' or 'forkserver', or load the model"
+            " only in the child",
             TrainingWarning,
         )
     return 1

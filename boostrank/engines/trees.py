@@ -1,4 +1,6 @@
-"""The base class of model formats, trees as arrays, step functions as trees, and the rounding of leaves."""
+"""The base class of model formats, trees as arrays, step functions as trees, and the rounding of
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from boostrank.kernels.curves import Curve, combined
 from boostrank.kernels.forest import Forest
 from boostrank.records import from_json
 
-# The engines walk trees recursively, and their SHAP code allocates depth^2 numbers, so deeper trees overflow the stack.
+# The engines walk trees recursively, and their SHAP code allocates depth^2 numbers, so deeper trees
+# overflow the stack.
 MAX_DEPTH = 4096
 
 
@@ -27,14 +30,16 @@ class Trees:
     """The trees of a model file.
 
     Args:
-        forest: trees for `kernels.forest.Walker`, whose scores differ from the engine's by a constant (XGBoost's
-            base_score) and by rounding; None if the walker does not support the trees.
+        forest: trees for `kernels.forest.Walker`, whose scores differ from the engine's by a
+            constant (XGBoost's base_score) and by rounding; None if the walker does not support the
+            trees.
         why_not: reason why the walker does not support the trees, or "".
         count: number of trees, excluding a linear start.
         gain: float64[d], total gain of the splits by each feature, as the engine computes it.
         splits: int64[d], number of splits by each feature.
         used: int64[c], features that a prediction may depend on, ascending.
-        double: whether the engine adds up only these trees, in float64, so that the walker's scores equal the engine's.
+        double: whether the engine adds up only these trees, in float64, so that the walker's scores
+            equal the engine's.
     """
 
     forest: Forest | None
@@ -46,11 +51,19 @@ class Trees:
     double: bool = False
 
     def __repr__(self) -> str:
-        return f"Trees({self.count:,} trees, {int(self.splits.sum()):,} splits, {self.used.size:,} features used)"
+        return (
+            f"Trees({self.count:,} trees, {int(self.splits.sum()):,} splits, {self.used.size:,}"
+            " features used)"
+        )
 
     @classmethod
     def of(
-        cls, forest: Forest, gain: Float64Array, features: int, linear: Sequence[Int64Array] = (), double: bool = False
+        cls,
+        forest: Forest,
+        gain: Float64Array,
+        features: int,
+        linear: Sequence[Int64Array] = (),
+        double: bool = False,
     ) -> Trees:
         """Summarise all trees and their linear start.
 
@@ -78,9 +91,11 @@ class ServedTrees:
 
     Args:
         forest: trees, without a separate start.
-        node_count, leaf_count: float64[M] and float64[L], number of documents (LightGBM) or sum of Hessians (XGBoost).
+        node_count, leaf_count: float64[M] and float64[L], number of documents (LightGBM) or sum of
+            Hessians (XGBoost).
         base: initial value of every score.
-        single: whether the engine computes in float32, as XGBoost does, and not in float64, as LightGBM does.
+        single: whether the engine computes in float32, as XGBoost does, and not in float64, as
+            LightGBM does.
     """
 
     forest: Forest
@@ -90,10 +105,14 @@ class ServedTrees:
     single: bool = False
 
     def small_first(self) -> ServedTrees:
-        """Order the trees by the mean square of their leaves, which keeps the rounding errors of float32 sums small."""
+        """Order the trees by the mean square of their leaves, which keeps the rounding errors of
+        float32 sums small.
+        """
         forest, count = self.forest, np.maximum(self.leaf_count, 1e-30)
         owner, trees = forest.leaf_trees(), forest.roots.size
-        added = np.bincount(owner, count * forest.value**2, trees) / np.bincount(owner, count, trees)
+        added = np.bincount(owner, count * forest.value**2, trees) / np.bincount(
+            owner, count, trees
+        )
         order = np.argsort(added, kind="stable")
         tree = np.argsort(order)[forest.tree].astype(np.int32)
         return replace(self, forest=replace(forest, roots=forest.roots[order], tree=tree))
@@ -105,12 +124,16 @@ LARGEST_SCORE = 1e150
 
 def in_range(scores: npt.NDArray[Any]) -> bool:
     """Return True if no score is NaN or beyond `LARGEST_SCORE`, without allocating an array."""
-    return not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE  # False for NaN
+    return (
+        not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE
+    )  # False for NaN
 
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """A linear ranker from which trees start, whose score is the sum of functions of single columns (`curves`)."""
+    """A linear ranker from which trees start, whose score is the sum of functions of single columns
+    (`curves`).
+    """
 
     feature_names: tuple[str, ...]
     curves: Mapping[int, Curve]
@@ -145,11 +168,15 @@ class ModelFormat(Protocol):
         ...
 
     def served(self, model: Any) -> ServedTrees:
-        """Return the trees of a parsed model for export, or raise ModelError if scores are not sums of leaves."""
+        """Return the trees of a parsed model for export, or raise ModelError if scores are not sums
+        of leaves.
+        """
         raise ModelError(f"models of {self.name} cannot be exported")
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
-        """Return a model file that scores a missing value of feature i as values[i], unless that is NaN."""
+        """Return a model file that scores a missing value of feature i as values[i], unless that is
+        NaN.
+        """
         raise ModelError(f"models of {self.name} cannot have fill values")
 
     def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
@@ -161,7 +188,9 @@ class ModelFormat(Protocol):
         raise ModelError(f"models of {self.name} cannot be averaged")
 
     def leaf_values(self, model: Any) -> list[Float64Array]:
-        """Return the value of each leaf of each grown tree, indexed as the leaves that `Booster.predict` returns."""
+        """Return the value of each leaf of each grown tree, indexed as the leaves that
+        `Booster.predict` returns.
+        """
         raise ModelError(f"models of {self.name} have no leaves")
 
     def with_leaves(
@@ -200,7 +229,9 @@ def read_json(body: bytes) -> Any:
     try:
         return from_json(body, once=True)
     except ValueError as error:
-        raise ModelError(f"broken JSON; the file is damaged or not a model: {str(error)[:200]}") from None
+        raise ModelError(
+            f"broken JSON; the file is damaged or not a model: {str(error)[:200]}"
+        ) from None
 
 
 def write_json(document: Any) -> bytes:
@@ -216,20 +247,27 @@ def reals(values: Any, what: str, length: int, *, largest: float | None = None) 
         largest: largest allowed magnitude; None for any number, including NaN and infinity.
     """
     if not isinstance(values, list) or len(values) != length:
-        raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no'} entries, but needs {length}")
+        raise ModelError(
+            f"{what} has {len(values) if isinstance(values, list) else 'no'} entries, but needs"
+            f" {length}"
+        )
     refuse(not set(map(type, values)) <= {int, float}, f"{what} has an entry that is not a number")
     try:
         numbers = np.array(values, dtype=np.float64)
     except OverflowError:
         raise ModelError(f"{what} has an entry too large for a float64") from None
-    refuse(largest is not None and not np.all(np.abs(numbers) <= largest), f"{what} has an entry that is not finite")
+    refuse(
+        largest is not None and not np.all(np.abs(numbers) <= largest),
+        f"{what} has an entry that is not finite",
+    )
     return numbers
 
 
 def engine_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return feature names that every engine accepts: `price [EUR]` becomes `price__EUR_`.
 
-    LightGBM rejects the characters of JSON and changes blanks, and XGBoost rejects brackets and `<`.
+    LightGBM rejects the characters of JSON and changes blanks, and XGBoost rejects brackets and
+    `<`.
     """
     safe = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
     taken: dict[str, int] = {}
@@ -256,14 +294,15 @@ def depths(parent: Int64Array) -> Int64Array:
     return np.where(parent[ancestor] == ancestor, steps, -1)
 
 
-# A step function of one feature is a tree whose first split is below all numbers and sends missing values to a leaf. No
-# grown tree has such a split without gain, so it identifies a start.
+# A step function of one feature is a tree whose first split is below all numbers and sends missing
+# values to a leaf. No grown tree has such a split without gain, so it identifies a start.
 NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2))
 """The function that is 0 everywhere."""
 
 
 def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """Return bounds a quarter of the way to the next float32 number, so that `<` and `<=` agree, as float64[k].
+    """Return bounds a quarter of the way to the next float32 number, so that `<` and `<=` agree, as
+    float64[k].
 
     Converters of LightGBM's `<=` round a bound to float32, which returns the number.
     """
@@ -278,7 +317,8 @@ class StepTree:
     Args:
         bounds: thresholds of all nodes but the first; values up to the bound go left.
         left, right: children of each node, as node numbers or ~leaf, where parents come first.
-        leaf, documents: value of each leaf, and its number of documents, at least 1 because TreeSHAP divides by it.
+        leaf, documents: value of each leaf, and its number of documents, at least 1 because
+            TreeSHAP divides by it.
         node, below: mean value of the documents below each node, and their number.
     """
 
@@ -309,7 +349,9 @@ class StepTree:
 
 
 def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
-    """Return the bounds and children of the nodes that separate missing values and the pieces between ends."""
+    """Return the bounds and children of the nodes that separate missing values and the pieces
+    between ends.
+    """
     bounds, left, right, below = list[float](), [~0], [0], ends.tolist()
 
     def lead(first: int, last: int) -> int:
@@ -329,7 +371,9 @@ def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
 
 
 def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
-    """Return the divisor of each model, which is the number of models or the reciprocal of the model's weight."""
+    """Return the divisor of each model, which is the number of models or the reciprocal of the
+    model's weight.
+    """
     return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
 
 
@@ -342,7 +386,9 @@ def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
 
 
 def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, Curve]:
-    """Return the functions with their value at values[i] for a missing feature i, unless that is NaN."""
+    """Return the functions with their value at values[i] for a missing feature i, unless that is
+    NaN.
+    """
     filled = dict(start)
     for feature, curve in start.items():
         if not np.isnan(values[feature]):
@@ -351,29 +397,39 @@ def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, 
     return filled
 
 
-def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:
+def sum_of_starts(
+    starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None
+) -> dict[int, Curve]:
     """Return the weighted sum of linear starts, or their mean if there are no weights."""
     shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
     sums = {}
     for feature in sorted({feature for start in starts for feature in start}):
-        having = [(start[feature], share) for start, share in zip(starts, shares, strict=True) if feature in start]
+        having = [
+            (start[feature], share)
+            for start, share in zip(starts, shares, strict=True)
+            if feature in start
+        ]
         sums[feature] = combined(*map(list, zip(*having, strict=True)))
     return sums
 
 
-# Programs sum leaves in float32 or float64 and in any order, so rounding errors differ. Sums of multiples of one power
-# of 2 are exact while they are below 2^24 units.
+# Programs sum leaves in float32 or float64 and in any order, so rounding errors differ. Sums of
+# multiples of one power of 2 are exact while they are below 2^24 units.
 ROUNDED = 1e-3
-"""The largest ratio of the scores' rounding error to their deviation (root mean squares, independent trees)."""
+"""The largest ratio of the scores' rounding error to their deviation (root mean squares,
+independent trees).
+"""
 _BITS = 24  # precision of a float32 number
 
 
 def of_doubles(threshold: Float64Array) -> Float64Array:
-    """Return thresholds, float64[M], that split float64 values like the float32 numbers that they round to.
+    """Return thresholds, float64[M], that split float64 values like the float32 numbers that they
+    round to.
 
-    Features are float32. A decimal may be just above a threshold in float64 but round to a float32 number below it, so
-    programs that compare in float64 would send it to the other side. If the threshold is between the float32 numbers f
-    and g, the result is the largest float64 that rounds to f.
+    Features are float32. A decimal may be just above a threshold in float64 but round to a float32
+    number below it, so programs that compare in float64 would send it to the other side. If the
+    threshold is between the float32 numbers f and g, the result is the largest float64 that rounds
+    to f.
 
     Args:
         threshold: thresholds of splits that send values at or below the threshold to the left.
@@ -383,7 +439,9 @@ def of_doubles(threshold: Float64Array) -> Float64Array:
         below = np.where(below > threshold, np.nextafter(below, np.float32(-np.inf)), below)  # f
         above = np.nextafter(below, np.float32(np.inf))  # g
         middle = (below.astype(np.float64) + above) / 2.0
-        rounded = np.where(middle.astype(np.float32) == below, middle, np.nextafter(middle, -np.inf))
+        rounded = np.where(
+            middle.astype(np.float32) == below, middle, np.nextafter(middle, -np.inf)
+        )
     return np.where(np.isfinite(below) & np.isfinite(above), rounded, threshold)
 
 
@@ -406,8 +464,8 @@ class Leaves:
     def in_units(self) -> Leaves | None:
         """Round the leaves to multiples of a unit.
 
-        Return None if rounding would matter, for example because one leaf is far larger than the others, if all leaves
-        are 0, or if one is not finite.
+        Return None if rounding would matter, for example because one leaf is far larger than the
+        others, if all leaves are 0, or if one is not finite.
         """
         trees = int(self.tree.max(initial=-1)) + 1
         largest = np.zeros(trees)

@@ -1,6 +1,7 @@
 """Proof that an export is correct, and verification of scores that a program logged.
 
-The rows in a parity pack are on both sides of every split, and show whether two programs read a model differently.
+The rows in a parity pack are on both sides of every split, and show whether two programs read a
+model differently.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import depths
 from boostrank.export.reading import Rules, scores
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, above, cuts, parents, shortest
+from boostrank.export.target import (
+    ExportError,
+    Score,
+    ServedModel,
+    TargetSpec,
+    above,
+    cuts,
+    parents,
+    shortest,
+)
 from boostrank.kernels.forest import LISTED_RIGHT, Forest
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.model.scores import as_scores
@@ -65,7 +75,8 @@ class Pack:
     Args:
         rows: float32[n, d].
         kind: int8[n], index of each row's kind in `KINDS`.
-        nodes, of_nodes: number of splits with rows on both sides, and total number of splits in the model.
+        nodes, of_nodes: number of splits with rows on both sides, and total number of splits in the
+            model.
     """
 
     rows: Float32Array
@@ -74,13 +85,16 @@ class Pack:
     of_nodes: int
 
 
-def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None) -> Pack:
-    """Return two rows for each split, one on each side of its threshold, and random rows of each kind.
+def parity_pack(
+    forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None
+) -> Pack:
+    """Return two rows for each split, one on each side of its threshold, and random rows of each
+    kind.
 
     Args:
         forest: the trees, without a separate start.
-        most_rows: maximum number of rows, which take at most 256 MB. Larger models' splits are sampled with a fixed
-            seed.
+        most_rows: maximum number of rows, which take at most 256 MB. Larger models' splits are
+            sampled with a fixed seed.
         resolution: float64[M], minimum distance between the rows and each threshold; None means 0.
     """
     rng = np.random.default_rng(0)
@@ -89,7 +103,9 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
     most = max(64, min(most_rows, _MOST_CELLS // n_features))
     n_of_kind = min(_RANDOM, most // 16)
     nodes = np.arange(forest.feature.size)
-    room = min((most - (len(KINDS) - 1) * n_of_kind) // 3, max(1, _MOST_WORK // values.work_of_a_node))
+    room = min(
+        (most - (len(KINDS) - 1) * n_of_kind) // 3, max(1, _MOST_WORK // values.work_of_a_node)
+    )
     if nodes.size > room:
         nodes = np.sort(rng.choice(nodes, room, replace=False))
     # Rows at the thresholds: two sides and a missing value for each node.
@@ -98,13 +114,16 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
         values.reach(borders[3 * i : 3 * i + 3], node)
     kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
-    # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen categories.
+    # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen
+    # categories.
     random, zeros, missing, infinite, strange = [values.draw(n_of_kind) for _ in range(5)]
     drawn = rng.random((n_of_kind, n_features))
     small = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
     zeros = np.where(drawn < 0.5, rng.choice(small, drawn.shape), zeros)
     missing = np.where(drawn < 0.3, np.float32(np.nan), missing)
-    infinite = np.where(drawn < 0.1, rng.choice(np.array([np.inf, -np.inf], np.float32), drawn.shape), infinite)
+    infinite = np.where(
+        drawn < 0.1, rng.choice(np.array([np.inf, -np.inf], np.float32), drawn.shape), infinite
+    )
     strange = np.where(values.categorical, rng.choice(_NO_CATEGORIES, drawn.shape), strange)
     rows = [borders, random, np.where(values.categorical, random, zeros), missing, infinite]
     kinds = [kind, *(np.full(n_of_kind, number, np.int8) for number in range(1, 5))]
@@ -117,12 +136,16 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
 class _Values:
     """A generator of feature values near the thresholds in a forest."""
 
-    def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array) -> None:
+    def __init__(
+        self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array
+    ) -> None:
         self._forest, self._rng = forest, rng
         cut = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         # Values beyond 1e30 stand for infinity, which text files cannot spell.
         self._left = np.minimum(cut.astype(np.float64) - resolution, _LARGEST).astype(np.float32)
-        self._right = np.maximum(above(cut).astype(np.float64) + resolution, -_LARGEST).astype(np.float32)
+        self._right = np.maximum(above(cut).astype(np.float64) + resolution, -_LARGEST).astype(
+            np.float32
+        )
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
         # Nodes of each feature.
@@ -135,10 +158,16 @@ class _Values:
     @property
     def work_of_a_node(self) -> int:
         """Return the maximum number of categories that are checked to reach a node."""
-        return 1 + self._any.size * int(depths(self._parent).max(initial=0)) if bool(self.categorical.any()) else 1
+        return (
+            1 + self._any.size * int(depths(self._parent).max(initial=0))
+            if bool(self.categorical.any())
+            else 1
+        )
 
     def draw(self, n: int) -> Float32Array:
-        """Return float32[n, d] with values at, right above and near thresholds, and known categories."""
+        """Return float32[n, d] with values at, right above and near thresholds, and known
+        categories.
+        """
         rows = np.empty((n, len(self._of)), np.float32)
         for feature, nodes in enumerate(self._of):
             if self.categorical[feature]:
@@ -150,14 +179,20 @@ class _Values:
                 continue
             drawn = self._rng.choice(nodes, n)
             left, right = self._left[drawn], self._right[drawn]
-            spread = np.float64(np.std(self._left[nodes], dtype=np.float64)) + abs(float(left[0])) / 16.0 + 1e-6
+            spread = (
+                np.float64(np.std(self._left[nodes], dtype=np.float64))
+                + abs(float(left[0])) / 16.0
+                + 1e-6
+            )
             with np.errstate(over="ignore"):
                 near = (left + self._rng.normal(scale=spread, size=n)).astype(np.float32)
             rows[:, feature] = np.choose(self._rng.integers(0, 3, n), [left, right, near])
         return rows
 
     def reach(self, rows: Float32Array, node: int) -> None:
-        """Change three rows in place, so that they reach a node with a value that goes left, right, or is missing."""
+        """Change three rows in place, so that they reach a node with a value that goes left, right,
+        or is missing.
+        """
         forest = self._forest
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         low: dict[int, np.float32] = {}
@@ -182,7 +217,10 @@ class _Values:
         if forest.categorical[node]:
             left = self._goes_left(node)
             within = allowed.get(feature, self._any)
-            rows[0, feature], rows[1, feature] = self._one_of(within & left), self._one_of(within & ~left)
+            rows[0, feature], rows[1, feature] = (
+                self._one_of(within & left),
+                self._one_of(within & ~left),
+            )
         else:
             rows[0, feature], rows[1, feature] = self._left[node], self._right[node]
         rows[2, feature] = np.nan
@@ -200,7 +238,9 @@ class _Values:
 
 
 EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
-"""Levels of agreement: all logged digits are equal, float32 rounding differs, only rankings agree, or none of these."""
+"""Levels of agreement: all logged digits are equal, float32 rounding differs, only rankings agree,
+or none of these.
+"""
 
 
 @dataclass(frozen=True)
@@ -209,10 +249,12 @@ class Verification:
 
     Args:
         level: the level of agreement, one of `LEVELS`.
-        different: number of documents whose scores differ by more than the logged digits and one unit of float32.
+        different: number of documents whose scores differ by more than the logged digits and one
+            unit of float32.
         moved: number of documents with a different rank in their query.
         largest: largest difference between the two scores of a document.
-        first: row (from 0), query, model's score and logged score of the first difference; None if all are equal.
+        first: row (from 0), query, model's score and logged score of the first difference; None if
+            all are equal.
     """
 
     documents: int
@@ -229,14 +271,16 @@ class Verification:
 
 
 @takes_dataset
-def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0) -> Verification:
+def verify(
+    model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0
+) -> Verification:
     """Compare scores that another program logged with the model's own scores.
 
     Args:
         model: the ranker that the other program serves.
         data: N documents, as the other program received them.
-        logged: float[N], logged scores in the order in which the rows were read, or a data frame with the score of
-            each query and document.
+        logged: float[N], logged scores in the order in which the rows were read, or a data frame
+            with the score of each query and document.
         precision: float[N] or a number, which is half a unit of the last logged digit.
 
     Raises:
@@ -254,10 +298,16 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
     model, data = as_model(model).over_columns(data)
     logged_scores = as_scores(logged, data, "the logged scores")
     if logged_scores.size != data.n_documents:
-        raise DataError(f"there are {logged_scores.size:,} scores for {data.n_documents:,} documents")
+        raise DataError(
+            f"there are {logged_scores.size:,} scores for {data.n_documents:,} documents"
+        )
     if not bool(np.isfinite(logged_scores).all()):
-        raise DataError(f"score {int(np.argmin(np.isfinite(logged_scores))) + 1} is not a finite number")
-    half = data.in_row_order(np.broadcast_to(np.asarray(precision, dtype=np.float64), logged_scores.shape))
+        raise DataError(
+            f"score {int(np.argmin(np.isfinite(logged_scores))) + 1} is not a finite number"
+        )
+    half = data.in_row_order(
+        np.broadcast_to(np.asarray(precision, dtype=np.float64), logged_scores.shape)
+    )
     model_scores = data.in_row_order(model.predict(data))
     # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
     trees = 0
@@ -268,11 +318,16 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
 
 
 def _compared(
-    model_scores: Float64Array, target_scores: Float64Array, data: RankingDataset, half: Float64Array, slack: float
+    model_scores: Float64Array,
+    target_scores: Float64Array,
+    data: RankingDataset,
+    half: Float64Array,
+    slack: float,
 ) -> Verification:
     """Compare scores, float64[N], in row order.
 
-    Differences up to `half` a unit of the last digit in `given` are due to rounding, and up to `slack` to float32.
+    Differences up to `half` a unit of the last digit in `given` are due to rounding, and up to
+    `slack` to float32.
     """
     # Find the level of agreement.
     apart = np.abs(target_scores - model_scores)
@@ -319,10 +374,12 @@ class Proof:
         nodes, of_nodes: see `Pack`.
         largest: largest difference from the model's scores.
         same_bits: whether all scores are bit-identical.
-        other_leaves: number of rows with a difference that is not due to rounding, for each allowed kind of row.
+        other_leaves: number of rows with a difference that is not due to rounding, for each allowed
+            kind of row.
         size: size of the file in bytes.
         moves: comparison of the scores for the user's data.
-        untried: minimum distance from a threshold at which values were tested, or 0 for the nearest float32 numbers.
+        untried: minimum distance from a threshold at which values were tested, or 0 for the nearest
+            float32 numbers.
     """
 
     target: str
@@ -347,7 +404,8 @@ def prove(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Compare the scores by an exported file, `body`, with those by the model. For `allow`, see `export_model`.
+    """Compare the scores by an exported file, `body`, with those by the model. For `allow`, see
+    `export_model`.
 
     Raises:
         ExportError: if scores or ranks differ, and `allow` does not contain that kind.
@@ -356,7 +414,9 @@ def prove(
     scorer, defaults = target.scorer(body, names), served.defaults
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Score rows as the program does, which replaces missing values by its features' defaults."""
+        """Score rows as the program does, which replaces missing values by its features'
+        defaults.
+        """
         if np.isnan(defaults).all():
             return scorer(rows)
         return scorer(np.where(np.isnan(rows), defaults.astype(rows.dtype), rows))
@@ -383,21 +443,29 @@ def prove(
         if kind not in allow:
             of_kind = pack.kind == KINDS.index(kind)
             bad = np.flatnonzero(wrong & of_kind)
-            worst = bad[np.argmax(np.nan_to_num(np.abs(target_scores[bad] - model_scores[bad]), nan=np.inf))]
-            fix = f"{target.no_missing}: {target.remedy}; " if kind == "missing" and target.no_missing else ""
+            worst = bad[
+                np.argmax(np.nan_to_num(np.abs(target_scores[bad] - model_scores[bad]), nan=np.inf))
+            ]
+            fix = (
+                f"{target.no_missing}: {target.remedy}; "
+                if kind == "missing" and target.no_missing
+                else ""
+            )
             mend = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
             if kind not in _ABSENT:
                 mend = "choose another target"
             moved = "" if moves is None else f"; in your data, {moved_line(moves)}"
             raise ExportError(
-                f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
-                f"({_WHAT[kind]}) get different scores, e.g. {model_scores[worst]:.9g} from the model and "
-                f"{target_scores[worst]:.9g} from {target.proved_by}; {fix}"
-                f"{mend}{moved}"
+                f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind"
+                f" {kind!r} ({_WHAT[kind]}) get different scores, e.g. {model_scores[worst]:.9g}"
+                f" from the model and {target_scores[worst]:.9g} from {target.proved_by};"
+                f" {fix}{mend}{moved}"
             )
     difference = np.where(wrong, 0.0, np.abs(target_scores - model_scores))
     if moves is not None and moves.level == DIFFERENT and MOVED not in allow:
-        raise ExportError(f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway")
+        raise ExportError(
+            f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway"
+        )
     untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
     if not untried > _NOTHING:
         untried = 0.0
@@ -416,8 +484,12 @@ def prove(
     )
 
 
-def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec, rows: Float32Array) -> None:
-    """Refuse declared features whose values, in documents without them, change scores of rows that lack them."""
+def _check_defaults(
+    model: RankingModel, served: ServedModel, target: TargetSpec, rows: Float32Array
+) -> None:
+    """Refuse declared features whose values, in documents without them, change scores of rows that
+    lack them.
+    """
     for name in served.declared:
         i = served.feature_names.index(name)
         value, lacks = served.defaults[i], np.isnan(rows[:, i])
@@ -433,8 +505,9 @@ def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec
             fix = f"give it {target.default.format(value=number)}"
         read = "NaN" if np.isinf(value) else f"{value:g}"
         raise ExportError(
-            f"{name!r}: {target.title} would read {read} in documents without a value, but the model scores missing "
-            f"values otherwise; {fix}, or, if no document lacks a value, pass `--allow missing`"
+            f"{name!r}: {target.title} would read {read} in documents without a value, but the"
+            f" model scores missing values otherwise; {fix}, or, if no document lacks a value, pass"
+            " `--allow missing`"
         )
 
 
@@ -444,8 +517,9 @@ def moved_line(moves: Verification) -> str:
         return f"none of {moves.documents:,} documents changes its rank"
     row, query, model_score, target_score = moves.first
     return (
-        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first different score is in row "
-        f"{row + 1:,}, query {query}: the model gives {model_score:.9g}, the exported file {target_score:.9g}"
+        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first"
+        f" different score is in row {row + 1:,}, query {query}: the model gives {model_score:.9g},"
+        f" the exported file {target_score:.9g}"
     )
 
 
@@ -456,7 +530,9 @@ def _wrong(
     model_scores: Float64Array,
     target_scores: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.bool_], float]:
-    """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest rounding."""
+    """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
+    rounding.
+    """
     if served.engine in target.exact:
         return target_scores != model_scores, 0.0
     trees, types = served.trees, target.rules
@@ -478,10 +554,15 @@ def _wrong(
     return wrong, 2.0 * float(np.where(wrong, 0.0, np.abs(by_rules - model_scores)).max())
 
 
-def _moves(model: RankingModel, score: Score, data: RankingDataset, rounding: float) -> Verification:
+def _moves(
+    model: RankingModel, score: Score, data: RankingDataset, rounding: float
+) -> Verification:
     data = model.check_features(data)
     rows = DenseRows(data, np.arange(data.n_features), model.absent_is_missing)
     ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
     parts = [np.asarray(score(rows[slice(a, b)]), np.float64) for a, b in pairwise(ends)]
-    model_scores, target_scores = data.in_row_order(model.predict(data)), np.concatenate([np.zeros(0), *parts])
+    model_scores, target_scores = (
+        data.in_row_order(model.predict(data)),
+        np.concatenate([np.zeros(0), *parts]),
+    )
     return _compared(model_scores, target_scores, data, np.zeros(model_scores.size), rounding)

@@ -23,7 +23,8 @@ class Rules:
         values: type of feature values and thresholds.
         strict: whether a value goes left if value < threshold, instead of value <= threshold.
         slack: number that is added to thresholds, in the type of values.
-        missing: number that replaces missing values; None if each split has a direction for missing values.
+        missing: number that replaces missing values; None if each split has a direction for missing
+            values.
         leaves: type to which leaves are rounded.
         sums: type in which leaves are summed, tree by tree.
         gives: type to which scores are rounded.
@@ -93,7 +94,9 @@ Tree = Callable[[Any], Split | float]
 def walk(
     roots: Sequence[Any], parse: Tree, rows: npt.NDArray[Any], rules: Rules, base: float = 0.0
 ) -> npt.NDArray[Any]:
-    """Return scores [n] of type `rules.gives`, which are `base` plus the leaves in the order of the trees."""
+    """Return scores [n] of type `rules.gives`, which are `base` plus the leaves in the order of the
+    trees.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(rules.values, order="F")
         if rules.missing is not None:

@@ -32,7 +32,9 @@ MOST_NESTED = 200
 _LEAST = np.finfo(np.float32).min
 
 Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-"""Function that scores rows, float32[n, d] or float64[n, d] with NaN for missing values, and returns [n] scores."""
+"""Function that scores rows, float32[n, d] or float64[n, d] with NaN for missing values, and
+returns [n] scores.
+"""
 
 
 class ExportError(InputError):
@@ -47,11 +49,13 @@ class ServedModel:
         name: name of the model in the serving program.
         engine: engine that trained the model.
         body: the engine's model file, with the rounds that prediction uses.
-        trees: all trees. Trees with small leaves come first if the target sums in float32 and the engine does not,
-            unless the target's scores are bit-identical.
+        trees: all trees. Trees with small leaves come first if the target sums in float32 and the
+            engine does not, unless the target's scores are bit-identical.
         feature_names: d names in column order, as used in the serving program.
-        declared: the program's declaration of features by name (a feature store, a feature set), if the user gave it.
-        defaults: float64[d], the value of each feature that the program gives to documents without it, or NaN.
+        declared: the program's declaration of features by name (a feature store, a feature set), if
+            the user gave it.
+        defaults: float64[d], the value of each feature that the program gives to documents without
+            it, or NaN.
     """
 
     name: str
@@ -89,17 +93,23 @@ class TargetSpec:
         name: name of the target, as typed by users.
         title: name of the program that reads the file.
         write: function that returns the file.
-        proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr 9.2".
-        how: three lines of instructions, with the file's name (`{file}`), its path for a shell (`{path}`) and for
-            Python (`{literal}`), and the model's name for JSON in single quotes of a shell (`{model}`).
-        rules: number types of leaves, sums and scores, or all of the program's rules if there is a `parse`.
-        read: function that takes the file and feature names and returns a scorer, if the program can run here.
-        parse: function that takes the file and a mapping from feature names to columns, and returns the trees' roots
-            and a node parser, if the program cannot run here.
+        proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr
+            9.2".
+        how: three lines of instructions, with the file's name (`{file}`), its path for a shell
+            (`{path}`) and for Python (`{literal}`), and the model's name for JSON in single quotes
+            of a shell (`{model}`).
+        rules: number types of leaves, sums and scores, or all of the program's rules if there is a
+            `parse`.
+        read: function that takes the file and feature names and returns a scorer, if the program
+            can run here.
+        parse: function that takes the file and a mapping from feature names to columns, and returns
+            the trees' roots and a node parser, if the program cannot run here.
         exact: engines whose models get bit-identical scores.
         extra: the boostrank extra that `write` or `read` needs.
-        resolution: function that returns the distance of the target's from the model's thresholds, float64[M]; None: 0.
-        unset: value that documents without a feature have if its declaration sets none; NaN for a missing value.
+        resolution: function that returns the distance of the target's from the model's thresholds,
+            float64[M]; None: 0.
+        unset: value that documents without a feature have if its declaration sets none; NaN for a
+            missing value.
         default: what declares the value, `{value}`, for documents without a feature.
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
@@ -108,7 +118,8 @@ class TargetSpec:
         engine: the only engine whose models the target supports; empty for any engine.
         categories: whether the target supports categorical splits.
         zeros: whether the target supports zeros as missing values.
-        name_fault: function that takes the feature names and returns why the target refuses them, or None.
+        name_fault: function that takes the feature names and returns why the target refuses them,
+            or None.
     """
 
     name: str
@@ -155,7 +166,8 @@ class TargetSpec:
         declared: Declared = (),
         params: Mapping[str, Any] = MappingProxyType({}),
     ) -> Iterator[Objection]:
-        """Yield the reasons why the target cannot represent a model, or a model that is yet to be trained.
+        """Yield the reasons why the target cannot represent a model, or a model that is yet to be
+        trained.
 
         Args:
             missing: features with missing values in the data.
@@ -163,29 +175,55 @@ class TargetSpec:
             params: the engine's parameters by their main names.
         """
         if within:
-            words = f"the model computes {within} within each query, but {self.title} scores one document at a time"
+            words = (
+                f"the model computes {within} within each query, but {self.title} scores one"
+                " document at a time"
+            )
             fix = "train without --within-query, or score with boostrank predict"
             yield Objection("within-query", words, fix)
         if engine and self.engine not in ("", engine):
-            words = f"{engine} compares and sums in float32, but {self.title} in float64, so scores would differ"
+            words = (
+                f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
+                " would differ"
+            )
             fix = f"train with --backend {self.engine}, or export to xgboost, onnx or c"
             yield Objection("engine", words, fix)
         unserved = ["linear_tree"] * bool(params.get("linear_tree"))
         unserved += ["boosting=rf"] * (params.get("boosting") in ("rf", "random_forest"))
         unserved += ["zero_as_missing"] * bool(params.get("zero_as_missing") and not self.zeros)
         for name in unserved:
-            yield Objection("engine", f"{self.title} does not support models of {name}", "train without this parameter")
+            yield Objection(
+                "engine",
+                f"{self.title} does not support models of {name}",
+                "train without this parameter",
+            )
         if engine and not get_backend(engine).grows_trees:
-            yield Objection("engine", f"{engine} models have no trees", "train with --backend lightgbm or xgboost")
+            yield Objection(
+                "engine",
+                f"{engine} models have no trees",
+                "train with --backend lightgbm or xgboost",
+            )
         if categorical and not self.categories:
-            features = f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)})"
-            words = f"the model has {features}, but {self.title} does not support categorical splits"
-            fix = f"replace the categories by numbers, or train with --drop {typed_names(*categorical)}"
+            features = (
+                f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)})"
+            )
+            words = (
+                f"the model has {features}, but {self.title} does not support categorical splits"
+            )
+            fix = (
+                "replace the categories by numbers, or train with --drop"
+                f" {typed_names(*categorical)}"
+            )
             yield Objection("categories", words, fix, options=f"--drop {typed_names(*categorical)}")
         if fault := self.name_fault(names):
-            yield Objection("names", fault, "pass other names with --feature-names when you export", final=False)
+            yield Objection(
+                "names", fault, "pass other names with --feature-names when you export", final=False
+            )
         if self.most_trees is not None and trees > self.most_trees:
-            words = f"the model has {trees:,} trees, more than the limit of {self.title}, {self.most_trees:,}"
+            words = (
+                f"the model has {trees:,} trees, more than the limit of {self.title},"
+                f" {self.most_trees:,}"
+            )
             fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
             yield Objection("trees", words, fix, options=f"--max-trees {self.most_trees}")
         if missing and self.no_missing:
@@ -198,8 +236,15 @@ class TargetSpec:
                 continue
             default = default_of(feature, self.unset)
             if name_of(feature) in missing and not math.isnan(default):
-                words = f"{name_of(feature)!r} has missing values in the data, but would be {default:g} in {self.title}"
-                yield Objection("missing", words, f"give it {self.default.format(value='NaN')}, or train with --fill")
+                words = (
+                    f"{name_of(feature)!r} has missing values in the data, but would be {default:g}"
+                    f" in {self.title}"
+                )
+                yield Objection(
+                    "missing",
+                    words,
+                    f"give it {self.default.format(value='NaN')}, or train with --fill",
+                )
 
 
 def with_version(title: str, *packages: str) -> str:
@@ -211,10 +256,12 @@ def with_version(title: str, *packages: str) -> str:
 
 
 def cuts(forest: Forest) -> Float32Array:
-    """Return the largest float32 value that goes left at each node, float32[M]; NaN if none does and for categories.
+    """Return the largest float32 value that goes left at each node, float32[M]; NaN if none does
+    and for categories.
 
-    No float32 value lies between it and the threshold. Therefore, float32 values go in the same direction with `<=` and
-    this value, with `<` and `above(cuts)`, and with either comparison and a number in between.
+    No float32 value lies between it and the threshold. Therefore, float32 values go in the same
+    direction with `<=` and this value, with `<` and `above(cuts)`, and with either comparison and a
+    number in between.
     """
     return np.where(forest.categorical, np.float32(np.nan), rounded_down(forest.threshold))
 
@@ -222,11 +269,15 @@ def cuts(forest: Forest) -> Float32Array:
 def above(numbers: Float32Array) -> Float32Array:
     """Return the next larger float32 numbers, or -inf for NaN, so that no value is below."""
     with np.errstate(over="ignore"):
-        return np.where(np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.float32(np.inf)))
+        return np.where(
+            np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.float32(np.inf))
+        )
 
 
 def shortest(number: Any) -> float:
-    """Return the float with the shortest text that rounds to a float32 number, which is clipped to the finite range."""
+    """Return the float with the shortest text that rounds to a float32 number, which is clipped to
+    the finite range.
+    """
     return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
 
 
@@ -245,8 +296,8 @@ def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
     zero = (forest.kind & ZERO_IS_MISSING) != 0
     if bool(np.any(zero & (left != (forest.threshold >= 0.0)))):
         raise ExportError(
-            "the model treats zeros as missing values (zero_as_missing), which the target does not support: train "
-            "without this parameter"
+            "the model treats zeros as missing values (zero_as_missing), which the target does not"
+            " support: train without this parameter"
         )
     return np.asarray(left)
 
@@ -270,14 +321,17 @@ def nested(
     """Build a nested value for each tree, from its leaves up.
 
     Args:
-        leaf, node: functions that take the value of a leaf, or the number of a node and its children's values.
+        leaf, node: functions that take the value of a leaf, or the number of a node and its
+            children's values.
         base: initial score, which becomes a first tree with one leaf unless it is 0.
         most: maximum number of nodes on a path from a root to a leaf.
     """
     depth = depths(parents(forest))
     if depth.max(initial=0) >= most:
         number = forest.tree[np.argmax(depth)]
-        raise ExportError(f"tree {number} is deeper than {most} nodes: train with a smaller max_depth")
+        raise ExportError(
+            f"tree {number} is deeper than {most} nodes: train with a smaller max_depth"
+        )
     done: dict[int, Any] = {}
 
     def built(at: int) -> Any:

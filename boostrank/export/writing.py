@@ -30,7 +30,9 @@ from boostrank.files.tables import is_table
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import FileOptions
 
-_ENDINGS = re.compile(r"(\.(json|txt|model|xml|onnx|ubj|c|go|java|m?js|py|sql|gz))+$", re.IGNORECASE)
+_ENDINGS = re.compile(
+    r"(\.(json|txt|model|xml|onnx|ubj|c|go|java|m?js|py|sql|gz))+$", re.IGNORECASE
+)
 # Control characters, line ends and lone surrogates.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -52,28 +54,32 @@ def export_model(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Write a model in a serving program's format, after checking that its scores are the same there.
+    """Write a model in a serving program's format, after checking that its scores are the same
+    there.
 
-    The check scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories.
-    The program itself scores them if it can run here. Otherwise, the file is read and scored by the program's rules.
+    The check scores rows on both sides of every split, with zeros, missing values, infinities and
+    unseen categories. The program itself scores them if it can run here. Otherwise, the file is
+    read and scored by the program's rules.
 
     Args:
-        model: LightGBM or XGBoost ranker, as a `RankingModel`, its path, or a booster or ranker from these libraries.
+        model: LightGBM or XGBoost ranker, as a `RankingModel`, its path, or a booster or ranker
+            from these libraries.
         path: path of the file to write.
         to: name of a target in `boostrank.export.TARGETS`, such as "solr", "onnx" or "c".
-        feature_names: d feature names in the serving program, or the objects of its feature store, feature set or
-            feature extractors, which must give missing values as the model expects; None for the names in the model.
+        feature_names: d feature names in the serving program, or the objects of its feature store,
+            feature set or feature extractors, which must give missing values as the model expects;
+            None for the names in the model.
         name: name of the model in the serving program; None for the file name without its ending.
         data: rows of your own with queries, in which no document may change its rank.
-        allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`); "moved" allows documents of
-            `data` to change their ranks.
+        allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`); "moved"
+            allows documents of `data` to change their ranks.
 
     Returns:
         The numbers of tested rows and splits, and the differences found.
 
     Raises:
-        ExportError: if the target does not support the model or gives other scores, or the model has columns within
-            queries.
+        ExportError: if the target does not support the model or gives other scores, or the model
+            has columns within queries.
         ParameterError: if the target is unknown, or names do not fit.
         ModelError: if the scores are not a sum of trees with constant leaves.
         TrainingError: if the file cannot be written.
@@ -93,9 +99,13 @@ def export_model(
     model, target = as_model(model), TARGETS.get(to)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
-        raise ParameterError(f"allow must be from {', '.join((*KINDS, MOVED))}, but got {unknown[0]!r}")
+        raise ParameterError(
+            f"allow must be from {', '.join((*KINDS, MOVED))}, but got {unknown[0]!r}"
+        )
     if MOVED in allow and data is None:
-        raise ParameterError(f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)")
+        raise ParameterError(
+            f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)"
+        )
     check_writable(path)
     served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
     try:
@@ -103,25 +113,39 @@ def export_model(
         proof = prove(model, served, target, body, data=data, allow=allow)
     except ImportError as error:
         raise ExportError(
-            f"export to {target.name} needs {error.name or target.extra}: pip install 'boostrank[{target.extra}]'"
+            f"export to {target.name} needs {error.name or target.extra}: pip install"
+            f" 'boostrank[{target.extra}]'"
         ) from error
     write_atomically(path, body)
     if model.info.calibration is not None:
-        warn_user(f"{os.fspath(path)}: has raw scores; the calibration stays in the model's record", DataWarning)
+        warn_user(
+            f"{os.fspath(path)}: has raw scores; the calibration stays in the model's record",
+            DataWarning,
+        )
     return proof
 
 
 def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = None) -> list[str]:
     """Return three lines of instructions for using the file."""
     inner = json.dumps(name or _name_of(path), ensure_ascii=False)[1:-1].replace("'", "'\\''")
-    words = {"file": Path(path).name, "path": shlex.quote(os.fspath(path)), "literal": repr(os.fspath(path))}
+    words = {
+        "file": Path(path).name,
+        "path": shlex.quote(os.fspath(path)),
+        "literal": repr(os.fspath(path)),
+    }
     return [line.format(**words, model=inner) for line in target.how]
 
 
 def _served(
-    model: RankingModel, target: TargetSpec, features: Declared | None, name: str, lacking: Container[str]
+    model: RankingModel,
+    target: TargetSpec,
+    features: Declared | None,
+    name: str,
+    lacking: Container[str],
 ) -> ServedModel:
-    """Prepare a model. Features that are not `lacking` keep missing values, as these do not occur."""
+    """Prepare a model. Features that are not `lacking` keep missing values, as these do not
+    occur.
+    """
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
     columns = model.feature_names
@@ -129,7 +153,9 @@ def _served(
     if fault := name_fault(features, columns):
         raise ParameterError(f"--feature-names: {fault}")
     names = tuple(map(name_of, features))
-    names = columns if set(names) == set(columns) else names  # the model's, in the order of a feature store
+    names = (
+        columns if set(names) == set(columns) else names
+    )  # the model's, in the order of a feature store
     _check_names(names, "feature", "--feature-names")
     _check_names([name], "model", "--name")
     body = model.to_bytes()
@@ -140,16 +166,22 @@ def _served(
         raise ModelError(f"this model cannot be exported: {error}") from error
     categorical = [names[i] for i in np.unique(trees.forest.feature[trees.forest.categorical])]
     count = trees.forest.roots.size
-    _check(target.objections(engine=model.backend, names=names, categorical=categorical, trees=count))
+    _check(
+        target.objections(engine=model.backend, names=names, categorical=categorical, trees=count)
+    )
     value = trees.forest.value
-    if target.rules.leaves is np.float32 and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max:
+    if (
+        target.rules.leaves is np.float32
+        and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max
+    ):
         raise ExportError(
-            f"a leaf of {value[np.argmax(np.abs(value))]:.3g} exceeds the range of float32, the type of leaves in "
-            f"{target.title}: choose another target (c, python)"
+            f"a leaf of {value[np.argmax(np.abs(value))]:.3g} exceeds the range of float32, the"
+            f" type of leaves in {target.title}: choose another target (c, python)"
         )
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
-    # Values of documents without a feature: the declared ones, or the fill values if the program has no missing ones.
+    # Values of documents without a feature: the declared ones, or the fill values if the program
+    # has no missing ones.
     declared = {name_of(feature): feature for feature in features if not isinstance(feature, str)}
     fill = {} if target.rules.missing is None else model.info.fill or {}
     defaults = [fill.get(column, math.nan) for column in columns]
@@ -162,13 +194,20 @@ def _served(
         elif feature in declared and not math.isnan(default) and i in trees.forest.used:
             whole.append(feature)
     if whole:
-        words = "had no missing values in training; documents without a value will get the declared default"
+        words = (
+            "had no missing values in training; documents without a value will get the declared"
+            " default"
+        )
         warn_user(f"{quoted(whole)}: {words}", DataWarning)
-    return ServedModel(name, model.backend, format.stamp(body), trees, names, declared, np.array(defaults))
+    return ServedModel(
+        name, model.backend, format.stamp(body), trees, names, declared, np.array(defaults)
+    )
 
 
 def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]:
-    """Return the features that may be missing: those in training or in `data`, or all if that was not recorded."""
+    """Return the features that may be missing: those in training or in `data`, or all if that was
+    not recorded.
+    """
     recorded = (model.info.data or {}).get("missing")
     if recorded is None:
         return model.feature_names
@@ -183,8 +222,8 @@ def _check_names(names: Iterable[str], what: str, option: str) -> None:
     for name in names:
         if not name or _UNFIT.search(name):
             raise ParameterError(
-                f"{name[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another name "
-                f"with {option}"
+                f"{name[:80]!r} is not a valid {what} name: it is empty or has control characters;"
+                f" pass another name with {option}"
             )
 
 
@@ -199,7 +238,9 @@ def _name_of(path: str | os.PathLike[str]) -> str:
 
 
 def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
-    """Read feature names in column order, one per line, or from JSON for a feature store or feature extractors."""
+    """Read feature names in column order, one per line, or from JSON for a feature store or feature
+    extractors.
+    """
     text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())
@@ -209,7 +250,9 @@ def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
 def split_declared_features(
     target: str | None, reading: FileOptions, files: Sequence[str]
 ) -> tuple[tuple[Any, ...], FileOptions]:
-    """Return the features that the option `feature_names` declares for a target, and the options for reading."""
+    """Return the features that the option `feature_names` declares for a target, and the options
+    for reading.
+    """
     if not target or not reading.feature_names:
         return (), reading
     declared = tuple(read_feature_names(reading.feature_names))

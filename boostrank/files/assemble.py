@@ -90,7 +90,10 @@ class Totals:
         self.descending_line = self.descending_line or self.through(counts[slots.DESCENDING_LINE])
         part.zero_line = part.zero_line or self.through(counts[slots.ZERO_LINE])
         if counts[slots.TOP_ID] > part.top_id:
-            part.top_id, part.top_line = int(counts[slots.TOP_ID]), self.through(counts[slots.TOP_LINE])
+            part.top_id, part.top_line = (
+                int(counts[slots.TOP_ID]),
+                self.through(counts[slots.TOP_LINE]),
+            )
         if not len(block.runs):
             return block.runs, {}
         runs, names, self._last = block.queries_after(self._last, self.n_queries)
@@ -114,7 +117,9 @@ class Totals:
                 raise error
             self.first_bad = self.first_bad or error
         if block.unterminated:
-            self.warn("the last line has no newline; the file may be truncated", self.parts[-1].name)
+            self.warn(
+                "the last line has no newline; the file may be truncated", self.parts[-1].name
+            )
 
     def why_refused(self, fault: slots.Fault) -> FileFormatError:
         """Return the error for an unreadable row of the current block."""
@@ -163,7 +168,9 @@ class Totals:
     def place(self, line: int) -> tuple[str, int]:
         """Return the file, and the line in it, of a line counted over all files. Line 0 means the
         whole data set."""
-        part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
+        part = next(
+            part for part in reversed(self.parts) if part.lines < line or part is self.parts[0]
+        )
         number = line - part.lines
         if self.source.by_row and number:
             return f"{part.name}: row {number}", 0
@@ -178,7 +185,10 @@ class Totals:
 
     def spans(self) -> list[tuple[Part, range, slice]]:
         """Return each file with its rows and queries."""
-        ends = [*((part.rows, part.queries) for part in self.parts[1:]), (self.n_rows, self.n_queries)]
+        ends = [
+            *((part.rows, part.queries) for part in self.parts[1:]),
+            (self.n_rows, self.n_queries),
+        ]
         return [
             (part, range(part.rows, rows), slice(part.queries, queries))
             for part, (rows, queries) in zip(self.parts, ends, strict=True)
@@ -215,18 +225,44 @@ class Totals:
     def describe(self, in_columns: Callable[[], str] = lambda: "") -> None:
         """Add warnings about values and lines, where `in_columns` describes the columns with
         missing values."""
-        counted = (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.REPEATED_CELLS, slots.BEYOND, slots.INFINITIES)
+        counted = (
+            slots.BLANK_LINES,
+            slots.DESCENDING_ROWS,
+            slots.REPEATED_CELLS,
+            slots.BEYOND,
+            slots.INFINITIES,
+        )
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
         blank, unsorted, again, beyond, infinite = (int(self.counts[slot]) for slot in counted)
         missing, top = 0 if self.source.blanks else int(self.counts[slots.MISSING]), self.top
-        outside = f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
+        outside = (
+            f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
+        )
         for count, words in (
-            (blank if blank > BLANK_SHARE * self.n_lines else 0, f"of {self.n_lines:,} lines are blank"),
-            (unsorted, f"rows had unsorted feature numbers (first: {self.at(self.descending_line)}); they were sorted"),
-            (again, f"values repeat a feature in the same row; the {self.reading.repeated} value is kept"),
+            (
+                blank if blank > BLANK_SHARE * self.n_lines else 0,
+                f"of {self.n_lines:,} lines are blank",
+            ),
+            (
+                unsorted,
+                (
+                    f"rows had unsorted feature numbers (first: {self.at(self.descending_line)});"
+                    " they were sorted"
+                ),
+            ),
+            (
+                again,
+                (
+                    f"values repeat a feature in the same row; the {self.reading.repeated} value is"
+                    " kept"
+                ),
+            ),
             (beyond, f"values belong to features {outside}; they are ignored"),
-            (infinite, f"infinite values: {'kept' if self.reading.inf == 'keep' else 'read as missing'}"),
+            (
+                infinite,
+                f"infinite values: {'kept' if self.reading.inf == 'keep' else 'read as missing'}",
+            ),
             (missing, f"missing values{in_columns() if missing else ''}"),
         ):
             if count:
@@ -258,11 +294,17 @@ class RowPlaces:
         """Return the file and line of a row. If files have no lines, the name includes the row, and
         the line is 0."""
         row, files = row if self.order is None else int(self.order[row]), self.files["files"]
-        file, lines_before, _ = next((entry for entry in reversed(files) if entry[2] <= row), files[0])
+        file, lines_before, _ = next(
+            (entry for entry in reversed(files) if entry[2] <= row), files[0]
+        )
         i = int(np.searchsorted(self.rows, row, "right")) - 1
         start, begin = (int(self.rows[i]), int(self.lines[i])) if i >= 0 else (0, 1)
         line = begin + row - start - lines_before
-        return (f"{file}: row {line}", 0) if self.files["by_row"] else (file, line + self.files["header_lines"])
+        return (
+            (f"{file}: row {line}", 0)
+            if self.files["by_row"]
+            else (file, line + self.files["header_lines"])
+        )
 
 
 class Assembler(Totals):
@@ -307,9 +349,15 @@ class Assembler(Totals):
         names, index_base = space.feature_names, space.index_base
         base = index_base or 0
         queries, order = self._queries()
-        rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True))
+        rows, lines = (
+            np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True)
+        )
         files = [(part.name, part.lines, part.rows) for part in self.parts]
-        about: PlacesRecord = {"files": files, "header_lines": source.header_lines, "by_row": source.by_row}
+        about: PlacesRecord = {
+            "files": files,
+            "header_lines": source.header_lines,
+            "by_row": source.by_row,
+        }
         queries = replace(queries, places=RowPlaces(about, rows, lines, order))
         if self.store is not None and order is not None:
             raise DataError(
@@ -325,7 +373,10 @@ class Assembler(Totals):
             each = [self._words.get(str(qid), "") for qid in queries.qid.tolist()]
             queries = replace(queries, words=np.array(each, object))
         column_weights = [block.weights for block in blocks if block.weights is not None]
-        others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
+        others = {
+            name: np.concatenate([block.others[name] for block in blocks])
+            for name in blocks[0].others
+        }
         del blocks  # blocks are freed one by one while they are copied
         features = self._features(base, len(names), threads)
         labelled = names if index_base is None else default_feature_names(len(names), base)
@@ -339,10 +390,21 @@ class Assembler(Totals):
             weights = weights[order] if weights.size == order.size else weights
         if weights_file is not None:
             queries = side_files.weighted(weights_file, weights, queries)
-        used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
-        how = reading.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"} | dict(space.columns)
+        used = tuple(
+            f
+            for p in self.parts
+            for f in (p.path or p.name, p.sizes_file, p.weights_file)
+            if f is not None
+        )
+        how = (
+            reading.for_provenance()
+            | {"queries": "qid" if self.n_queries else "sizes"}
+            | dict(space.columns)
+        )
         origin, labels = Provenance(used, index_base, how), reading.relabelled(labels)
-        data = RankingDataset(features, labels, queries, names, origin, document_names, order, space.categories)
+        data = RankingDataset(
+            features, labels, queries, names, origin, document_names, order, space.categories
+        )
         if source.place_of(base) is not None and reading.space is not None:
             data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
@@ -350,7 +412,10 @@ class Assembler(Totals):
         return data if reading.gain is None else with_gain(data, reading.gain, others)
 
     def _features(self, base: int, columns: int, threads: int) -> Features:
-        cells, layout = int(self.counts[slots.CELLS] - self.counts[slots.BEYOND]), self.reading.layout
+        cells, layout = (
+            int(self.counts[slots.CELLS] - self.counts[slots.BEYOND]),
+            self.reading.layout,
+        )
         if layout == "auto":
             layout = "dense" if 2 * cells >= self.n_rows * columns else "csr"
         if self.store is not None:
@@ -375,14 +440,15 @@ class Assembler(Totals):
             at, seen = int(runs[i, slots.RUN_LINE]), self.at(int(runs[begins[i], slots.RUN_LINE]))
             if at < before:
                 words = (
-                    f"qid {ids[i]} reappears after another query; it was first seen on {seen}. The rows of a query "
-                    "must be contiguous: use --regroup to bring them together (data larger than memory: "
-                    "boostrank data sort)"
+                    f"qid {ids[i]} reappears after another query; it was first seen on {seen}. The"
+                    " rows of a query must be contiguous: use --regroup to bring them together"
+                    " (data larger than memory: boostrank data sort)"
                 )
                 if begins[i] == begins[i - 1]:
                     words = (
-                        f"qid {ids[i]} continues from the previous file ({seen}): either a query is split between two "
-                        "files, and --regroup joins its rows, or ids restart in each file"
+                        f"qid {ids[i]} continues from the previous file ({seen}): either a query is"
+                        " split between two files, and --regroup joins its rows, or ids restart in"
+                        " each file"
                     )
                 file, line = self.place(at)
                 raise FileFormatError(words, file=file, line=line)
@@ -392,17 +458,23 @@ class Assembler(Totals):
         """Return the source of the weights, and one weight per query or row. All files must have
         weights, or none."""
         parts = [span for span in self.spans() if span[1]]
-        file = next((part.weights_file for part, _, _ in parts if part.weights_file is not None), None)
+        file = next(
+            (part.weights_file for part, _, _ in parts if part.weights_file is not None), None
+        )
         if of_column:
             if file is not None:
-                raise FileFormatError("contains weights, and so does a table column; remove one of them", file=file)
+                raise FileFormatError(
+                    "contains weights, and so does a table column; remove one of them", file=file
+                )
             return self.name, np.concatenate(of_column)
         if file is None:
             return None, np.zeros(0)
         weights = []
         for part, rows, queries in parts:
             if part.weights_file is None:
-                raise FileFormatError("has no weight file, but other files of the data set have one", file=part.name)
+                raise FileFormatError(
+                    "has no weight file, but other files of the data set have one", file=part.name
+                )
             weights.append(side_files.read_weights(part.weights_file, len(rows)))
             counts = len(rows), queries.stop - queries.start
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
@@ -420,7 +492,9 @@ class Assembler(Totals):
             sizes_of_files = []
             for part, rows, _ in parts:
                 if part.sizes_file is None:  # single files without query ids were refused earlier
-                    raise FileFormatError("has neither query ids nor a file of group sizes", file=part.name)
+                    raise FileFormatError(
+                        "has neither query ids nor a file of group sizes", file=part.name
+                    )
                 sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
             return QueryIndex.from_sizes(np.concatenate(sizes_of_files)), None
         ids, runs, begins = self._check_regroup()
@@ -431,7 +505,10 @@ class Assembler(Totals):
         order, again = None, np.flatnonzero(begins != np.arange(begins.size))
         if again.size:
             order = np.argsort(np.repeat(begins, sizes), kind="stable")
-            self.warn(f"{np.unique(begins[again]).size:,} queries had scattered rows, which were regrouped")
+            self.warn(
+                f"{np.unique(begins[again]).size:,} queries had scattered rows, which were"
+                " regrouped"
+            )
             kept = np.unique(begins)
             ids, sizes = ids[kept], np.bincount(begins, weights=sizes)[kept].astype(np.int64)
         shared = self.reading.training_qids.intersection(ids.tolist())
@@ -539,7 +616,9 @@ def pieces_of_files(
 
         # Rows are scored by the threads that parse them, unless `work` takes all columns.
         totals = Totals(opened.reading, opened)
-        chunks = opened.blocks(chunk_bytes, resolve_threads(threads), None if columns is None else tiles)
+        chunks = opened.blocks(
+            chunk_bytes, resolve_threads(threads), None if columns is None else tiles
+        )
         for file, block in chunks:
             qids = block.row_ids() if opened.reading.names else None
             totals.count(file, block)
@@ -571,8 +650,13 @@ def pieces_of_files(
 def _check_width(totals: Totals, base: int, width: int) -> None:
     """Warn if every row has exactly the first features of the model."""
     top, last = totals.top.top_id, base + width - 1
-    if totals.n_rows and top < last and totals.counts[slots.CELLS] == totals.n_rows * (top + 1 - base):
+    if (
+        totals.n_rows
+        and top < last
+        and totals.counts[slots.CELLS] == totals.n_rows * (top + 1 - base)
+    ):
         totals.warn_or_refuse(
-            f"every row has exactly the features {base} to {top}, but the model has features up to {last}, which are "
-            "read as 0. If these data lack them, they differ from the training data"
+            f"every row has exactly the features {base} to {top}, but the model has features up to"
+            f" {last}, which are read as 0. If these data lack them, they differ from the training"
+            " data"
         )

@@ -23,7 +23,13 @@ from boostrank.kernels.jit import I1, INT, entry_point, run_parallel
 Int32Array = npt.NDArray[np.int32]
 
 # Contiguous arrays in signatures: uint8, int32, float32; 2-D int64, float32.
-B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
+B1, N1, S1, I2, S2 = (
+    types.uint8[::1],
+    types.int32[::1],
+    types.float32[::1],
+    types.int64[:, ::1],
+    types.float32[:, ::1],
+)
 
 # Slots of `Block.counts`: numbers of rows, lines, runs and values, in the whole block or of one
 # kind.
@@ -35,17 +41,30 @@ DESCENDING_LINE, ZERO_LINE, TOP_LINE, TOP_ID = range(11, 15)
 # State of the text parser: numbers that Python must parse, and the position of the last query id.
 UNDECIDED, RESOLVED, QID_START, QID_END, N_STATE = range(15, 20)
 # Slots that are summed over the blocks of a file.
-ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS, REPEATED_CELLS]
+ADDED_UP = [
+    CELLS,
+    BEYOND,
+    BLANK_LINES,
+    DESCENDING_ROWS,
+    MISSING,
+    INFINITIES,
+    BAD_ROWS,
+    REPEATED_CELLS,
+]
 BAD_KEPT = 16  # refused rows described per block
 
 # Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id
 # if an integer.
 RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
-BEYOND_FLOAT32 = "does not fit in float32 (largest 3.4028235e38): rescale the feature, or use --inf missing"
+BEYOND_FLOAT32 = (
+    "does not fit in float32 (largest 3.4028235e38): rescale the feature, or use --inf missing"
+)
 INT32_MAX = np.iinfo(np.int32).max
 _MAPPED_FROM = 1 << 20
-_PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+_PRIVATE: dict[str, int] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
 
 
 def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
@@ -81,7 +100,9 @@ class Fault:
         """Return the error to raise, given the number of lines or rows before the block."""
         if by_row:
             return FileFormatError(f"row {lines_before + self.line}: {self.reason}", file=file)
-        return FileFormatError(self.reason, file=file, line=lines_before + self.line, column=self.column)
+        return FileFormatError(
+            self.reason, file=file, line=lines_before + self.line, column=self.column
+        )
 
 
 class UnreadableLine(Exception):
@@ -151,7 +172,9 @@ class Block:
     qid_column: int = 0
 
     @classmethod
-    def of(cls, labels: Float64Array, features: Float32Array, ids: Array | None, lines: Int64Array) -> Block:
+    def of(
+        cls, labels: Float64Array, features: Float32Array, ids: Array | None, lines: Int64Array
+    ) -> Block:
         """Return a block of rows with finite labels, query ids (int64, or objects: int and str) and
         ascending lines."""
         block = cls(labels, no_counts(), lines, features)
@@ -177,7 +200,9 @@ class Block:
             ids[i] = name.decode()
         return np.repeat(ids, np.diff(self.runs[:, RUN_ROW], append=self.n_rows))
 
-    def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
+    def queries_after(
+        self, last: object, number: int
+    ) -> tuple[Int64Array, dict[int, bytes], object]:
         """Return the runs of new queries, their text ids by query number starting at `number`, and
         the last run's id.
 
@@ -185,7 +210,11 @@ class Block:
         """
         skip = int(last is not None and last == self.names.get(0, int(self.runs[0, RUN_ID])))
         names = {number + i - skip: name for i, name in self.names.items() if i >= skip}
-        return self.runs[skip:], names, self.names.get(len(self.runs) - 1, int(self.runs[-1, RUN_ID]))
+        return (
+            self.runs[skip:],
+            names,
+            self.names.get(len(self.runs) - 1, int(self.runs[-1, RUN_ID])),
+        )
 
     def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
         """Convert the block to sparse form, without +0.0, and return `sparse`."""
@@ -208,7 +237,9 @@ class Block:
             return out
         ends, ids, values = self.cells()
         begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
-        position = np.full(max(int(ids.max(initial=0)), int(numbers.max(initial=0))) + 1, INT32_MAX, np.int32)
+        position = np.full(
+            max(int(ids.max(initial=0)), int(numbers.max(initial=0))) + 1, INT32_MAX, np.int32
+        )
         position[numbers] = np.arange(numbers.size)
         out = zeroed((stop - first, numbers.size), np.float32)
         places, values = position[ids[begin:end]], values[begin:end]
@@ -276,7 +307,11 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
             at = end
         blocks[i] = None
     matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
-    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr  # the constructor would check and copy
+    matrix.data, matrix.indices, matrix.indptr = (
+        data,
+        indices,
+        indptr,
+    )  # the constructor would check and copy
     return matrix
 
 
@@ -286,7 +321,12 @@ def _starts(blocks: Sequence[Block | None]) -> Int64Array:
 
 @entry_point(types.void(I1, INT, N1, S1, INT, S2))
 def fill_dense(
-    row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out: Float32Array
+    row_ends: Int64Array,
+    rows: int,
+    ids: Int32Array,
+    values: Float32Array,
+    limit: int,
+    out: Float32Array,
 ) -> None:
     """Write the values of features up to number `limit` to `out`, float32[rows, columns], which
     contains zeros."""

@@ -33,7 +33,8 @@ PADDING = 32 * b"\n"  # the parser may read this far past the text
 
 # Words that people and tools write for a missing value.
 STAND_INS = frozenset(
-    b"null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name? 1.#qnan 1.#ind".split()
+    b"null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name?"
+    b" 1.#qnan 1.#ind".split()
 )
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
@@ -42,13 +43,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 40
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NUL_BYTE = "the line contains a NUL byte: the file is damaged, or is not text"
-LONE_RETURN = "the line contains a carriage return without a line feed: convert the file (tr '\\r' '\\n')"
+LONE_RETURN = (
+    "the line contains a carriage return without a line feed: convert the file (tr '\\r' '\\n')"
+)
 _UTF16 = "the file seems to be UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 20
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
 _ZSTD = struct.pack("<I", 0xFD2FB528)
-_ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))  # pzstd writes one before each frame
+_ZSTD_SKIPPABLE = tuple(
+    struct.pack("<I", 0x184D2A50 + i) for i in range(16)
+)  # pzstd writes one before each frame
 
 
 def zstd_module() -> Any:
@@ -57,7 +62,8 @@ def zstd_module() -> Any:
         with contextlib.suppress(ImportError):
             return import_module(name)
     raise MissingDependency(
-        "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE | boostrank ... -`"
+        "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE |"
+        " boostrank ... -`"
     )
 
 
@@ -87,7 +93,12 @@ class Unpacker:
         self._format, self._make = packer
         self._member: Any = self._make()
         # zstd's error is an exception class of its module, which is imported by now
-        self._damage: tuple[type[Exception], ...] = (zlib.error, lzma.LZMAError, OSError, ValueError)
+        self._damage: tuple[type[Exception], ...] = (
+            zlib.error,
+            lzma.LZMAError,
+            OSError,
+            ValueError,
+        )
         if self._format == "zstd":
             self._damage += (zstd_module().ZstdError,)
 
@@ -103,11 +114,15 @@ class Unpacker:
             if not self._packed and getattr(self._member, "needs_input", True):
                 self._packed = self._read(_AT_A_TIME)
                 if not self._packed:
-                    raise FileFormatError(f"the {self._format} data is truncated, and was not used", file=self._name)
+                    raise FileFormatError(
+                        f"the {self._format} data is truncated, and was not used", file=self._name
+                    )
             try:
                 text = self._member.decompress(self._packed, size)
             except self._damage as error:
-                raise FileFormatError(f"the {self._format} data is damaged: {error}", file=self._name) from None
+                raise FileFormatError(
+                    f"the {self._format} data is damaged: {error}", file=self._name
+                ) from None
             self._packed = getattr(self._member, "unconsumed_tail", b"")
             if self._member.eof:
                 self._packed, self._member = self._member.unused_data, None
@@ -141,7 +156,9 @@ class Text:
 
     def lines(self) -> tuple[memoryview, Int64Array]:
         """Return the text, with a newline at its end, and the position after each line."""
-        view = memoryview(self.buffer)[self.start : self.end + self.unterminated]  # the padding begins with a newline
+        view = memoryview(self.buffer)[
+            self.start : self.end + self.unterminated
+        ]  # the padding begins with a newline
         return view, np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
 
 
@@ -151,7 +168,9 @@ Load = Callable[[bytearray | None], Text]
 
 def _too_long(lines: int, _: Any = None) -> Any:
     """Refuse a line that is too long, given the number of lines before it in its chunk."""
-    raise UnreadableLine(Fault(lines + 1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"))
+    raise UnreadableLine(
+        Fault(lines + 1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?")
+    )
 
 
 class TextFile(File):
@@ -183,7 +202,9 @@ class PlainFile(TextFile):
         self.size = self.text_bytes = self.total or 0
         self.begin(head)
         if max_bytes is not None and self.size > max_bytes:
-            raise FileFormatError(f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path)
+            raise FileFormatError(
+                f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path
+            )
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield a function for each range of `chunk_bytes`, which reads whole lines from disk."""
@@ -222,9 +243,13 @@ class PlainFile(TextFile):
                 try:
                     count = os.preadv(self._descriptor, [view[begin:end]], offset + begin)
                 except OSError as error:
-                    raise FileFormatError(f"cannot be read: {error.strerror}", file=self.name) from None
+                    raise FileFormatError(
+                        f"cannot be read: {error.strerror}", file=self.name
+                    ) from None
                 if count == 0:
-                    raise FileFormatError("the file was truncated while it was read", file=self.name)
+                    raise FileFormatError(
+                        "the file was truncated while it was read", file=self.name
+                    )
                 begin += count
 
 
@@ -243,7 +268,9 @@ class StreamFile(TextFile):
         self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
         self.ended = self.closed = False
         first = b""
-        while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):  # a pipe may return a byte at a time
+        while len(first) < LONGEST_MAGIC and (
+            more := self._read_raw(HEAD)
+        ):  # a pipe may return a byte at a time
             first += more
         self.is_packed = packing(first) is not None
         self.waiting = b"" if self.is_packed else first
@@ -260,7 +287,9 @@ class StreamFile(TextFile):
         try:
             data = self.raw(size)
         except OSError as error:
-            raise FileFormatError(f"cannot be read: {error.strerror or error}", file=self.name) from None
+            raise FileFormatError(
+                f"cannot be read: {error.strerror or error}", file=self.name
+            ) from None
         self.raw_bytes += len(data)
         return data
 
@@ -275,7 +304,9 @@ class StreamFile(TextFile):
             size -= len(data)
             self.text_bytes += len(data)
             if self.max_bytes is not None and self.text_bytes > self.max_bytes:
-                raise FileFormatError(f"the text is longer than max_bytes={self.max_bytes:,}", file=self.name)
+                raise FileFormatError(
+                    f"the text is longer than max_bytes={self.max_bytes:,}", file=self.name
+                )
         return b"".join(parts)
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
@@ -321,7 +352,9 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
         if not hasattr(source, "read") or isinstance(source.read(0), str):
-            raise FileFormatError("pass a path, '-' or a file object opened in binary mode", file=name)
+            raise FileFormatError(
+                "pass a path, '-' or a file object opened in binary mode", file=name
+            )
         return StreamFile(source.read, name, max_bytes)
     path = os.fspath(source)
     if path == "-":
@@ -337,9 +370,13 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
         if stat.S_ISREG(mode):
             head = os.read(fd, HEAD)
             os.lseek(fd, 0, os.SEEK_SET)
-            if not packing(head) and hasattr(os, "preadv"):  # Windows lacks preadv, and reads sequentially
+            if not packing(head) and hasattr(
+                os, "preadv"
+            ):  # Windows lacks preadv, and reads sequentially
                 return PlainFile(fd, path, head, max_bytes)
-        return StreamFile(partial(os.read, fd), path, max_bytes, path if stat.S_ISREG(mode) else None, fd)
+        return StreamFile(
+            partial(os.read, fd), path, max_bytes, path if stat.S_ISREG(mode) else None, fd
+        )
     except OSError as error:
         os.close(fd)
         raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None
@@ -366,7 +403,13 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
 def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
-    return "'" + _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
+    return (
+        "'"
+        + _CONTROL.sub(
+            lambda match: ascii(match[0])[1:-1], text.decode("ascii", "backslashreplace")
+        )
+        + "'"
+    )
 
 
 def separator_in(head: bytes) -> bytes:

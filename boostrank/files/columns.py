@@ -55,9 +55,15 @@ class Columns:
         """Return the positions of the columns to read as numbers, and of those to read as text."""
         of_rows = () if reading.rows_alone else (self.label, self.weight, *self.others)
         numbers = [*of_rows, *(position for position in self.places if position not in self.coded)]
-        texts = [*self.coded, *self.texts, None if reading.rows_alone and not reading.names else self.qid]
+        texts = [
+            *self.coded,
+            *self.texts,
+            None if reading.rows_alone and not reading.names else self.qid,
+        ]
         texts += [self.id] if reading.names else []
-        return [number for number in numbers if number is not None], [number for number in texts if number is not None]
+        return [number for number in numbers if number is not None], [
+            number for number in texts if number is not None
+        ]
 
 
 def choose_columns(
@@ -76,7 +82,10 @@ def choose_columns(
     The `metadata` of an Arrow schema name the index columns of a pandas frame.
     """
     if header and not header[0].strip():
-        header = [INDEX_OF_CSV + ".1" * (INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
+        header = [
+            INDEX_OF_CSV + ".1" * (INDEX_OF_CSV in header),
+            *header[1:],
+        ]  # as pandas numbers them
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick)
@@ -91,7 +100,10 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) ->
     """Return the columns that the caller names."""
     for name in (*pick[0], *pick[1]):
         if name not in header:
-            raise DataError(f"no column is called {name!r}.{did_you_mean(name, header, list_all=len(header) < 13)}")
+            raise DataError(
+                "no column is called"
+                f" {name!r}.{did_you_mean(name, header, list_all=len(header) < 13)}"
+            )
         if list(header).count(name) > 1:
             raise DataError(f"several columns are called {name!r}")
     numbers, texts = (tuple(list(header).index(name) for name in names) for names in pick)
@@ -113,15 +125,24 @@ def _without(role: str, header: Sequence[str]) -> DataError:
     """Return the error for a table without a label or query id column."""
     usual = " or ".join(chain(*DEFAULTS[role]))
     what = {"label": "the label column", "qid": "the query id column"}[role]
-    return DataError(f"no column is called {usual}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}")
+    return DataError(
+        f"no column is called {usual}; name {what} with --{role} COLUMN; there are"
+        f" {quoted(header, 12)}"
+    )
 
 
 def _choose(
-    header: Sequence[str], options: Reading, has_sizes: bool, declared: Collection[str], metadata: Any
+    header: Sequence[str],
+    options: Reading,
+    has_sizes: bool,
+    declared: Collection[str],
+    metadata: Any,
 ) -> Columns:
     """Choose the columns of a table that trains a model, or that it ranks."""
     _check_header(header)
-    roles = {role: name for role in DEFAULTS if (name := column_of(role, header, options)) is not None}
+    roles = {
+        role: name for role in DEFAULTS if (name := column_of(role, header, options)) is not None
+    }
     dropped = _dropped(header, roles, options, has_sizes)
     # Leave out columns that tools add to features, unless the training data have them.
     used = {*roles.values(), *dropped, *(options.categorical or ())}
@@ -145,10 +166,18 @@ def _choose(
     more["how"] = roles | ({"drop": list(dropped)} if dropped else {})
     more["others"] = tuple(places[name] for name in others)
     more["coded"] = frozenset(places[name] for name in coded)
-    return Columns(tuple(header), names, tuple(places[name] for name in order), warnings=tuple(warnings), **more)
+    return Columns(
+        tuple(header),
+        names,
+        tuple(places[name] for name in order),
+        warnings=tuple(warnings),
+        **more,
+    )
 
 
-def _dropped(header: Sequence[str], roles: Mapping[str, str], options: Reading, has_sizes: bool) -> tuple[str, ...]:
+def _dropped(
+    header: Sequence[str], roles: Mapping[str, str], options: Reading, has_sizes: bool
+) -> tuple[str, ...]:
     """Return the columns that are dropped, and refuse a missing role or a column with two uses."""
     for role, is_needed in (("label", options.labelled), ("qid", not has_sizes)):
         if is_needed and not options.rows_alone and role not in roles:
@@ -166,9 +195,15 @@ def _dropped(header: Sequence[str], roles: Mapping[str, str], options: Reading, 
 
 
 def _doubts(
-    names: Sequence[str], ids: list[str], index: list[str], roles: Mapping[str, str], options: Reading
+    names: Sequence[str],
+    ids: list[str],
+    index: list[str],
+    roles: Mapping[str, str],
+    options: Reading,
 ) -> Iterator[str]:
-    """Yield warnings about columns that were left out, and about features that might be something else."""
+    """Yield warnings about columns that were left out, and about features that might be something
+    else.
+    """
     guessed = [roles["id"]] if "id" in roles and "id" not in options.roles else []
     guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
@@ -177,17 +212,30 @@ def _doubts(
     in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
     for columns, text in (
         (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
-        (index, "{names} {are} left out as the index of a pandas frame; --drop {typed} silences this warning"),
+        (
+            index,
+            (
+                "{names} {are} left out as the index of a pandas frame; --drop {typed} silences"
+                " this warning"
+            ),
+        ),
         (
             guessed,
-            "{names} {are} left out as document names; --id {typed} silences this warning. To use the column as a "
-            "feature, rename it",
+            (
+                "{names} {are} left out as document names; --id {typed} silences this warning. To"
+                " use the column as a feature, rename it"
+            ),
         ),
-        (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves the column out"),
+        (
+            suspects,
+            "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves the column out",
+        ),
         (
             [name for name in in_gain if name in names and name != LABEL],
-            "{names} in the gain {are} used as {kind} too. If the values are not known when the model ranks "
-            "documents, --drop {typed} removes them from the features only",
+            (
+                "{names} in the gain {are} used as {kind} too. If the values are not known when the"
+                " model ranks documents, --drop {typed} removes them from the features only"
+            ),
         ),
     ):
         if columns:
@@ -197,9 +245,15 @@ def _doubts(
 
 
 def _coded(
-    header: Sequence[str], names: Sequence[str], order: Sequence[str], declared: Collection[str], options: Reading
+    header: Sequence[str],
+    names: Sequence[str],
+    order: Sequence[str],
+    declared: Collection[str],
+    options: Reading,
 ) -> list[str]:
-    """Return the columns that contain categories, where the training data decide for later tables."""
+    """Return the columns that contain categories, where the training data decide for later
+    tables.
+    """
     for name in options.categorical or ():
         _check_there(name, "categorical", header)
         if name not in order:
@@ -207,22 +261,30 @@ def _coded(
     coded = [name for name in order if name in declared or name in (options.categorical or ())]
     if options.known is None:
         return coded
-    with_values = {name for name, categories in options.known.items() if categories.values is not None}
+    with_values = {
+        name for name, categories in options.known.items() if categories.values is not None
+    }
     trained = [column for name, column in zip(names, order, strict=True) if name in with_values]
     if odd := set(coded).difference(trained):
         column = min(odd, key=header.index)
-        raise DataError(f"column {column!r} contains categories, but the model or its training data has numbers")
+        raise DataError(
+            f"column {column!r} contains categories, but the model or its training data has numbers"
+        )
     return trained
 
 
-def _in_gain(gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]) -> list[str]:
+def _in_gain(
+    gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]
+) -> list[str]:
     """Return the columns that a gain uses but that are not features."""
     expression, columns = GainExpression.parse(gain), []
     for name in expression.columns:
         if name == LABEL or name in features:
             continue
         if name not in header or name == roles.get("qid"):
-            usable = [column for column in header if column not in (roles.get("qid"), roles.get("label"))]
+            usable = [
+                column for column in header if column not in (roles.get("qid"), roles.get("label"))
+            ]
             raise DataError(unknown_column(name, expression, usable))
         columns.append(name)
     return columns
@@ -253,9 +315,15 @@ def column_of(
     name = options.roles.get(role)
     if name in header:
         return name
-    taken = {*(options.roles.get("drop") or ()), *(options.space.feature_names if options.space is not None else ())}
+    taken = {
+        *(options.roles.get("drop") or ()),
+        *(options.space.feature_names if options.space is not None else ()),
+    }
     if role == "id":
-        taken |= {*(options.categorical or ()), *filter(None, (options.label, options.qid, options.weight))}
+        taken |= {
+            *(options.categorical or ()),
+            *filter(None, (options.label, options.qid, options.weight)),
+        }
     return usual_column(role, header, taken, defaults)
 
 
@@ -266,7 +334,9 @@ def _check_there(name: str, role: str, header: Sequence[str]) -> str:
     return name
 
 
-def _features(columns: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
+def _features(
+    columns: Sequence[str], options: Reading
+) -> tuple[tuple[str, ...], Sequence[str], str | None]:
     """Return the feature names, the column of each feature, and a warning if columns are matched by
     position."""
     space = options.space
@@ -291,7 +361,10 @@ def _features(columns: Sequence[str], options: Reading) -> tuple[tuple[str, ...]
         return (
             trained,
             columns,
-            (f"the training data has no feature names: columns are matched by position, starting with {columns[0]!r}"),
+            (
+                "the training data has no feature names: columns are matched by position, starting"
+                f" with {columns[0]!r}"
+            ),
         )
     drop = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them"
     mend = ": rename the columns that had another name in training" if missing else drop

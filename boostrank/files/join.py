@@ -90,22 +90,35 @@ def join(
     if os.path.splitext(output)[1].lower() not in (".csv", ".parquet"):
         raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
     check_writable(output, streams=True)
-    roles = {role: name for role, name in (("label", label), ("qid", qid), ("id", id)) if name is not None}
+    roles = {
+        role: name
+        for role, name in (("label", label), ("qid", qid), ("id", id))
+        if name is not None
+    }
     paths = [judgements, *map(str, expand(features))]
     for path in paths:
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-            raise ParameterError(f"{path}: a pipe can be read only once, but join reads files twice; pass a file")
+            raise ParameterError(
+                f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
+            )
     judged = _judgements(judgements, roles, missing_tokens)
     logs = [_features(path, roles, missing_tokens) for path in paths[1:]]
     for role in roles:
-        if roles[role] not in chain.from_iterable(rows.columns.values() for rows in (judged, *logs)):
-            raise FileFormatError(f"no column is called {roles[role]!r} (--{role})", file=judgements)
+        if roles[role] not in chain.from_iterable(
+            rows.columns.values() for rows in (judged, *logs)
+        ):
+            raise FileFormatError(
+                f"no column is called {roles[role]!r} (--{role})", file=judgements
+            )
     _name_queries(judged, logs)
     _check_names([judged, *logs])
 
     table, problems = _match(judged, logs, unjudged)
     choose_columns(table.column_names, Reading(), output)  # as train does
-    with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
+    with (
+        replacing(output, streams=True) as descriptor,
+        open(descriptor, "wb", closefd=False) as file,
+    ):
         if output.lower().endswith(".csv"):
             arrow(".csv").write_csv(table, file)
         else:
@@ -113,7 +126,9 @@ def join(
     return Joined(table.num_rows, len(table["qid"].unique()), problems | judged.problems)
 
 
-def _match(judged: DocumentRows, logs: Sequence[DocumentRows], unjudged: str) -> tuple[Any, dict[str, tuple[int, str]]]:
+def _match(
+    judged: DocumentRows, logs: Sequence[DocumentRows], unjudged: str
+) -> tuple[Any, dict[str, tuple[int, str]]]:
     """Return the table of query, document, label and features, and the problems; see `Joined`."""
     # Number queries and documents in their order, so that one integer is the key of a pair.
     qids, q = _numbered([judged.qids, *(log.qids for log in logs)])
@@ -126,11 +141,14 @@ def _match(judged: DocumentRows, logs: Sequence[DocumentRows], unjudged: str) ->
     without = np.flatnonzero(~np.isin(of_logged, documents))
     if not is_judged.any():
         raise DataError(
-            f"no judged document was logged: {place_of([judged], 0)} is judged, and {place_of(logs, 0)} is logged; "
-            "queries and documents must have the same names in both"
+            f"no judged document was logged: {place_of([judged], 0)} is judged, and"
+            f" {place_of(logs, 0)} is logged; queries and documents must have the same names in"
+            " both"
         )
     if unjudged == "stop" and without.size:
-        raise DataError(f"{place_of(logs, int(without[0]))} has no judgement; use --unjudged drop or zero")
+        raise DataError(
+            f"{place_of(logs, int(without[0]))} has no judgement; use --unjudged drop or zero"
+        )
 
     # Keep logged documents in the order of their keys.
     kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
@@ -139,7 +157,9 @@ def _match(judged: DocumentRows, logs: Sequence[DocumentRows], unjudged: str) ->
     if np.array_equal(labels, np.floor(labels)):
         labels = labels.astype(np.int64)
     pa = arrow()
-    table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(pa.array(first[kept]))
+    table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(
+        pa.array(first[kept])
+    )
     columns = {
         "qid": pa.array(qids).take(pa.array(key // len(names))),
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
@@ -173,11 +193,15 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
     for rows in parts:
         for row, pair in enumerate(zip(rows.qids, rows.names, strict=True)):
             if any(map(_UNFIT.search, pair)):
-                raise DataError(f"{place_of([rows], row)}: names cannot contain control characters or lone surrogates")
+                raise DataError(
+                    f"{place_of([rows], row)}: names cannot contain control characters or lone"
+                    " surrogates"
+                )
         for name in rows.table.column_names:
             if _UNFIT.search(name):
                 raise FileFormatError(
-                    f"the feature name {name!r} contains control characters or lone surrogates; rename it",
+                    f"the feature name {name!r} contains control characters or lone surrogates;"
+                    " rename it",
                     file=rows.file,
                 )
 
@@ -213,7 +237,8 @@ def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[st
     grades[rows.negative] = 0.0
     for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
         raise DataError(
-            f"{place_of([rows], row)}: the grade {grades[row]:g} is beyond 2^31; use numbers such as 0 to 4"
+            f"{place_of([rows], row)}: the grade {grades[row]:g} is beyond 2^31; use numbers such"
+            " as 0 to 4"
         )
     rated = ~np.isnan(grades)
     rows.problems["unrated"] = int((~rated).sum()), place_of([rows], *np.flatnonzero(~rated)[:1])
@@ -228,11 +253,15 @@ def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     """Read all columns from a table with features."""
     rows, header = DocumentRows(path), header_of(path)
     choose(rows, header, roles, valued=False)
-    others = {name: position for position, name in enumerate(header) if name not in rows.columns.values()}
+    others = {
+        name: position for position, name in enumerate(header) if name not in rows.columns.values()
+    }
     parts = []
     for batch in batches(path, texts=header, missing_tokens=missing_tokens):
         rows.add_names(batch, required=True)
-        parts.append(arrow().table({name: batch.sound(position) for name, position in others.items()}))
+        parts.append(
+            arrow().table({name: batch.sound(position) for name, position in others.items()})
+        )
     if not parts:
         raise FileFormatError("no rows", file=path)
     rows.table = arrow().concat_tables(parts)
@@ -257,7 +286,9 @@ def _typed(rows: DocumentRows, name: str) -> Any:
         return column  # nothing but stand-ins: text
     if odd and len(stand_ins) == len(odd):
         word = words[odd[0]]
-        reason = f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
+        reason = (
+            f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
+        )
     elif odd and all(row in stand_ins or WRITTEN.fullmatch(words[row]) for row in odd):
         word, reason = words[odd[0]], PLAIN_DIGITS
     else:
@@ -267,7 +298,11 @@ def _typed(rows: DocumentRows, name: str) -> Any:
 
 def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
     """Read logged features."""
-    head = b"" if path.lower().endswith(_BINARY) else next((line for _, line in lines_of(path) if line.strip()), b"")
+    head = (
+        b""
+        if path.lower().endswith(_BINARY)
+        else next((line for _, line in lines_of(path) if line.strip()), b"")
+    )
     if head.lstrip()[:1] not in (b"{", b"["):
         return _of_table(path, roles, missing_tokens)
     # Columns grow as features turn up; documents without them have missing values.
@@ -282,15 +317,20 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
                 for feature, number_of_feature in features:
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
-                        raise DataError(f"document {name!r} has the feature {feature!r} twice; log it once")
+                        raise DataError(
+                            f"document {name!r} has the feature {feature!r} twice; log it once"
+                        )
                     column.extend([np.nan] * (len(rows.qids) - len(column)))
-                    column.append(_number(number_of_feature, f"document {name!r}: feature {feature!r}"))
+                    column.append(
+                        _number(number_of_feature, f"document {name!r}: feature {feature!r}")
+                    )
                 rows.add(query, name, number)
         except DataError as error:
             raise FileFormatError(str(error), file=path, line=number) from None
         except (LookupError, TypeError, AttributeError, ValueError):
             raise FileFormatError(
-                "the line does not log features: expected a response or hit of Solr or Elasticsearch, or a row",
+                "the line does not log features: expected a response or hit of Solr or"
+                " Elasticsearch, or a row",
                 file=path,
                 line=number,
             ) from None
@@ -300,7 +340,10 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
         column.extend([np.nan] * (len(rows.qids) - len(column)))
     pa = arrow()
     rows.table = pa.table(
-        {name: pa.array(np.array(number_of_feature), from_pandas=True) for name, number_of_feature in columns.items()}
+        {
+            name: pa.array(np.array(number_of_feature), from_pandas=True)
+            for name, number_of_feature in columns.items()
+        }
     )
     return rows
 
@@ -316,7 +359,8 @@ def _number(value: Any, what: str) -> float:
         number = np.inf
     if abs(number) > _FLOAT32:
         raise DataError(
-            f"{what} is infinite or does not fit in float32; rescale the feature, or log null where it is missing"
+            f"{what} is infinite or does not fit in float32; rescale the feature, or log null where"
+            " it is missing"
         )
     return number
 
@@ -329,7 +373,12 @@ def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tu
             yield from _logged(item, query)
         return
     params = value.get("responseHeader", {}).get("params", {})
-    ids = (where[key] for where in (value, params) for key in _QUERY_KEYS if isinstance(where.get(key), str | int))
+    ids = (
+        where[key]
+        for where in (value, params)
+        for key in _QUERY_KEYS
+        if isinstance(where.get(key), str | int)
+    )
     query = str(next(ids, query or params.get("q", "")))
     inner = value.get("hits", value.get("response"))
     if inner is not None:
@@ -340,7 +389,12 @@ def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tu
         pairs = (item.rpartition("=") for item in value["[features]"].split(",") if item)
         yield query, name, [(feature, number) for feature, _, number in pairs]
     elif "_ltrlog" in value.get("fields", {}):
-        entries = (entry for log in value["fields"]["_ltrlog"] for entries in log.values() for entry in entries)
+        entries = (
+            entry
+            for log in value["fields"]["_ltrlog"]
+            for entries in log.values()
+            for entry in entries
+        )
         yield query, name, [(entry["name"], entry.get("value")) for entry in entries]
     else:
         keys = {*_QUERY_KEYS, *_DOCUMENT_KEYS}

@@ -19,7 +19,16 @@ from boostrank.data.roles import plain_name
 from boostrank.files.chunks import lines_of
 from boostrank.records import from_json
 
-_LISTS = ("judgmentRatings", "judgmentScores", "ratings", "requests", "topics", "query_groups", "queries", "qrels")
+_LISTS = (
+    "judgmentRatings",
+    "judgmentScores",
+    "ratings",
+    "requests",
+    "topics",
+    "query_groups",
+    "queries",
+    "qrels",
+)
 _LISTS += ("hits", "_source")
 Entry = tuple[Any, Any, Any]
 """Query, document, and grade or score."""
@@ -40,17 +49,25 @@ def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int
             yield 0, from_json(read_whole(path), once=once)
             return
         except ValueError as error:
-            raise FileFormatError(f"the file is neither JSON nor JSON lines: {error}", file=path) from None
+            raise FileFormatError(
+                f"the file is neither JSON nor JSON lines: {error}", file=path
+            ) from None
     for number, line in lines_of(path):
         if line.strip():
             try:
                 yield number, from_json(line, once=once)
             except ValueError as error:
-                raise FileFormatError(f"the line is not JSON: {error}", file=path, line=number) from None
+                raise FileFormatError(
+                    f"the line is not JSON: {error}", file=path, line=number
+                ) from None
 
 
 def entries_of(
-    value: Any, queries: Sequence[str], documents: Sequence[str], numbers: Sequence[str], query: Any = None
+    value: Any,
+    queries: Sequence[str],
+    documents: Sequence[str],
+    numbers: Sequence[str],
+    query: Any = None,
 ) -> Iterator[Entry]:
     """Yield the entries in a JSON value, or raise LookupError, TypeError or AttributeError for
     other forms.
@@ -71,8 +88,12 @@ def entries_of(
     plain = {plain_name(str(key)): entry for key, entry in value.items()}
     inner = [value[key] for key in _LISTS if isinstance(value.get(key), list | dict)]
     names = ("id",) if inner else ()
-    query = next((plain[key] for key in (*queries, *names) if isinstance(plain.get(key), str | Real)), query)
-    document = next((plain[key] for key in documents if isinstance(plain.get(key), str | Real)), None)
+    query = next(
+        (plain[key] for key in (*queries, *names) if isinstance(plain.get(key), str | Real)), query
+    )
+    document = next(
+        (plain[key] for key in documents if isinstance(plain.get(key), str | Real)), None
+    )
     if inner:
         for entry in inner:
             yield from entries_of(entry, *keys, query)
@@ -84,7 +105,9 @@ def entries_of(
         yield from _by_query(value, keys, query)
 
 
-def _by_query(value: Mapping[Any, Any], keys: Sequence[Sequence[str]], query: Any) -> Iterator[Entry]:
+def _by_query(
+    value: Mapping[Any, Any], keys: Sequence[Sequence[str]], query: Any
+) -> Iterator[Entry]:
     """Yield the entries of a mapping from queries to documents, or from documents to numbers."""
     for name, entry in value.items():
         if isinstance(entry, list) and query is None:

@@ -52,7 +52,10 @@ _FORMS: Mapping[str, Mapping[int, Callable[[list[str]], Any]]] = {
 }
 _OF_RANKS, _OF_PAIRS = 3, 2  # columns of a run without scores, and of judgements without grades
 _WORDS = {
-    "grade": "`query 0 document grade` (TREC), `query document grade`, `query document`, or `grade qid:ID # document`",
+    "grade": (
+        "`query 0 document grade` (TREC), `query document grade`, `query document`, or `grade"
+        " qid:ID # document`"
+    ),
     "score": "`query Q0 document rank score tag` (TREC), or `query document rank` (MS MARCO)",
 }
 _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
@@ -122,7 +125,9 @@ class DocumentRows:
 
     def take(self, rows: Sequence[int]) -> None:
         """Keep some of the rows."""
-        self.qids, self.names, self.lines = ([each[i] for i in rows] for each in (self.qids, self.names, self.lines))
+        self.qids, self.names, self.lines = (
+            [each[i] for i in rows] for each in (self.qids, self.names, self.lines)
+        )
 
     def phrase(self, row: int) -> str:
         """Return the document of a row, for messages."""
@@ -158,7 +163,9 @@ def values_by_query(source: Any, *, run: bool = False) -> Values:
     if isinstance(source, Values):
         return source
     rows, values = read_rows(source, run=run), Values()
-    for row, (qid, name, value) in enumerate(zip(rows.qids, rows.names, rows.values.tolist(), strict=True)):
+    for row, (qid, name, value) in enumerate(
+        zip(rows.qids, rows.names, rows.values.tolist(), strict=True)
+    ):
         of_query = values.setdefault(qid, {})
         if name in of_query:
             raise rows.refuse(row, f"{rows.phrase(row)} is listed twice; keep one of the lines")
@@ -175,7 +182,11 @@ def values_by_query(source: Any, *, run: bool = False) -> Values:
 
 
 def read_rows(
-    source: Any, roles: Mapping[str, str] | None = None, *, run: bool = False, missing_tokens: Sequence[str] = ()
+    source: Any,
+    roles: Mapping[str, str] | None = None,
+    *,
+    run: bool = False,
+    missing_tokens: Sequence[str] = (),
 ) -> DocumentRows:
     """Read judgements, or a run, in any form.
 
@@ -197,7 +208,14 @@ def read_rows(
     else:
         spec, first = format_of(source), b""
         if not spec.begins:  # text
-            first = next((line for _, line in lines_of(rows.file) if line.strip() and not line.startswith(b"#")), b"")
+            first = next(
+                (
+                    line
+                    for _, line in lines_of(rows.file)
+                    if line.strip() and not line.startswith(b"#")
+                ),
+                b"",
+            )
         if first.lstrip()[:1] in (b"{", b"["):
             _add_json(rows, json_of(rows.file, first, once=True))
         elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
@@ -211,7 +229,9 @@ def read_rows(
         raise FileFormatError(f"there are no {kind}", file=rows.file)
     row = first_true(np.isnan(rows.values))
     if run and row is not None:
-        raise rows.refuse(row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out")
+        raise rows.refuse(
+            row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
+        )
     return rows
 
 
@@ -252,7 +272,8 @@ def _add_list(rows: DocumentRows) -> None:
             width = width or len(cells)
             if len(cells) != width or width not in forms:
                 raise FileFormatError(
-                    f"{quote_token(line)} must be {_WORDS[rows.what]}, or a table that names its columns",
+                    f"{quote_token(line)} must be {_WORDS[rows.what]}, or a table that names its"
+                    " columns",
                     file=rows.file,
                     line=number,
                 )
@@ -261,7 +282,8 @@ def _add_list(rows: DocumentRows) -> None:
         if rows.what == "score" and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
                 raise FileFormatError(
-                    f"the rank {word!r} is not a whole number; a run with scores has the form {_WORDS['score']}",
+                    f"the rank {word!r} is not a whole number; a run with scores has the form"
+                    f" {_WORDS['score']}",
                     file=rows.file,
                     line=number,
                 )
@@ -269,7 +291,9 @@ def _add_list(rows: DocumentRows) -> None:
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)
     if width == _OF_PAIRS:
-        warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1")
+        warn_user(
+            f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1"
+        )
 
 
 # JSON, mappings and frames ------------------------------------------------------------------------
@@ -277,7 +301,10 @@ def _add_list(rows: DocumentRows) -> None:
 
 def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     """Add JSON values with their lines, where 0 is a value whose entries are counted."""
-    roles = [tuple(chain(*NAMES[role])) for role in ("qid", "id", rows.what if rows.what == "score" else "label")]
+    roles = [
+        tuple(chain(*NAMES[role]))
+        for role in ("qid", "id", rows.what if rows.what == "score" else "label")
+    ]
     keys = [list(map(plain_name, names)) for names in roles]
     for line, value in entries:
         rows.by_row = not line
@@ -286,7 +313,8 @@ def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
                 rows.add_value(qid, name, word, line or len(rows.qids) + 1)
         except (LookupError, TypeError, AttributeError):
             words = (
-                'the JSON has no documents by query: write {"query": {"document": number}}, or rows with the keys '
+                'the JSON has no documents by query: write {"query": {"document": number}}, or rows'
+                " with the keys "
                 f"{', '.join(names[0] for names in roles)}"
             )
             raise FileFormatError(words, file=rows.file, line=line) from None
@@ -299,12 +327,18 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
     frame = as_frame(source)
     if frame is None:
         if not isinstance(source, Mapping | list):
-            raise ParameterError(f"{rows.file}: expected a path, a frame or a mapping, but got {type(source).__name__}")
+            raise ParameterError(
+                f"{rows.file}: expected a path, a frame or a mapping, but got"
+                f" {type(source).__name__}"
+            )
         _add_json(rows, [(0, source)])
         return
     choose(rows, names_of(frame), {})
     rows.by_row = True
-    columns = [(ids_of if role == "qid" else values_of)(frame, name).tolist() for role, name in rows.columns.items()]
+    columns = [
+        (ids_of if role == "qid" else values_of)(frame, name).tolist()
+        for role, name in rows.columns.items()
+    ]
     for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
         rows.add_value(qid, name, value, number)
 
@@ -330,7 +364,9 @@ def recognised(role: str, header: Sequence[str]) -> str | None:
         return None
 
 
-def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True) -> None:
+def choose(
+    rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True
+) -> None:
     """Choose the columns `qid` and `id` of a table, and that of the values.
 
     Args:
@@ -339,7 +375,11 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
     there = {role: name for role, name in roles.items() if name in header}
     options = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
     columns: dict[str, str] = {}
-    for role in ("qid", "id", *({"grade": ["label"], "score": ["score", "rank"]}[rows.what] if valued else ())):
+    for role in (
+        "qid",
+        "id",
+        *({"grade": ["label"], "score": ["score", "rank"]}[rows.what] if valued else ()),
+    ):
         try:
             name = column_of(role, header, options, NAMES)
         except DataError as error:
@@ -360,9 +400,16 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
 def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:
     """Add the rows of a table with names of columns."""
     choose(rows, header_of(rows.file), roles)
-    for batch in batches(rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens):
+    for batch in batches(
+        rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens
+    ):
         rows.by_row = batch.by_row
         qids, names, value = rows.columns.values()
-        columns = batch.names(qids), batch.names(names), batch.text(value).to_pylist(), batch.lines + batch.first
+        columns = (
+            batch.names(qids),
+            batch.names(names),
+            batch.text(value).to_pylist(),
+            batch.lines + batch.first,
+        )
         for qid, name, word, line in zip(*columns, strict=True):
             rows.add_value(qid, name, word, int(line))

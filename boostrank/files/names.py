@@ -25,7 +25,9 @@ _HEADER = re.compile(
 )
 _FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
 _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
-_DOCID = re.compile(rb"docid\s*=\s*(\S+)")  # comments of LETOR; in other files, the first word is the name
+_DOCID = re.compile(
+    rb"docid\s*=\s*(\S+)"
+)  # comments of LETOR; in other files, the first word is the name
 _QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULTILINE)
 _LARGEST = 2**31
 
@@ -53,25 +55,40 @@ def read_names(path: str) -> Names:
     lines = text.rstrip().split("\n")
     if _HEADER.match(text):
         raise FileFormatError(
-            f"{lines[0].strip()!r} is not a feature name; write one name per line, without a header and quotes",
+            f"{lines[0].strip()!r} is not a feature name; write one name per line, without a header"
+            " and quotes",
             file=path,
             line=1,
         )
     pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
     if all(pair for _, pair in pairs):
         maps = [_FEATURE_MAP.fullmatch(text.strip()) for text in lines]
-        texts = [match[1] for match in maps if match]  # the type ends every line, or it is part of a name
+        texts = [
+            match[1] for match in maps if match
+        ]  # the type ends every line, or it is part of a name
         texts = texts if len(texts) == len(pairs) else [pair[2] for _, pair in pairs if pair]
         numbered = zip(pairs, texts, strict=True)
-        return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
-    odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
+        return _checked(
+            [(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path
+        )
+    odd = next(
+        (
+            line
+            for line, pair in pairs
+            if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())
+        ),
+        None,
+    )
     if odd is not None:
         raise FileFormatError(
-            "some lines have the form `number: name`, but others do not; use one form for all lines",
+            "some lines have the form `number: name`, but others do not; use one form for all"
+            " lines",
             file=path,
             line=odd,
         )
-    return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
+    return tuple(
+        _checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values()
+    )
 
 
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:
@@ -88,7 +105,8 @@ def features_in_json(text: str, path: str) -> tuple[Any, ...]:
         return tuple(features)
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
         raise FileFormatError(
-            "the file has no list of features; write one name per line, or JSON with a list", file=path
+            "the file has no list of features; write one name per line, or JSON with a list",
+            file=path,
         ) from None
 
 
@@ -96,7 +114,11 @@ def name_of(feature: Any) -> str:
     """Return the name of a feature from the list that `features_in_json` returns."""
     if isinstance(feature, str):
         return feature
-    name: str = feature["query_extractor"]["feature_name"] if "query_extractor" in feature else feature["name"]
+    name: str = (
+        feature["query_extractor"]["feature_name"]
+        if "query_extractor" in feature
+        else feature["name"]
+    )
     return name
 
 
@@ -111,7 +133,9 @@ def name_in(comment: bytes) -> str:
 def words_in(text: bytes | bytearray) -> dict[str, str]:
     """Return the query texts in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid
     use."""
-    pairs = ((qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text))
+    pairs = (
+        (qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text)
+    )
     return {qid: words.decode("utf-8", "backslashreplace") for qid, words in pairs}
 
 
@@ -125,7 +149,9 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
             break
         match = _COMMENT.fullmatch(text)
         if match:
-            features.append((line, int(match[1][:18]), match[2].decode("utf-8", "backslashreplace")))
+            features.append(
+                (line, int(match[1][:18]), match[2].decode("utf-8", "backslashreplace"))
+            )
     return _checked(features, file)
 
 
@@ -135,7 +161,8 @@ def same_names(before: dict[int, str], names: dict[int, str], file: str) -> dict
     if before and names and before != names:
         number = min(n for n in before.keys() | names.keys() if before.get(n) != names.get(n))
         raise FileFormatError(
-            f"feature {number} is called {names.get(number)!r}, but {before.get(number)!r} in a previous file",
+            f"feature {number} is called {names.get(number)!r}, but {before.get(number)!r} in a"
+            " previous file",
             file=file,
         )
     return names or before
@@ -148,9 +175,17 @@ def _checked(features: Iterable[tuple[int, int, str]], file: str) -> dict[int, s
     for line, number, text in features:
         name = text.strip()
         if not name:
-            raise FileFormatError("the line is blank, but must name a feature", file=file, line=line)
+            raise FileFormatError(
+                "the line is blank, but must name a feature", file=file, line=line
+            )
         if name in seen or number in names or number >= _LARGEST:
-            what = f"feature {number} has a name" if name not in seen else f"{name!r} is also on line {seen[name]}"
-            raise FileFormatError(f"{what}; names must be distinct, one per feature", file=file, line=line)
+            what = (
+                f"feature {number} has a name"
+                if name not in seen
+                else f"{name!r} is also on line {seen[name]}"
+            )
+            raise FileFormatError(
+                f"{what}; names must be distinct, one per feature", file=file, line=line
+            )
         names[number], seen[name] = name, line
     return names

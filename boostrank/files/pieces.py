@@ -30,7 +30,17 @@ from boostrank.files.blocks import Fault
 from boostrank.files.chunks import zstd_module
 from boostrank.files.formats.arrow import ColumnarSource
 from boostrank.files.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
-from boostrank.files.source import AnySource, File, Format, Progress, Reading, Source, expand, format_by_name, format_of
+from boostrank.files.source import (
+    AnySource,
+    File,
+    Format,
+    Progress,
+    Reading,
+    Source,
+    expand,
+    format_by_name,
+    format_of,
+)
 from boostrank.files.tables import arrow
 
 STANDARD_STREAM = "-"
@@ -58,10 +68,17 @@ class DataFiles:
                 path = path_of(source)
                 if path is not None and os.path.isfile(path):
                     continue
-                copy, name = stack.enter_context(tempfile.TemporaryFile()), getattr(source, "name", "<stream>")
+                copy, name = (
+                    stack.enter_context(tempfile.TemporaryFile()),
+                    getattr(source, "name", "<stream>"),
+                )
                 if path is not None:
                     name = "<stdin>" if path == STANDARD_STREAM else path
-                    source = sys.stdin.buffer if path == STANDARD_STREAM else stack.enter_context(open(path, "rb"))
+                    source = (
+                        sys.stdin.buffer
+                        if path == STANDARD_STREAM
+                        else stack.enter_context(open(path, "rb"))
+                    )
                 shutil.copyfileobj(source, copy)  # type: ignore[arg-type]
                 self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
             yield
@@ -119,11 +136,15 @@ class Piece(NamedTuple):
             row = _ROW_TO_QID
             if self.delimiter:
                 cell = rf'(?:"(?:[^"\n]|"")*"|[^{self.delimiter}\n]*){self.delimiter}'
-                row = re.compile(rf'^(?=[^\r\n])(?:{cell}){{{self.column}}}[ \t]*"?'.encode(), re.MULTILINE)
+                row = re.compile(
+                    rf'^(?=[^\r\n])(?:{cell}){{{self.column}}}[ \t]*"?'.encode(), re.MULTILINE
+                )
             text = memoryview(row.sub(rb"\g<0>" + start, bytes(text)))
         else:
             pa, name = arrow(), head.names[self.column]
-            ids = pa.array([prefix + self.qid.decode()]).take(pa.array(np.zeros(self.rows, np.int64)))
+            ids = pa.array([prefix + self.qid.decode()]).take(
+                pa.array(np.zeros(self.rows, np.int64))
+            )
             head = head.set(self.column, pa.field(name, pa.string()))
             columns = [*text.columns[: self.column], ids, *text.columns[self.column + 1 :]]
             text = pa.RecordBatch.from_arrays(columns, schema=head)
@@ -132,7 +153,9 @@ class Piece(NamedTuple):
 
 def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
     file: File = opened.first
-    last = latest = carry = b""  # query of the previous row in this file, and in any; comments before the next row
+    last = latest = carry = (
+        b""  # query of the previous row in this file, and in any; comments before the next row
+    )
     before, rows, delimiter = opened.header_lines, 0, getattr(opened, "delimiter", "")
     _say_weights(file)
     for current, block in opened.blocks(CHUNK_BYTES, 1):
@@ -148,11 +171,19 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
         begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
         for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
             qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
-            end, line, text = int(block.ends[stop - 1]), before + int(block.runs[i, slots.RUN_LINE]), block.text
-            text = text[begin:end] if isinstance(text, memoryview) else text.slice(begin, end - begin)
+            end, line, text = (
+                int(block.ends[stop - 1]),
+                before + int(block.runs[i, slots.RUN_LINE]),
+                block.text,
+            )
+            text = (
+                text[begin:end] if isinstance(text, memoryview) else text.slice(begin, end - begin)
+            )
             text, carry = memoryview(carry + text) if carry else text, b""
             count, begins = stop - start, qid != last
-            yield Piece(qid, text, count, begins, file.name, line, block.head, block.qid_column, delimiter)
+            yield Piece(
+                qid, text, count, begins, file.name, line, block.head, block.qid_column, delimiter
+            )
             begin, last, latest, rows = end, qid, qid, rows + count
         if block.bad:
             raise block.bad[0].error(file.name, before, by_row=opened.by_row)
@@ -160,7 +191,9 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
             carry += block.text[begin:]  # comments and blank lines stay with the next row
         if len(carry) > _MOST_COMMENTS:
             if not last:
-                raise FileFormatError(f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=file.name)
+                raise FileFormatError(
+                    f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=file.name
+                )
             yield from _tail(last, carry, file.name, before)
             carry = b""
         before += int(block.counts[slots.LINES])
@@ -254,7 +287,9 @@ class Output:
         if self._head is None:
             self.write(head, rows=0, begins=False)
         elif head.rstrip() != self._head.rstrip():
-            raise FileFormatError("the columns or their order differ from the previous file", file=file, line=1)
+            raise FileFormatError(
+                "the columns or their order differ from the previous file", file=file, line=1
+            )
         self._head = head
 
     def add(self, piece: Piece) -> None:
@@ -307,7 +342,9 @@ class ColumnarOutput(Output):
         self._packer, self._format, self._same = None, format, True
         self._writer: Any = None
         self._held: list[Any] = []
-        self._known: list[Any] = []  # empty batches with the dictionaries so far, which Arrow files can only extend
+        self._known: list[
+            Any
+        ] = []  # empty batches with the dictionaries so far, which Arrow files can only extend
 
     def begin(self, head: Any, file: str) -> None:
         """Open the writer with the first file's schema.
@@ -317,12 +354,21 @@ class ColumnarOutput(Output):
         """
         if self._writer is None:
             self._schema, ipc = head, arrow(".ipc")
-            options = {} if self._format == "parquet" else {"options": ipc.IpcWriteOptions(emit_dictionary_deltas=True)}
+            options = (
+                {}
+                if self._format == "parquet"
+                else {"options": ipc.IpcWriteOptions(emit_dictionary_deltas=True)}
+            )
             make = arrow(".parquet").ParquetWriter if self._format == "parquet" else ipc.new_file
             self._writer = make(self._file, head, **options)
         elif head is not self._head:
-            old, new = (dict(zip(schema.names, schema.types, strict=True)) for schema in (self._schema, head))
-            odd = [name for name in old | new if new.get(name) not in (old.get(name), arrow().null())]
+            old, new = (
+                dict(zip(schema.names, schema.types, strict=True))
+                for schema in (self._schema, head)
+            )
+            odd = [
+                name for name in old | new if new.get(name) not in (old.get(name), arrow().null())
+            ]
             if odd:
                 kinds = " in the previous file, and here ".join(
                     str(schema.get(odd[0], "absent")) for schema in (old, new)
@@ -336,7 +382,13 @@ class ColumnarOutput(Output):
         self.rows += rows
         self.queries += begins
         if not self._same:
-            text = arrow().Table.from_batches([text]).select(self._schema.names).cast(self._schema).to_batches()[0]
+            text = (
+                arrow()
+                .Table.from_batches([text])
+                .select(self._schema.names)
+                .cast(self._schema)
+                .to_batches()[0]
+            )
         self._held.append(text)
 
     def drain(self) -> None:
@@ -371,7 +423,9 @@ class ColumnarOutput(Output):
 
 
 @contextmanager
-def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
+def open_output(
+    path: str, read: Iterable[Any] = (), spec: Format | None = None
+) -> Iterator[Output]:
     """Open an output (`-`: standard output), none of `read`, which replaces its file if the block
     succeeds."""
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
@@ -380,15 +434,22 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
         if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
             ending = (*spec.endings, ".txt")[0]
             words = (
-                f"{path}: tools keep the format of the data, {spec.name}; end the name in {ending}, or read the data"
+                f"{path}: tools keep the format of the data, {spec.name}; end the name in {ending},"
+                " or read the data"
             )
             raise ParameterError(f"{words} with --format {asked.name}")
         if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
-            raise ParameterError(f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}")
+            raise ParameterError(
+                f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}"
+            )
         spec = asked
     if path != STANDARD_STREAM:
         check_target(path, read)
-    target = nullcontext(sys.stdout.fileno()) if path == STANDARD_STREAM else replacing(path, streams=True)
+    target = (
+        nullcontext(sys.stdout.fileno())
+        if path == STANDARD_STREAM
+        else replacing(path, streams=True)
+    )
     with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
         output = ColumnarOutput(path, file, spec.name) if columnar and spec else Output(path, file)
         try:
@@ -403,7 +464,12 @@ def check_target(path: str, read: Iterable[Any]) -> None:
     """Check that an output can be written. The arguments are those of `open_output`."""
     check_writable(path, streams=True)
     check_not_read(
-        path, [source for source in read if isinstance(source, str | os.PathLike) and source != STANDARD_STREAM]
+        path,
+        [
+            source
+            for source in read
+            if isinstance(source, str | os.PathLike) and source != STANDARD_STREAM
+        ],
     )
     if path.endswith(".zst"):
         zstd_module()
@@ -427,6 +493,8 @@ def name_output(template: str, name: str | int) -> str:
         stem, dot, endings = file.partition(".")
         before, rest = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
     if len(rest) > 2 or set("{}") & set(before + rest[1]) or not template:
-        raise ParameterError(f"output {template!r} must have {{}} or {{:03}} at most once, for the name or number")
+        raise ParameterError(
+            f"output {template!r} must have {{}} or {{:03}} at most once, for the name or number"
+        )
     width = int(rest[0][-1:] or 3)
     return before + (f"{name:0{width}}" if isinstance(name, int) else name) + rest[1]

@@ -11,7 +11,11 @@ from boostrank.files.source import AnySource
 from boostrank.files.store import stream_files
 from boostrank.options import Option, ReadOptions, declared, takes_options
 
-_SHARED = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
+_SHARED = (
+    Option(name="like", help=""),
+    Option(name="threads", help=""),
+    Option(name="progress", help=""),
+)
 _takes_reader_options = takes_options((*_SHARED, *declared(ReadOptions).values()), alone=False)
 
 
@@ -45,8 +49,10 @@ def read(path: AnySource, *, format: str = "auto", **options: Any) -> RankingDat
     Example:
         >>> import io
         >>> from boostrank import read
-        >>> data = read(io.BytesIO(b"2 qid:1 1:0.5 # a\\n0 qid:1 1:0.1 # b\\n1 qid:2 2:3 # c\\n"), keep_names=True)
-        >>> data.features.shape, data.labels.tolist(), data.queries.sizes.tolist(), data.document_names.tolist()
+        >>> text = b"2 qid:1 1:0.5 # a\\n0 qid:1 1:0.1 # b\\n1 qid:2 2:3 # c\\n"
+        >>> data = read(io.BytesIO(text), keep_names=True)
+        >>> sizes, names = data.queries.sizes.tolist(), data.document_names.tolist()
+        >>> data.features.shape, data.labels.tolist(), sizes, names
         ((3, 2), [2.0, 0.0, 1.0], [2, 1], ['a', 'b', 'c'])
     """
     return read_files(path, format=format, **options)

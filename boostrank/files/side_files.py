@@ -20,7 +20,11 @@ from boostrank.data.arrays import with_weights
 
 GROUP_SUFFIXES = (".query", ".group")
 WEIGHT_SUFFIX = ".weight"
-UNREAD_SUFFIXES = (".init", ".base_margin", ".position")  # files that engines read, but boostrank does not
+UNREAD_SUFFIXES = (
+    ".init",
+    ".base_margin",
+    ".position",
+)  # files that engines read, but boostrank does not
 
 _SIZE_DIGITS = 20
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -49,11 +53,15 @@ def refuse_unread(path: str | None) -> None:
         )
 
 
-def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)) -> None:
+def refuse_sidecars(
+    path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)
+) -> None:
     """Refuse to write a data file next to an existing side file."""
     stale = find_sidecar(path, suffixes)
     if stale is not None:
-        raise InputError(f"{stale} exists and would be read with {path}; remove it, or choose another name")
+        raise InputError(
+            f"{stale} exists and would be read with {path}; remove it, or choose another name"
+        )
 
 
 def some_sizes(path: str | None) -> list[int]:
@@ -61,7 +69,11 @@ def some_sizes(path: str | None) -> list[int]:
     `read_sizes`."""
     if path is None:
         return []
-    return [int(word) for word in read_text(path, errors="replace").split() if word.isdigit() and len(word) < 10]
+    return [
+        int(word)
+        for word in read_text(path, errors="replace").split()
+        if word.isdigit() and len(word) < 10
+    ]
 
 
 def read_sizes(path: str, rows: int) -> Int64Array:
@@ -71,21 +83,26 @@ def read_sizes(path: str, rows: int) -> Int64Array:
         size = int(text) if text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS else 0
         if not 0 < size <= rows:
             raise FileFormatError(
-                f"{text[:40]!r} is not a query size: an integer from 1 to the {rows:,} rows of the data",
+                f"{text[:40]!r} is not a query size: an integer from 1 to the {rows:,} rows of the"
+                " data",
                 file=path,
                 line=number,
             )
         sizes.append(size)
     total = sum(sizes)
     if total != rows:
-        raise FileFormatError(f"the group sizes sum to {total:,}, but the data has {rows:,} rows", file=path)
+        raise FileFormatError(
+            f"the group sizes sum to {total:,}, but the data has {rows:,} rows", file=path
+        )
     return np.array(sizes, dtype=np.int64)
 
 
 def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
     """Check that the group sizes in a side file agree with the queries."""
     if not np.array_equal(read_sizes(path, int(sizes.sum())), sizes):
-        raise FileFormatError(f"the group sizes contradict the query ids of {name}; remove one of them", file=path)
+        raise FileFormatError(
+            f"the group sizes contradict the query ids of {name}; remove one of them", file=path
+        )
 
 
 def read_weights(path: str, rows: int) -> Float64Array:
@@ -96,7 +113,9 @@ def read_weights(path: str, rows: int) -> Float64Array:
         value = float(text) if _NUMBER.fullmatch(text) else np.inf
         if not value < np.inf:
             raise FileFormatError(
-                f"weight {text[:40]!r} must be finite and at least 0, with a decimal point", file=path, line=number
+                f"weight {text[:40]!r} must be finite and at least 0, with a decimal point",
+                file=path,
+                line=number,
             )
         weights.append(value)
     if len(weights) != rows and 0.0 in weights:
@@ -119,4 +138,8 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
 def _lines(path: str) -> list[tuple[int, str]]:
     """Return the number and the text of each line, without blank lines at the end of the file."""
     lines = read_text(path, errors="backslashreplace").rstrip().split("\n")
-    return [(number, text.strip()) for number, text in enumerate(lines, start=1)] if lines != [""] else []
+    return (
+        [(number, text.strip()) for number, text in enumerate(lines, start=1)]
+        if lines != [""]
+        else []
+    )

@@ -85,7 +85,10 @@ class Reading(ReadOptions):
     @cached_property
     def training_qids(self) -> frozenset[Any]:
         """The query ids of the training data; empty if group sizes define the queries."""
-        has_ids = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
+        has_ids = (
+            isinstance(self.like, RankingDataset)
+            and self.like.provenance.options.get("queries") == "qid"
+        )
         return frozenset(self.like.queries.qid.tolist() if has_ids else ())  # type: ignore[union-attr]
 
     @property
@@ -137,7 +140,9 @@ class File:
     """
 
     done = text_bytes = 0  # bytes read so far before decompression, and bytes of text or columns
-    is_packed = any_order = False  # whether the file is compressed, and whether its chunks can be loaded in any order
+    is_packed = any_order = (
+        False  # whether the file is compressed, and whether its chunks can be loaded in any order
+    )
     rows: int | None = None  # None if unknown
     columns: Any = None  # `Columns` of a table
     header: Any = None  # header of a table, a line or a schema
@@ -250,7 +255,12 @@ class Source:
         """Return the column of each feature in the training data, int64[d], or None to match
         features by position."""
         space, names = self.reading.space, self.numbered_names(base)
-        if self.has_columns or space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
+        if (
+            self.has_columns
+            or space is None
+            or not names
+            or all(map(NUMBERED.fullmatch, space.feature_names))
+        ):
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
         missing = [name for name in space.feature_names if name not in numbers]
@@ -279,13 +289,17 @@ class Source:
         self.begin(file)
         return file
 
-    def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
+    def loads(
+        self, chunk_bytes: int, threads: int
+    ) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
         """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave`
         closes the file."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
             size = min(chunk_bytes, MAX_LINE)
-            if file.total is not None:  # several chunks per thread, because other threads wait for the last chunk
+            if (
+                file.total is not None
+            ):  # several chunks per thread, because other threads wait for the last chunk
                 size = min(size, max(file.total // (4 * threads), _SMALLEST_CHUNK))
             if file.is_packed or file.total is None:
                 size = min(size, _STREAM_CHUNK)
@@ -328,7 +342,8 @@ class Source:
         """Close a file whose chunks have all been read."""
         if file.changed:
             raise FileFormatError(
-                "the file changed while it was read; try again when the file is complete", file=file.name
+                "the file changed while it was read; try again when the file is complete",
+                file=file.name,
             )
         file.close()
         self._open.remove(file)
@@ -377,7 +392,9 @@ def expand(source: AnySource) -> list[OneSource]:
     """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by
     their files."""
     sources: list[OneSource] = []
-    for item in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
+    for item in (
+        source if isinstance(source, Sequence) and not isinstance(source, str) else [source]
+    ):
         path = path_of(item)
         sources += [item] if path is None else matching(path)
     if not sources:
@@ -386,7 +403,9 @@ def expand(source: AnySource) -> list[OneSource]:
     for path in (item for item in sources if isinstance(item, str)):
         real = path if path == "-" else os.path.realpath(path)
         if real in seen:
-            raise ParameterError(f"{'standard input' if path == '-' else path} is given twice in one data set")
+            raise ParameterError(
+                f"{'standard input' if path == '-' else path} is given twice in one data set"
+            )
         seen.add(real)
     return sources
 
@@ -399,24 +418,41 @@ def matching(path: str) -> list[str]:
     # Spark, Hive and Delta write marker and log files next to the parts, named _NAME or .NAME.
     pattern = os.path.join(glob.escape(path), "[!_.]*") if is_folder else path
     paths = set(glob.glob(pattern, recursive=True))
-    beside = {file + suffix for file in paths for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
+    beside = {
+        file + suffix
+        for file in paths
+        for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)
+    }
     files = sorted(paths - beside)
     if not files:
-        raise FileFormatError("the folder has no files" if is_folder else "no file matches", file=path)
-    if is_folder and os.path.isdir(os.path.join(path, "_delta_log")):  # old parts stay in the folder
         raise FileFormatError(
-            "the folder is a Delta table, which may contain outdated files; write the table as Parquet", file=path
+            "the folder has no files" if is_folder else "no file matches", file=path
         )
-    sets = {name for file in files if (name := os.path.basename(file).partition(".")[0].lower()) in _SETS}
+    if is_folder and os.path.isdir(
+        os.path.join(path, "_delta_log")
+    ):  # old parts stay in the folder
+        raise FileFormatError(
+            "the folder is a Delta table, which may contain outdated files; write the table as"
+            " Parquet",
+            file=path,
+        )
+    sets = {
+        name
+        for file in files
+        if (name := os.path.basename(file).partition(".")[0].lower()) in _SETS
+    }
     if is_folder and len(sets) > 1:
         raise FileFormatError(
-            f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass one of the files",
+            f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass"
+            " one of the files",
             file=path,
         )
     inner = next(filter(os.path.isdir, files), None) if is_folder else None
     if inner is not None:
         raise FileFormatError(
-            f"the folder contains folders, such as {inner}; pass a pattern: {os.path.join(path, '*', '*')!r}", file=path
+            f"the folder contains folders, such as {inner}; pass a pattern:"
+            f" {os.path.join(path, '*', '*')!r}",
+            file=path,
         )
     return files
 
@@ -472,7 +508,9 @@ def format_of(source: Any, format: str = "auto") -> Format:
         spec = format_by_name(path_of(file) or "") or _by_content(file)
         specs[spec.name] = spec
     if len(specs) > 1:
-        raise ParameterError(f"the files have several formats ({', '.join(sorted(specs))}); pass --format")
+        raise ParameterError(
+            f"the files have several formats ({', '.join(sorted(specs))}); pass --format"
+        )
     return next(iter(specs.values()))
 
 

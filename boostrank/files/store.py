@@ -53,7 +53,15 @@ from boostrank.data.rows import InParts, constant_columns
 from boostrank.files.assemble import RowPlaces, read_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix, zeroed
 from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
-from boostrank.files.source import AnySource, OneSource, Progress, Reading, expand, format_of, reading_of
+from boostrank.files.source import (
+    AnySource,
+    OneSource,
+    Progress,
+    Reading,
+    expand,
+    format_of,
+    reading_of,
+)
 from boostrank.records import BigFile, CacheHeader, CacheNote, as_record, from_json, jsonable
 
 FOLDER = ".boostrank-cache"
@@ -67,9 +75,17 @@ _ORPHAN_AFTER = 3600.0
 _CLOCK_STEP = 0.02
 # What a damaged or hostile entry raises.
 _INVALID = (
-    OSError, ValueError, LookupError, TypeError, ArithmeticError, EOFError, RuntimeError, MemoryError, BadZipFile,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    BadZipFile,
     zlib.error,
-)  # fmt: skip
+)
 # Chunks are small because the buffers of the reader count towards the memory limit.
 CHUNK_BYTES = 4 << 20
 
@@ -115,9 +131,9 @@ class RowStore:
                     data = data[count:]
         except OSError as error:
             raise TrainingError(
-                f"{self.folder}: there is not enough space for the rows ({error.strerror}, {self._size / 1e9:.1f} GB "
-                "so far); they take 4 bytes per value until training ends; use a larger disk (--cache, or TMPDIR "
-                "without a cache)"
+                f"{self.folder}: there is not enough space for the rows ({error.strerror},"
+                f" {self._size / 1e9:.1f} GB so far); they take 4 bytes per value until training"
+                " ends; use a larger disk (--cache, or TMPDIR without a cache)"
             ) from error
         self._places.append(position)
         self._starts.append(self._starts[-1] + position.rows)
@@ -137,13 +153,19 @@ class RowStore:
         position, rows = self._places[i], stop - first
         block = Block(np.zeros(rows), np.zeros(0, np.int64))
         if position.width >= 0:
-            block.dense = self._array(position.offset + 4 * first * position.width, (rows, position.width), np.float32)
+            block.dense = self._array(
+                position.offset + 4 * first * position.width, (rows, position.width), np.float32
+            )
             return block
         ends = self._array(position.offset, position.rows, np.int64)
         begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
         ids = position.offset + 8 * position.rows
         values = self._array(ids + 4 * (position.cells + begin), end - begin, np.float32)
-        block.sparse = ends[first:stop] - begin, self._array(ids + 4 * begin, end - begin, np.int32), values
+        block.sparse = (
+            ends[first:stop] - begin,
+            self._array(ids + 4 * begin, end - begin, np.int32),
+            values,
+        )
         return block
 
     def _array(self, offset: int, shape: int | tuple[int, ...], kind: Any) -> Array:
@@ -170,7 +192,12 @@ class StoredFeatures(InParts):
     """
 
     def __init__(
-        self, store: RowStore | Callable[[], RowStore], shape: tuple[int, int], base: int, *, is_sparse: bool
+        self,
+        store: RowStore | Callable[[], RowStore],
+        shape: tuple[int, int],
+        base: int,
+        *,
+        is_sparse: bool,
     ) -> None:
         super().__init__()
         self.shape, self.base, self.is_sparse = shape, base, is_sparse
@@ -261,7 +288,10 @@ class Cache:
             file = _open(self.folder / Path(header.big.name).name)
         except _INVALID:
             return None
-        if os.fstat(file.fileno()).st_size != header.big.size or _checksum(file) != header.big.checksum:
+        if (
+            os.fstat(file.fileno()).st_size != header.big.size
+            or _checksum(file) != header.big.checksum
+        ):
             file.close()
             return None
         return Entry(header.note, arrays, file)
@@ -290,24 +320,33 @@ class Cache:
                 buffer = io.BytesIO()
                 np.savez(buffer, **contents)
                 body = buffer.getvalue()
-                write_atomically(self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
+                write_atomically(
+                    self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
+                )
         except (OSError, BoostrankError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
             if self.refused is None:  # everything else works without a cache
-                self.refused = str((cause.strerror if isinstance(cause, OSError) else None) or error)
+                self.refused = str(
+                    (cause.strerror if isinstance(cause, OSError) else None) or error
+                )
                 warn_user(f"no cache in {self.folder}: {self.refused}")
             return False
         now, keep = time.time(), None if big is None else big.name
-        for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # unreferenced files
+        for path in (
+            self.folder.glob(f"{name}.*.big") if write_big is not None else ()
+        ):  # unreferenced files
             with contextlib.suppress(OSError):
-                if path.name != keep and (path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER):
+                if path.name != keep and (
+                    path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER
+                ):
                     path.unlink()
         return True
 
 
 def entry_name(what: str, *parts: Any) -> str:
     """Return a file name for an entry from its kind and its parts."""
-    return f"{hashlib.blake2b(json.dumps(jsonable(parts), sort_keys=True).encode(), digest_size=10).hexdigest()}.{what}"
+    text = json.dumps(jsonable(parts), sort_keys=True)
+    return f"{hashlib.blake2b(text.encode(), digest_size=10).hexdigest()}.{what}"
 
 
 def file_state(path: str) -> list[Any] | None:
@@ -324,7 +363,9 @@ def let_clock_pass(paths: list[str]) -> None:
     """Wait until rewriting these files would change their time stamps."""
     for path in paths:
         with contextlib.suppress(OSError):
-            age = time.time() - os.stat(path).st_ctime  # ctime cannot be set, unlike mtime, which copies may preserve
+            age = (
+                time.time() - os.stat(path).st_ctime
+            )  # ctime cannot be set, unlike mtime, which copies may preserve
             if 0 <= age < _CLOCK_STEP:
                 time.sleep(_CLOCK_STEP)
 
@@ -335,7 +376,9 @@ def reader_version() -> str:
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
     others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
-    sources = [path for room in ("data", "files") for path in sorted((package / room).rglob("*.py"))]
+    sources = [
+        path for room in ("data", "files") for path in sorted((package / room).rglob("*.py"))
+    ]
     for path in [*sources, *(package / name for name in others)]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"
@@ -353,7 +396,9 @@ def _read_entry(file: BinaryIO) -> tuple[CacheHeader, dict[str, Array]]:
 
 
 @contextmanager
-def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> Iterator[BigFile | None]:
+def _big_file(
+    folder: Path, name: str, write: Callable[[str], bool] | None
+) -> Iterator[BigFile | None]:
     """Write, sync and checksum the large file, and remove it if the block fails."""
     if write is None:
         yield None
@@ -366,7 +411,9 @@ def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> I
             raise OSError(0, "the file is incomplete: the disk may be full")
         with open(path, "rb") as file:
             os.fsync(file.fileno())
-            yield BigFile(name=path.name, size=os.fstat(file.fileno()).st_size, checksum=_checksum(file))
+            yield BigFile(
+                name=path.name, size=os.fstat(file.fileno()).st_size, checksum=_checksum(file)
+            )
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -445,13 +492,20 @@ def stream_files(
         changed |= {"labelled": labelled, "columns": checked.roles, "known": categories}
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
-    of_files = {"files": _states(paths), "reader": reader_version(), "options": changed, "like": _like(checked)}
+    of_files = {
+        "files": _states(paths),
+        "reader": reader_version(),
+        "options": changed,
+        "like": _like(checked),
+    }
     origin = Origin(Cache(folder), of_files, tuple(paths))
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
     entry = origin.cache.load(name, origin.key)
     if entry is not None:
         # A missing or malformed part makes the entry invalid.
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
+        with contextlib.suppress(
+            ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError
+        ):
             return _remembered(entry.note, entry.arrays, origin, external_memory, reading)
     data = _read(files, origin, external_memory, reading)
     if _states(paths) == origin.key["files"]:
@@ -467,7 +521,12 @@ def _like(reading: Reading) -> Any:
     if space is None:
         return None
     ids = sorted(map(str, reading.training_qids))
-    return [space.index_base, space.n_features, entry_name("names", space.feature_names), entry_name("ids", ids)]
+    return [
+        space.index_base,
+        space.n_features,
+        entry_name("names", space.feature_names),
+        entry_name("ids", ids),
+    ]
 
 
 def _states(paths: Sequence[str]) -> list[Any]:
@@ -475,7 +534,13 @@ def _states(paths: Sequence[str]) -> list[Any]:
     states = []
     for path in paths:
         sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
-        states.append([path, file_state(path), *([side, file_state(side)] if side else None for side in sides)])
+        states.append(
+            [
+                path,
+                file_state(path),
+                *([side, file_state(side)] if side else None for side in sides),
+            ]
+        )
     return states
 
 
@@ -527,31 +592,49 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _remembered(
-    note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool, reading: Mapping[str, Any]
+    note: dict[str, Any],
+    arrays: dict[str, Any],
+    origin: Origin,
+    external: bool,
+    reading: Mapping[str, Any],
 ) -> RankingDataset:
     as_record(CacheNote, note)
     rows, columns = note["shape"]
-    if not all(column < columns for name in ("constant", "missing") for column in note["known"][name]):
+    if not all(
+        column < columns for name in ("constant", "missing") for column in note["known"][name]
+    ):
         raise ValueError("the entry has unknown columns")
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
     places = RowPlaces(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
-        arrays["ptr"], qid, arrays.get("weights"), document_weights=arrays.get("document_weights"), places=places
+        arrays["ptr"],
+        qid,
+        arrays.get("weights"),
+        document_weights=arrays.get("document_weights"),
+        places=places,
     )
 
     def open_store() -> RowStore:
         with warnings.catch_warnings():  # the first reading already warned
             warnings.simplefilter("ignore", DataWarning)
             again = _read(origin.names, origin, external, {**reading, "progress": None})
-        if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):
-            raise DataError(f"{origin.names[0]}: the data changed after they were first read; start again")
+        if _states(origin.names) != origin.key["files"] or not np.array_equal(
+            again.queries.ptr, queries.ptr
+        ):
+            raise DataError(
+                f"{origin.names[0]}: the data changed after they were first read; start again"
+            )
         return again.features.store  # type: ignore[no-any-return]
 
-    features = StoredFeatures(open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"])
+    features = StoredFeatures(
+        open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"]
+    )
     features.origin, features.external, features.known = origin, external, note["known"]
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
     categories = read_record(note["categories"])
-    data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)
+    data = RankingDataset(
+        features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories
+    )
     for words in note["known"]["warnings"]:
         warn_user(words)
     return data

@@ -38,7 +38,10 @@ _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
 _NO_ID = {"nan", "<na>", "nat", "null", "none"}
 _ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
-_FEW, _SHARE = 20, 0.1  # text columns with at most this many values, or this share of the cells, are categories
+_FEW, _SHARE = (
+    20,
+    0.1,
+)  # text columns with at most this many values, or this share of the cells, are categories
 _NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
 _TILE = 2048  # number of rows converted at a time, so that source and target stay in the cache
 
@@ -97,7 +100,9 @@ class Batch:
 
     def refuse_column(self, position: int, reason: str) -> FileFormatError:
         """Return the error about a column."""
-        return FileFormatError(f"column {self.columns.header[position]!r} {reason}", file=self.file.name)
+        return FileFormatError(
+            f"column {self.columns.header[position]!r} {reason}", file=self.file.name
+        )
 
     # Columns by name
 
@@ -166,7 +171,8 @@ class Batch:
             text = arrow(".compute").cast(array, pa.string())
         except pa.ArrowException:
             raise self.refuse_column(
-                position, f"is of type {array.type}; ids must be integers or text: convert the column"
+                position,
+                f"is of type {array.type}; ids must be integers or text: convert the column",
             ) from None
         if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
             return text
@@ -177,7 +183,12 @@ class Batch:
     def query_ids(self, position: int) -> tuple[Array, list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without
         a query id."""
-        pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(position), self.columns.header[position]
+        pa, pc, array, name = (
+            arrow(),
+            arrow(".compute"),
+            self.decoded(position),
+            self.columns.header[position],
+        )
         array = array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array
         kind = array.type
         if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
@@ -189,17 +200,27 @@ class Batch:
                     wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
                     values = np.where(wrong, 0, values)
             return values.astype(np.int64), [
-                self.fault(row, f"query id in column {name!r} is missing or fractional; ids must be integers or text")
+                self.fault(
+                    row,
+                    f"query id in column {name!r} is missing or fractional; ids must be integers or"
+                    " text",
+                )
                 for row in np.flatnonzero(wrong)
             ]
         coded = self.words(position).dictionary_encode()
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = np.asarray(coded.indices.fill_null(-1))
         absent = f"query id in column {name!r} is missing"
-        has_numbers = any(isinstance(qid, int) for qid in ids)  # `nan` among numbers is a missing id
-        reasons = [absent if has_numbers and str(qid).lower() in _NO_ID else _why_no_id(qid) for qid in ids] + [absent]
+        has_numbers = any(
+            isinstance(qid, int) for qid in ids
+        )  # `nan` among numbers is a missing id
+        reasons = [
+            absent if has_numbers and str(qid).lower() in _NO_ID else _why_no_id(qid) for qid in ids
+        ] + [absent]
         wrong = np.flatnonzero(np.array(list(map(bool, reasons)))[codes])
-        return np.array([*ids, None], object)[codes], [self.fault(row, reasons[codes[row]]) for row in wrong]
+        return np.array([*ids, None], object)[codes], [
+            self.fault(row, reasons[codes[row]]) for row in wrong
+        ]
 
     def decoded(self, position: int) -> Any:
         """Return a column with decoded dictionaries."""
@@ -210,7 +231,9 @@ class Batch:
         if not arrow().types.is_dictionary(array.type):
             return array
         values = array.dictionary
-        return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(array.indices)
+        return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(
+            array.indices
+        )
 
     def sound(self, position: int) -> Any:
         """Validate and return a text or dictionary column, because damaged files may contain any
@@ -218,14 +241,22 @@ class Batch:
         try:
             self.arrays[position].validate(full=True)
         except arrow().ArrowException as error:
-            raise self.refuse_column(position, f"is damaged: {' '.join(str(error).split())}") from None
+            raise self.refuse_column(
+                position, f"is damaged: {' '.join(str(error).split())}"
+            ) from None
         return self.arrays[position]
 
 
 class TableSource(Source):
     """Source of tables; see `Source`. The columns of several files are matched by name."""
 
-    unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
+    unused: tuple[str, ...] = (
+        "zero_based",
+        "repeated",
+        "max_feature",
+        "n_features",
+        "feature_names",
+    )
     chunk_bytes = 6 << 20
     blanks = has_columns = True
 
@@ -233,7 +264,9 @@ class TableSource(Source):
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
         self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
-        self.ordered: dict[str, int | None] = {}  # number of categories by ordered column, None if unknown
+        self.ordered: dict[
+            str, int | None
+        ] = {}  # number of categories by ordered column, None if unknown
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
@@ -259,7 +292,13 @@ class TableSource(Source):
         ids, faults = batch.query_ids(position)
         bad = sorted([*batch.faults, *faults], key=lambda fault: fault.line)[:1]
         lines = lines[lines < bad[0].line] if bad else lines
-        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated, qid_column=position)
+        block = Block(
+            np.zeros(lines.size),
+            lines=lines,
+            bad=bad,
+            unterminated=batch.unterminated,
+            qid_column=position,
+        )
         block.counts[slots.LINES] = batch.n_lines
         block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
         block.text, block.head, ends = self.written(chunk, batch)
@@ -267,13 +306,23 @@ class TableSource(Source):
         return block
 
     def choose(
-        self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = (), metadata: Any = None
+        self,
+        header: Sequence[str],
+        name: str,
+        path: str | None,
+        declared: Collection[str] = (),
+        metadata: Any = None,
     ) -> Columns:
         """Choose the columns of a file from its header; see `choose_columns`."""
         reading, first = self.reading, self.columns
         if first is not None and reading.space is None:  # later files must match the first
-            codes = {first.names[first.places.index(position)]: Categories(()) for position in first.coded}
-            reading = replace(reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes))
+            codes = {
+                first.names[first.places.index(position)]: Categories(())
+                for position in first.coded
+            }
+            reading = replace(
+                reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes)
+            )
         has_sizes = find_sidecar(path, GROUP_SUFFIXES) is not None
         how = {"has_sizes": has_sizes, "declared": declared, "metadata": metadata}
         columns = choose_columns(header, reading, name, header_lines=self.header_lines, **how)
@@ -283,7 +332,9 @@ class TableSource(Source):
             raise FileFormatError("has other columns than the previous file", file=name)
         return columns
 
-    def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
+    def with_text(
+        self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str
+    ) -> Columns:
         """Refuse text features, given their values and cells in the first rows. Lenient reading
         codes them."""
         if not text:
@@ -299,7 +350,9 @@ class TableSource(Source):
 
     def text_words(self, rows: int) -> tuple[str, str]:
         """Return the message about text features, and the options that read the table."""
-        values = {coding.name: len(coding.categories.values or ()) for coding in self.codings.values()}
+        values = {
+            coding.name: len(coding.categories.values or ()) for coding in self.codings.values()
+        }
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
     def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
@@ -344,14 +397,26 @@ class TableSource(Source):
             more = {position: array[keep] for position, array in more.items()}
         block = Block.of(np.asarray(labels, np.float64) + 0.0, out, ids, lines)  # -0 becomes 0
         counts = block.counts
-        counts[slots.BAD_ROWS], counts[slots.LINES], counts[slots.INFINITIES] = len(bad), batch.n_lines, infinite
+        counts[slots.BAD_ROWS], counts[slots.LINES], counts[slots.INFINITIES] = (
+            len(bad),
+            batch.n_lines,
+            infinite,
+        )
         counts[slots.BLANK_LINES] = batch.n_lines - np.union1d(lines, list(bad)).size
         block.weights = None if columns.weight is None else more.get(columns.weight)
-        block.others = {columns.header[position]: more[position] for position in columns.others if position in more}
+        block.others = {
+            columns.header[position]: more[position]
+            for position in columns.others
+            if position in more
+        }
         block.categories, block.document_names = categories, documents
-        block.coarse = tuple(columns.header[position] for position in columns.places if is_coarse(values[position]))
+        block.coarse = tuple(
+            columns.header[position] for position in columns.places if is_coarse(values[position])
+        )
         block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
-        block.stand_ins = {item.stand_in[0]: (item.line, 0) for item in reversed(stand_ins) if item.stand_in}
+        block.stand_ins = {
+            item.stand_in[0]: (item.line, 0) for item in reversed(stand_ins) if item.stand_in
+        }
         block.stand_in_rows = len({item.line for item in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if reading.known is not None:  # codes do not depend on earlier blocks
@@ -371,7 +436,9 @@ class TableSource(Source):
         for j, values in block.categories.items():
             assert block.dense is not None
             local = block.dense[:, j]
-            block.dense[:, j] = self.codings[j].codes(np.where(np.isnan(local), -1, local).astype(np.int64), values)
+            block.dense[:, j] = self.codings[j].codes(
+                np.where(np.isnan(local), -1, local).astype(np.int64), values
+            )
         block.categories = {}
 
     def _coding(self, name: str, n_categories: int) -> Coding:
@@ -380,11 +447,14 @@ class TableSource(Source):
         if ordered and self.ordered[name] not in (None, n_categories):
             ordered = False
             self.warnings.append(
-                f"column {name!r}: the file lacks the order of its categories; they are treated as unordered"
+                f"column {name!r}: the file lacks the order of its categories; they are treated as"
+                " unordered"
             )
         return Coding(name, ordered=ordered)
 
-    def _check_infinities(self, out: Float32Array, batch: Batch, values: dict[int, Array], faults: list[Fault]) -> int:
+    def _check_infinities(
+        self, out: Float32Array, batch: Batch, values: dict[int, Array], faults: list[Fault]
+    ) -> int:
         """Treat infinite values according to the options, add faults, and return the number of
         accepted values."""
         at, inf = np.nonzero(np.isinf(out)), self.reading.inf
@@ -393,8 +463,16 @@ class TableSource(Source):
         for row, j in zip(*(axis.tolist() for axis in at), strict=True) if inf == "stop" else ():
             position = batch.columns.places[j]
             value = float(values[position][row])
-            words = "is infinite; use --inf keep or --inf missing" if np.isinf(value) else BEYOND_FLOAT32
-            faults.append(batch.fault(row, f"value {value:g} of column {batch.columns.header[position]!r} {words}"))
+            words = (
+                "is infinite; use --inf keep or --inf missing"
+                if np.isinf(value)
+                else BEYOND_FLOAT32
+            )
+            faults.append(
+                batch.fault(
+                    row, f"value {value:g} of column {batch.columns.header[position]!r} {words}"
+                )
+            )
         return 0 if inf == "stop" else at[0].size
 
     def schema(self, totals: Any) -> FeatureSpace:
@@ -437,7 +515,11 @@ def is_number(kind: Any) -> bool:
 
 def is_text(kind: Any) -> bool:
     """Return whether an Arrow type is text."""
-    return str(kind) in ("string", "large_string", "string_view")  # old versions of pyarrow have no view of text
+    return str(kind) in (
+        "string",
+        "large_string",
+        "string_view",
+    )  # old versions of pyarrow have no view of text
 
 
 def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
@@ -484,7 +566,10 @@ def _why_no_id(qid: int | str) -> str:
     if not qid or any(ord(c) < 32 or ord(c) == 127 for c in qid):
         return f"query id {qid!r} is blank, or contains control characters"
     if _ROUNDED.fullmatch(qid):
-        return f"query id {qid!r} was rounded by a spreadsheet, and may be several: write the column as text"
+        return (
+            f"query id {qid!r} was rounded by a spreadsheet, and may be several: write the column"
+            " as text"
+        )
     if _FRACTION.fullmatch(qid):
         return f"query id {qid!r} is not an integer; ids must be integers or text: convert them"
     return ""
@@ -522,10 +607,15 @@ def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
 
 
 def _opened(
-    path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str], missing_tokens: Sequence[str] = ()
+    path: str | PathLike[str],
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    missing_tokens: Sequence[str] = (),
 ) -> TableSource:
     if not is_table(path):
-        raise FileFormatError("not recognised as CSV, TSV, Parquet or Arrow by name or content", file=fspath(path))
+        raise FileFormatError(
+            "not recognised as CSV, TSV, Parquet or Arrow by name or content", file=fspath(path)
+        )
     source = open_files(path, pick=(tuple(numbers), tuple(texts)), missing_tokens=missing_tokens)[1]
     assert isinstance(source, TableSource)
     return source
@@ -542,7 +632,9 @@ def batches(
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
     texts = dict.fromkeys((*texts, *truths))
-    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts), missing_tokens)) as source:
+    with closing(
+        _opened(path, tuple(dict.fromkeys(numbers)), tuple(texts), missing_tokens)
+    ) as source:
         first = source.header_lines
         for file, load in source.loads(chunk_bytes, 1):
             if load is None:
@@ -552,7 +644,9 @@ def batches(
             except UnreadableLine as error:
                 raise error.args[0].error(file.name, first) from None
             if batch.faults:
-                raise min(batch.faults, key=lambda fault: fault.line).error(file.name, first, by_row=source.by_row)
+                raise min(batch.faults, key=lambda fault: fault.line).error(
+                    file.name, first, by_row=source.by_row
+                )
             batch.first, batch.by_row = first, source.by_row
             yield batch
             first += batch.n_lines

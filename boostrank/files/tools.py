@@ -74,11 +74,15 @@ def split(
     """
     for name, share in parts.items():
         if not re.fullmatch(r"[\w.-]+", name):
-            raise ParameterError(f"part {name!r}: names may contain letters, digits, '.', '-' and '_'")
+            raise ParameterError(
+                f"part {name!r}: names may contain letters, digits, '.', '-' and '_'"
+            )
         if not 0.0 < share <= 1.0:
             raise ParameterError(f"part {name} has share {share!r}; allowed: above 0, at most 1")
     if abs(math.fsum(parts.values()) - 1.0) > 1e-6:
-        raise ParameterError(f"the shares of the parts add up to {math.fsum(parts.values()):g}, not 1")
+        raise ParameterError(
+            f"the shares of the parts add up to {math.fsum(parts.values()):g}, not 1"
+        )
     limits = [share * 2**64 for share in itertools.accumulate(parts.values())][:-1]
     part = 0
 
@@ -92,7 +96,9 @@ def split(
     return _distribute(DataFiles(source, progress, reading), paths, choose, "try another seed")
 
 
-def shard(source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any) -> list[Written]:
+def shard(
+    source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any
+) -> list[Written]:
     """Distribute whole queries over files of about equal size. Each query goes to the file with the
     fewest rows so far.
 
@@ -102,7 +108,11 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
-    others, rows, current = [(0, i) for i in range(1, shards)], 0, 0  # heap, and the file of the current query
+    others, rows, current = (
+        [(0, i) for i in range(1, shards)],
+        0,
+        0,
+    )  # heap, and the file of the current query
 
     def choose(piece: Piece) -> int:
         nonlocal rows, current
@@ -116,7 +126,13 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
 
 
 def sample(
-    source: AnySource, output: str, queries: float, *, seed: int = 0, progress: Progress = None, **reading: Any
+    source: AnySource,
+    output: str,
+    queries: float,
+    *,
+    seed: int = 0,
+    progress: Progress = None,
+    **reading: Any,
 ) -> Written:
     """Sample queries by a hash of their ids and write them in input order.
 
@@ -129,7 +145,10 @@ def sample(
     """
     number = queries if isinstance(queries, int) else None
     if not queries > 0 or (number is None and queries > 1.0):
-        raise ParameterError(f"queries={queries!r} is out of range; allowed: a number, or a share above 0, at most 1.0")
+        raise ParameterError(
+            f"queries={queries!r} is out of range; allowed: a number, or a share above 0, at"
+            " most 1.0"
+        )
     data, limit, keep = DataFiles(source, progress, reading), queries * 2.0**64, False
 
     def choose(piece: Piece) -> int | None:
@@ -151,7 +170,12 @@ def sample(
 
 
 def sort(
-    source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progress: Progress = None, **reading: Any
+    source: AnySource,
+    output: str,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    progress: Progress = None,
+    **reading: Any,
 ) -> Written:
     """Bring the rows of each query together in files of any size, keeping their order.
 
@@ -194,7 +218,12 @@ def sort(
 
 
 def merge(
-    sources: Sequence[AnySource], output: str, *, rename: bool = False, progress: Progress = None, **reading: Any
+    sources: Sequence[AnySource],
+    output: str,
+    *,
+    rename: bool = False,
+    progress: Progress = None,
+    **reading: Any,
 ) -> Written:
     """Concatenate data sets that have the same format and columns.
 
@@ -208,7 +237,11 @@ def merge(
     sets = [DataFiles(source, progress, reading) for source in sources]
     files = [file for dataset in sets for file in dataset.files]
     read = DataFiles(files, None, reading)  # refuses duplicates, and other formats
-    mend = SORT if rename else f"if ids restart in each set, --rename keeps them apart; otherwise {SORT}"
+    mend = (
+        SORT
+        if rename
+        else f"if ids restart in each set, --rename keeps them apart; otherwise {SORT}"
+    )
 
     def renamed() -> Iterator[Piece]:
         for number, dataset in enumerate(sets, start=1):
@@ -220,7 +253,9 @@ def merge(
     return out.written
 
 
-def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[Piece], int | None]) -> None:
+def _send(
+    pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[Piece], int | None]
+) -> None:
     """Write each piece to the output chosen by `choose`, if any."""
     read_bytes = 0
     for piece in pieces:
@@ -228,13 +263,17 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes
-        if read_bytes > _HELD:  # a slice keeps its whole batch in memory, so all outputs write their rows
+        if (
+            read_bytes > _HELD
+        ):  # a slice keeps its whole batch in memory, so all outputs write their rows
             read_bytes = 0
             for out in outputs:
                 out.drain()
 
 
-def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int], if_empty: str) -> list[Written]:
+def _distribute(
+    data: DataFiles, paths: list[str], choose: Callable[[Piece], int], if_empty: str
+) -> list[Written]:
     """Write each piece to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     for path in paths:
@@ -242,14 +281,17 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
         other = real.setdefault(os.path.realpath(path), path)
         if other != path:  # the last rename would replace the other file
             raise InputError(
-                f"{other} and {path} are the same file (through a symbolic link): remove the link, or rename the output"
+                f"{other} and {path} are the same file (through a symbolic link): remove the link,"
+                " or rename the output"
             )
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path, spec=data.spec)) for path in paths]
         _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
-            raise DataError(f"there is no query for {', '.join(empty)}, so nothing was written; {if_empty}")
+            raise DataError(
+                f"there is no query for {', '.join(empty)}, so nothing was written; {if_empty}"
+            )
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()
     return [out.written for out in outputs]
@@ -258,4 +300,6 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
 def _temporary_file(output: str) -> Any:
     """Return an unnamed file next to the output, which is removed when the process ends."""
     of_file = output != STANDARD_STREAM and (os.path.isfile(output) or not os.path.exists(output))
-    return tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(output)) if of_file else None)
+    return tempfile.TemporaryFile(
+        dir=os.path.dirname(os.path.realpath(output)) if of_file else None
+    )

@@ -53,11 +53,21 @@ def write_libsvm(
     heads, weights = _heads(data), _weights(data)
     tails = _tails(data)
     # An existing side file would be read with the new file; a weight file is replaced.
-    refuse_sidecars(target, GROUP_SUFFIXES if weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
+    refuse_sidecars(
+        target, GROUP_SUFFIXES if weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX)
+    )
     with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
         is_packed = target.endswith(".gz")
-        with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) if is_packed else nullcontext(file) as out:
-            for query in [] if data.queries.words is None else np.flatnonzero(data.queries.words != "").tolist():
+        with (
+            gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0)
+            if is_packed
+            else nullcontext(file) as out
+        ):
+            for query in (
+                []
+                if data.queries.words is None
+                else np.flatnonzero(data.queries.words != "").tolist()
+            ):
                 out.write(f"# qid:{data.queries.shown(query)}\n".encode())
             _write(out, data, heads, tails, 0 if zero_based else 1)
     if weights is not None:
@@ -65,7 +75,9 @@ def write_libsvm(
         write_atomically(target + WEIGHT_SUFFIX, text.encode())
 
 
-def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[bytes], base: int) -> None:
+def _write(
+    file: Any, data: RankingDataset, heads: list[bytes], tails: list[bytes], base: int
+) -> None:
     step = max(1, _BATCH_CELLS // max(1, data.n_features if not data.is_sparse else 64))
     numbers = np.array([b" %d:" % (column + base) for column in range(data.n_features)], object)
     for begin in range(0, data.n_documents, step):
@@ -75,10 +87,15 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
             # Without zeros for the last column, and for the first one if numbers start at 0, the
             # reader would see a narrower or a 1-based matrix.
             last, first = data.n_features - 1, int(row_ends[0])
-            corners = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
+            corners = [
+                column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last
+            ]
             missing = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
             places = np.searchsorted(columns[:first], missing)
-            columns, values = np.insert(columns, places, missing), np.insert(values, places, np.float32(0.0))
+            columns, values = (
+                np.insert(columns, places, missing),
+                np.insert(values, places, np.float32(0.0)),
+            )
             row_ends = row_ends + missing.size
         # NumPy writes the shortest digits that read back to the same float32.
         cells = list(map(add, numbers[columns].tolist(), values.astype("S").tolist()))
@@ -106,7 +123,9 @@ def _weights(data: RankingDataset) -> Float64Array | None:
     if of_documents is None:
         return data.queries.weights
     if data.queries.weights is not None:
-        raise DataError("a file can store query weights or document weights, but not both; drop one of them")
+        raise DataError(
+            "a file can store query weights or document weights, but not both; drop one of them"
+        )
     firsts = of_documents[np.repeat(data.queries.ptr[:-1], data.queries.sizes)]
     if np.array_equal(of_documents, firsts):
         raise DataError(
@@ -124,9 +143,14 @@ def _heads(data: RankingDataset) -> list[bytes]:
     names = [str(qid) for qid in data.queries.qid.tolist()]
     for name in names:
         if not name or any(c.isspace() or c == "#" or not c.isprintable() for c in name):
-            raise DataError(f"query id {name!r} cannot be written; ids must not contain blanks or '#'")
+            raise DataError(
+                f"query id {name!r} cannot be written; ids must not contain blanks or '#'"
+            )
     ids = np.repeat(np.array([f" qid:{name}" for name in names], dtype=object), data.queries.sizes)
-    return [(labels[label] + qid).encode() for label, qid in zip(data.labels.tolist(), ids.tolist(), strict=True)]
+    return [
+        (labels[label] + qid).encode()
+        for label, qid in zip(data.labels.tolist(), ids.tolist(), strict=True)
+    ]
 
 
 def _tails(data: RankingDataset) -> list[bytes]:
@@ -135,7 +159,9 @@ def _tails(data: RankingDataset) -> list[bytes]:
         if name:
             tails[row] = f" # {name}".encode()
             if name_in(tails[row][1:]) != name:
-                raise data.queries.row_error(row, f"the name {name!r} cannot be written; names must not contain blanks")
+                raise data.queries.row_error(
+                    row, f"the name {name!r} cannot be written; names must not contain blanks"
+                )
     return tails
 
 

@@ -1,1 +1,3 @@
-"""Training: plans, presets, folds, checkpoints and callbacks, on top of `lgb.train` and `xgb.train`."""
+"""Training: plans, presets, folds, checkpoints and callbacks, on top of `lgb.train` and
+`xgb.train`.
+"""

@@ -47,7 +47,9 @@ def takes_foreign_arguments(train: F) -> F:
         if not others or len(args) > len(_POSITIONS):
             return train(*args, **options)
         values = {name: merged.pop(name, None) for name in _FOREIGN}
-        foreign = {name: value for name, value in values.items() if str(value) not in ("None", "auto")}
+        foreign = {
+            name: value for name, value in values.items() if str(value) not in ("None", "auto")
+        }
         history = foreign.pop("evals_result", {})
         for name in foreign.keys() & _REFUSED:
             raise ParameterError(f"boostrank.train has no argument {name!r}: {_REFUSED[name]}")
@@ -79,12 +81,16 @@ def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, An
     if _are_pairs(merged.get("valid_sets")):
         pairs = list(merged["valid_sets"])
         if merged.get("valid_names") or any(len(pair) != 2 for pair in pairs):
-            raise ParameterError("evals must be a list of pairs (data set, name), without valid_names")
+            raise ParameterError(
+                "evals must be a list of pairs (data set, name), without valid_names"
+            )
         pairs = [*pairs[-1:], *pairs[:-1]] if stops else pairs
         merged["valid_sets"], merged["valid_names"] = map(list, zip(*pairs, strict=True))
     metrics, maximize = as_list(merged.get("feval")), foreign.get("maximize")
     if maximize is False and not metrics:
-        raise ParameterError("maximize=False: higher is better for boostrank's metrics; leave it out")
+        raise ParameterError(
+            "maximize=False: higher is better for boostrank's metrics; leave it out"
+        )
     if maximize is not None or not stops:
         merged["feval"] = [_directed(metric, bool(maximize)) for metric in metrics]
     if period := foreign.get("verbose_eval"):

@@ -1,4 +1,6 @@
-"""Callbacks for early stopping and history. They take LightGBM's `CallbackEnv` and work on either engine."""
+"""Callbacks for early stopping and history. They take LightGBM's `CallbackEnv` and work on either
+engine.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ if TYPE_CHECKING:
 
 
 class EarlyStopping:
-    """A callback that stops when a metric on a data set has not improved for a while, and keeps the best round.
+    """A callback that stops when a metric on a data set has not improved for a while, and keeps the
+    best round.
 
-    LightGBM's early stopping watches every metric and stops when any of them stalls. XGBoost's early stopping guesses
-    the direction of a metric from its name. This callback watches a single metric in its actual direction.
+    LightGBM's early stopping watches every metric and stops when any of them stalls. XGBoost's
+    early stopping guesses the direction of a metric from its name. This callback watches a single
+    metric in its actual direction.
 
     Args:
         stopping_rounds: number of rounds without improvement after which training stops.
@@ -70,9 +74,13 @@ class EarlyStopping:
             raise StopTraining(self.best_iteration, self.best_score)
 
     def _watched(self, results: Sequence[Any]) -> Any:
-        """Return the result of the metric on the data set, by default the first that is not for training."""
+        """Return the result of the metric on the data set, by default the first that is not for
+        training.
+        """
         for result in results:
-            considered = result[0] == self._dataset if self._dataset else result[0] not in self._ignore
+            considered = (
+                result[0] == self._dataset if self._dataset else result[0] not in self._ignore
+            )
             if considered and self._metric in (None, result[1]):
                 return result
         watched = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
@@ -83,8 +91,8 @@ class EarlyStopping:
 class Gated:
     """A stopping callback that is disabled until the objective has settled.
 
-    An annealed or mixed objective changes in the first rounds. For example, REG-SHF-SDCG is a regression for half of
-    its rounds. A plateau or a best round in that phase is meaningless.
+    An annealed or mixed objective changes in the first rounds. For example, REG-SHF-SDCG is a
+    regression for half of its rounds. A plateau or a best round in that phase is meaningless.
     """
 
     before_iteration = False
@@ -112,7 +120,9 @@ class StopRequest:
 
 
 class StopWhenAsked:
-    """A callback that stops training after the current round on request, which it reads in each round."""
+    """A callback that stops training after the current round on request, which it reads in each
+    round.
+    """
 
     before_iteration = False
     order = 40  # last, after early stopping
@@ -123,7 +133,9 @@ class StopWhenAsked:
         self._checkpoint: Checkpoint | None = None
 
     def watch(self, stopper: Callback | None, checkpoint: Checkpoint | None = None) -> None:
-        """Set the early stopping callback whose best round is kept (None keeps all rounds), and the checkpoint."""
+        """Set the early stopping callback whose best round is kept (None keeps all rounds), and the
+        checkpoint.
+        """
         self._stopper, self._checkpoint = getattr(stopper, "gated", stopper), checkpoint
 
     def __call__(self, env: Any) -> None:
@@ -219,7 +231,9 @@ def as_callables(callbacks: Sequence[Any], backend: str) -> list[Callback]:
 
 
 class History:
-    """A callback that records each metric in each round (data set -> metric -> values), and the number of rounds."""
+    """A callback that records each metric in each round (data set -> metric -> values), and the
+    number of rounds.
+    """
 
     before_iteration = False
     order = 20

@@ -1,12 +1,12 @@
-"""A callback that saves the training state between rounds, from which training can resume with the same result.
+"""A callback that saves the training state between rounds, from which training can resume with the
+same result.
 
 The file is replaced atomically. It contains
 
-    boostrank checkpoint 1
-    SHA-256 of the rest of the file
-    one line of JSON: the training's identity, the number of rounds, and the lengths of the following parts
-    the engine's model file with all rounds so far
-    the metrics in every round, and the scores that the engine cannot recompute (float64, little endian)
+    boostrank checkpoint 1 SHA-256 of the rest of the file one line of JSON: the training's
+    identity, the number of rounds, and the lengths of the following parts the engine's model file
+    with all rounds so far the metrics in every round, and the scores that the engine cannot
+    recompute (float64, little endian)
 
 Nothing is unpickled. The model's structure is validated before an engine opens the model.
 """
@@ -29,7 +29,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from boostrank.core.errors import InputError, ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.errors import (
+    InputError,
+    ModelError,
+    ParameterError,
+    TrainingError,
+    TrainingWarning,
+    warn_user,
+)
 from boostrank.core.files import check_writable, replacing, reserved, write_all
 from boostrank.core.types import takes
 from boostrank.engines import parse_model
@@ -40,35 +47,41 @@ from boostrank.records import CheckpointHeader, as_record, from_json, jsonable
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
-AS_ARGUMENT = "a checkpoint is not a callback of the engine: pass it to boostrank.train as checkpoint="
+AS_ARGUMENT = (
+    "a checkpoint is not a callback of the engine: pass it to boostrank.train as checkpoint="
+)
 _DIGITS = 64
 _MOST_FOLDS = 100
 """Maximum number of fold files to search for."""
 _OTHER = "the checkpoint belongs to another training, which differs in"
-_REMEDY = "To start over, use --resume-or-restart (resume_or_restart=True in Python), or remove the file"
+_REMEDY = (
+    "To start over, use --resume-or-restart (resume_or_restart=True in Python), or remove the file"
+)
 
 
 class Checkpoint:
     """A callback that saves the training state periodically, so that training can be resumed.
 
-    During training, the file is reserved so that no other training can use it. If a write fails (a full disk), a
-    warning is issued, the file is unchanged, and training continues.
+    During training, the file is reserved so that no other training can use it. If a write fails (a
+    full disk), a warning is issued, the file is unchanged, and training continues.
 
     Args:
         path: the file; its folder must exist.
-        every: number of rounds between writes; if None, the file is only written when `write` is called. A write takes
-            the time to write the model and 8 bytes per document.
+        every: number of rounds between writes; if None, the file is only written when `write` is
+            called. A write takes the time to write the model and 8 bytes per document.
         resume: whether to resume from the file if it exists.
-        resume_or_restart: whether to resume if the file is a checkpoint of this very training, and otherwise to start
-            over, with a warning that says why. A file that is not a checkpoint is renamed to `PATH.old`.
+        resume_or_restart: whether to resume if the file is a checkpoint of this very training, and
+            otherwise to start over, with a warning that says why. A file that is not a checkpoint
+            is renamed to `PATH.old`.
 
     Attributes:
         parts: the checkpoints for the folds, each with its own file.
         failure: the reason why the last write failed, or an empty string if it succeeded.
 
     Raises:
-        InputError: at the start of training, if the file cannot be written or is in use by another process; and with
-            `resume` alone, if it is damaged or belongs to another training (the message lists the differences).
+        InputError: at the start of training, if the file cannot be written or is in use by another
+            process; and with `resume` alone, if it is damaged or belongs to another training (the
+            message lists the differences).
 
     Example:
         >>> import pathlib, tempfile
@@ -115,7 +128,8 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
-        """Reserve the file while the block runs. Blocks can be nested, as `boostrank.train` also reserves the file.
+        """Reserve the file while the block runs. Blocks can be nested, as `boostrank.train` also
+        reserves the file.
 
         Raises:
             InputError: if another process uses the file, or if the file cannot be written.
@@ -129,7 +143,8 @@ class Checkpoint:
                 self._reserved -= 1
 
     def begin(self, engine: Backend, identity: Mapping[str, Any]) -> Resumed | None:
-        """Return the state from which to resume, or None for a new training. `boostrank.train` calls this method.
+        """Return the state from which to resume, or None for a new training. `boostrank.train`
+        calls this method.
 
         Args:
             identity: everything that the model depends on, as plain data.
@@ -155,7 +170,8 @@ class Checkpoint:
         return resumed
 
     def start_over(self, error: InputError) -> None:
-        """Discard the file and warn with the reason, or raise the error unless `resume_or_restart` is set.
+        """Discard the file and warn with the reason, or raise the error unless `resume_or_restart`
+        is set.
 
         Folds warn once that their files belong to another training.
         """
@@ -178,22 +194,29 @@ class Checkpoint:
             raise ParameterError(AS_ARGUMENT)
         self._results.append([tuple(result)[:4] for result in env.evaluation_result_list or []])
         rounds = env.iteration + 1
-        # Skip rounds replayed by a resumed training, and the last round, after which the model is saved.
+        # Skip rounds replayed by a resumed training, and the last round, after which the model is
+        # saved.
         past = self._resumed_at is not None and rounds <= self._resumed_at
         if self.every and rounds % self.every == 0 and rounds < env.end_iteration and not past:
             self.try_to_write(env)
 
     def try_to_write(self, env: Any) -> None:
-        """Write the checkpoint, and warn instead of raising an error. Only the first of consecutive failures warns."""
+        """Write the checkpoint, and warn instead of raising an error. Only the first of consecutive
+        failures warns.
+        """
         try:
             self.write(env)
         except TrainingError as error:
             if not self.failure:
-                warn_user(f"{error}. Training continues, and the next checkpoint may succeed", TrainingWarning)
+                warn_user(
+                    f"{error}. Training continues, and the next checkpoint may succeed",
+                    TrainingWarning,
+                )
             self._failures, self.failure = self._failures + 1, str(error)
 
     def write(self, env: Any) -> None:
-        """Write the current state. Only a callback that runs after this one (`order` above 35) can call this method.
+        """Write the current state. Only a callback that runs after this one (`order` above 35) can
+        call this method.
 
         Raises:
             TrainingError: if the file could not be written. The old file is unchanged.
@@ -201,9 +224,13 @@ class Checkpoint:
         assert self._engine is not None, "called outside a training"
         snapshot = self._engine.snapshot(env.model)
         metrics = [(name, metric, bool(up)) for name, metric, _, up in self._results[-1]]
-        if any([(n, m, bool(up)) for n, m, _, up in results] != metrics for results in self._results):
+        if any(
+            [(n, m, bool(up)) for n, m, _, up in results] != metrics for results in self._results
+        ):
             raise ParameterError("a checkpoint needs the same metrics in every round")
-        values = np.array([[r[2] for r in results] for results in self._results], dtype="<f8").reshape(-1)
+        values = np.array(
+            [[r[2] for r in results] for results in self._results], dtype="<f8"
+        ).reshape(-1)
         rounds = int(env.iteration) + 1
         header = CheckpointHeader(
             training=self._identity,
@@ -228,13 +255,17 @@ class Checkpoint:
         self._holds, self.failure = rounds, ""
 
     def remove(self) -> None:
-        """Delete the checkpoint files after the model has been saved. Symbolic links are kept for the next training."""
+        """Delete the checkpoint files after the model has been saved. Symbolic links are kept for
+        the next training.
+        """
         for path in (self.path, *(self._of_folds if self.parts else ())):
             if _is_checkpoint(path):
                 os.unlink(os.path.realpath(path))
 
     def of_fold(self, fold: int) -> Checkpoint:
-        """Create the checkpoint for a fold, numbered from 0, in a separate file (`PATH.1` for fold 0)."""
+        """Create the checkpoint for a fold, numbered from 0, in a separate file (`PATH.1` for fold
+        0).
+        """
         part = Checkpoint(f"{self.path}.{fold + 1}", every=self.every)
         part.resume, part.resume_or_restart, part._whole = self.resume, self.resume_or_restart, self
         self.parts.append(part)
@@ -251,7 +282,9 @@ class Checkpoint:
 
     @property
     def _strays(self) -> list[str]:
-        """The checkpoints of folds if this training has none, and of a training without folds if it is one of them."""
+        """The checkpoints of folds if this training has none, and of a training without folds if it
+        is one of them.
+        """
         paths = self._of_folds if self._whole is self else [self._whole.path]
         return list(filter(_is_checkpoint, paths))
 
@@ -262,7 +295,9 @@ class Checkpoint:
 
     @property
     def holds(self) -> int | None:
-        """Number of this training's rounds in the file over all folds, or None if there is no file."""
+        """Number of this training's rounds in the file over all folds, or None if there is no
+        file.
+        """
         return sum(part.holds or 0 for part in self.parts) or self._holds
 
     @property
@@ -280,7 +315,9 @@ def _is_checkpoint(path: str) -> bool:
 
 
 def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
-    """Read a checkpoint file and return its state, the training's identity, and the number of rounds."""
+    """Read a checkpoint file and return its state, the training's identity, and the number of
+    rounds.
+    """
     data = read_file(Path(path))
     try:
         return _parse(data)
@@ -293,11 +330,16 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
 def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
     first, _, after = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
-        raise ModelError("the file is not a checkpoint of boostrank, or its first bytes are damaged")
+        raise ModelError(
+            "the file is not a checkpoint of boostrank, or its first bytes are damaged"
+        )
     if int(first[len(_MAGIC) :]) > _VERSION:
         raise ModelError("a newer boostrank wrote this checkpoint, and only it can resume from it")
     start = len(first) + 1 + _DIGITS + 1
-    if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != after[: _DIGITS + 1]:
+    if (
+        hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n"
+        != after[: _DIGITS + 1]
+    ):
         raise ModelError("the file is truncated or damaged, as its checksum does not match")
     # The header is followed by the model, the metrics and the scores.
     line_end = data.index(b"\n", start)
@@ -305,16 +347,23 @@ def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
     begin, rounds, metrics = header.begin, header.rounds, header.metrics
     model_end = line_end + 1 + header.model_bytes
     lengths = [(rounds - begin) * len(metrics), *header.scores]
-    if min([begin, rounds - begin, model_end - line_end, *lengths]) < 0 or model_end + 8 * sum(lengths) != len(data):
+    if min([begin, rounds - begin, model_end - line_end, *lengths]) < 0 or model_end + 8 * sum(
+        lengths
+    ) != len(data):
         raise ValueError("the lengths of its parts do not match its size")
     if rounds > model_end - line_end:  # without metrics, no other check bounds the rounds
         raise ValueError(f"too many rounds for the size of the model: {rounds:,}")
     model = data[line_end + 1 : model_end]
     parse_model(model)
-    numbers = np.frombuffer(data, dtype="<f8", count=sum(lengths), offset=model_end).astype(np.float64)
+    numbers = np.frombuffer(data, dtype="<f8", count=sum(lengths), offset=model_end).astype(
+        np.float64
+    )
     values, *scores = np.split(numbers, np.cumsum(lengths)[:-1])
     values = values.reshape(rounds - begin, len(metrics))
-    results = [[EvalResult(n, m, float(v), up) for (n, m, up), v in zip(metrics, row, strict=True)] for row in values]
+    results = [
+        [EvalResult(n, m, float(v), up) for (n, m, up), v in zip(metrics, row, strict=True)]
+        for row in values
+    ]
     snapshot = Snapshot(model, tuple(scores), header.scores_sha256)
     return Resumed(snapshot, begin, results), header.training, rounds
 
@@ -341,9 +390,15 @@ def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
     settings: list[dict[str, Any]] = []
     for callback in callbacks:
         inner = getattr(callback, "gated", callback)
-        names = [n for n in ("stopping_rounds", "min_delta", "first_metric_only", "kwargs") if hasattr(inner, n)]
+        names = [
+            n
+            for n in ("stopping_rounds", "min_delta", "first_metric_only", "kwargs")
+            if hasattr(inner, n)
+        ]
         if "stopping_rounds" in names or "kwargs" in names:
-            values = jsonable({n: getattr(inner, n) for n in names}, other=lambda unknown: type(unknown).__name__)
+            values = jsonable(
+                {n: getattr(inner, n) for n in names}, other=lambda unknown: type(unknown).__name__
+            )
             settings.append({"callback": type(inner).__name__, **values})
     return settings
 
@@ -352,14 +407,19 @@ def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:
-    """Save the model, or save it in another folder if that fails, so that hours of work are not lost."""
+    """Save the model, or save it in another folder if that fails, so that hours of work are not
+    lost.
+    """
     try:
         trained.save(path)
     except (TrainingError, MemoryError) as error:
         rescued = _rescued(trained, os.path.basename(path))
         kept = ["It could not be written elsewhere either, so this model is lost"]
         if rescued is not None:
-            kept = [f"The model was written to {rescued} instead: move it, and {os.path.basename(rescued)}.meta.json"]
+            kept = [
+                f"The model was written to {rescued} instead: move it, and"
+                f" {os.path.basename(rescued)}.meta.json"
+            ]
         if checkpoint is not None and checkpoint.holds is not None:
             kept.append(resume_words(checkpoint))
         reason = str(error) or f"{path}: could not be written: out of memory"
@@ -368,14 +428,19 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
 
 @contextlib.contextmanager
 def keeping_rounds(path: str) -> Iterator[None]:
-    """If a gradient fails in the block, save a model with the previous rounds next to the model's path."""
+    """If a gradient fails in the block, save a model with the previous rounds next to the model's
+    path.
+    """
     try:
         yield
     except TrainingError as error:
         if error.model is None:
             raise
         rounds, (root, ending) = error.model.num_trees(), os.path.splitext(path)
-        names = (f"{root}-before-the-fault{f'-{number}' * (number > 1)}{ending}" for number in itertools.count(1))
+        names = (
+            f"{root}-before-the-fault{f'-{number}' * (number > 1)}{ending}"
+            for number in itertools.count(1)
+        )
         name = next(name for name in names if not os.path.lexists(name))
         kept = f"The {rounds} trees before it are in {name}"
         try:
@@ -386,9 +451,14 @@ def keeping_rounds(path: str) -> Iterator[None]:
 
 
 def _rescued(trained: RankingModel, name: str) -> str | None:
-    """Save the model in a new folder in the temporary, working or home directory, and return its path or None."""
+    """Save the model in a new folder in the temporary, working or home directory, and return its
+    path or None.
+    """
     for parent in (None, os.curdir, os.path.expanduser("~")):
-        with contextlib.suppress(OSError, TrainingError, MemoryError), contextlib.ExitStack() as undo:
+        with (
+            contextlib.suppress(OSError, TrainingError, MemoryError),
+            contextlib.ExitStack() as undo,
+        ):
             folder = tempfile.mkdtemp(prefix="boostrank-rescued-", dir=parent)
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             trained.save(os.path.join(folder, name))
@@ -399,4 +469,7 @@ def _rescued(trained: RankingModel, name: str) -> str | None:
 
 def resume_words(checkpoint: Checkpoint) -> str:
     """Describe how to resume from a checkpoint."""
-    return f"the same command with --resume continues from {checkpoint.path}, which has {checkpoint.holds} rounds"
+    return (
+        f"the same command with --resume continues from {checkpoint.path}, which has"
+        f" {checkpoint.holds} rounds"
+    )

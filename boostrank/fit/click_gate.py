@@ -1,4 +1,6 @@
-"""Comparison between a ranker debiased by propensities and one of click counts, using clicks on held-out queries."""
+"""Comparison between a ranker debiased by propensities and one of click counts, using clicks on
+held-out queries.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,17 @@ _FEW = 20  # minimum number of held-out queries
 def count_copies(valid: Sequence[str]) -> float:
     """Return the number of copies of the training rows that the gate holds in memory.
 
-    The copies contain all documents shown, the documents for training, and both sides of the held-out queries, if any.
+    The copies contain all documents shown, the documents for training, and both sides of the
+    held-out queries, if any.
     """
     return 2.0 if valid else 3.0 - 1.0 / FOLDS
 
 
-def report_gate(clicked: ClickTraining, options: TrainOptions, rounds: int, *, estimated: bool) -> None:
-    """Train with and without propensities, and report which ranker the clicks on held-out queries prefer.
+def report_gate(
+    clicked: ClickTraining, options: TrainOptions, rounds: int, *, estimated: bool
+) -> None:
+    """Train with and without propensities, and report which ranker the clicks on held-out queries
+    prefer.
 
     Args:
         estimated: whether the propensities were estimated from these clicks.
@@ -71,7 +77,9 @@ def report_gate(clicked: ClickTraining, options: TrainOptions, rounds: int, *, e
                 for propensities in (None, curve):  # one copy of the rows at a time
                     train_set = clicks_of_part.training_set(part, propensities, clicked.prior)
                     scores.append(execute(resolve(single, train_set)).predict(judging_set))
-                judge, is_independent = judging_propensities(judging_log, queries_of(judging_set), curve)
+                judge, is_independent = judging_propensities(
+                    judging_log, queries_of(judging_set), curve
+                )
                 judged.append(Judged(judging_set, judging_log, judge, *scores))
                 independent = independent and is_independent
             verdict = gate(*judged)
@@ -79,10 +87,16 @@ def report_gate(clicked: ClickTraining, options: TrainOptions, rounds: int, *, e
         say(f"no gate: {error}")
         return
     judges = "propensities of their own" if independent else "the training propensities"
-    say(f"debiased against click counts, single trainings, on {source}{sampled}, by {judges}: {verdict}")
+    say(
+        f"debiased against click counts, single trainings, on {source}{sampled}, by {judges}:"
+        f" {verdict}"
+    )
     if not clicks.holds:
         say("this comparison is not reliable, as clicks contradict the training propensities")
     elif verdict.difference.high < 0.0:
-        say("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker trained on click counts")
+        say(
+            "DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker trained on click"
+            " counts"
+        )
     elif verdict.difference.low <= 0.0:
         say("no clear difference: these clicks do not show whether debiasing helps")

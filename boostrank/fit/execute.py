@@ -1,4 +1,6 @@
-"""Execution of a plan: a single training or folds, on the features that occur, with at most so many trees."""
+"""Execution of a plan: a single training or folds, on the features that occur, with at most so many
+trees.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
 
 
 def _train_once(plan: Plan) -> RankingModel:
-    """Train a single model. The preset `quick` renews its leaves on the queries that stopped it, too."""
+    """Train a single model. The preset `quick` renews its leaves on the queries that stopped it,
+    too.
+    """
     (training,) = plan.trainings
     model, sets = run(training), plan.held_out_sets
     in_memory = not any(data.on_disk for data in (training.train_set, *sets))
@@ -51,9 +55,11 @@ def _train_once(plan: Plan) -> RankingModel:
 
 
 def used_columns(plan: Plan) -> Int64Array | None:
-    """Return the columns that occur in the training set, in ascending order, or None if training keeps all columns.
+    """Return the columns that occur in the training set, in ascending order, or None if training
+    keeps all columns.
 
-    Training keeps all columns if most occur, or if a parameter, a model or a column within queries refers to columns.
+    Training keeps all columns if most occur, or if a parameter, a model or a column within queries
+    refers to columns.
     """
     data, engine, training = plan.train_set, plan.engine, plan.trainings[0]
     has_columns = data.categories or data.candidates is not None or training.within is not None
@@ -76,7 +82,9 @@ def _narrow(plan: Plan, columns: Int64Array) -> Plan:
 def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
     """Convert a model that was trained on some columns to all features in a data set."""
     engine = model._engine
-    body = engine.format.widened(model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names))
+    body = engine.format.widened(
+        model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names)
+    )
     of_all = {
         "features": data.n_features,
         "feature_names": list(data.feature_names),

@@ -1,4 +1,6 @@
-"""Fill values: numbers that replace the missing values of features, in training and in the saved trees."""
+"""Fill values: numbers that replace the missing values of features, in training and in the saved
+trees.
+"""
 
 from __future__ import annotations
 
@@ -24,27 +26,39 @@ def find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
     """Return the number that replaces a missing value of each feature, as float32.
 
     Args:
-        requested: a number, "mean" or "median" for all numeric features; a mapping from names to these; or text with
-            them, such as "median,price=0".
+        requested: a number, "mean" or "median" for all numeric features; a mapping from names to
+            these; or text with them, such as "median,price=0".
 
     Raises:
         ParameterError: if a feature is unknown or categorical, or a value is no finite number.
     """
-    rules: dict[str | None, Any] = dict(requested) if isinstance(requested, Mapping) else {None: requested}
+    rules: dict[str | None, Any] = (
+        dict(requested) if isinstance(requested, Mapping) else {None: requested}
+    )
     if isinstance(requested, str):
         try:
             parts = [part.rpartition("=") for part in listed_names(requested)]
         except ValueError as error:
             raise ParameterError(f"fill={error}") from None
         if not all(mark for _, mark, _ in parts[1:]):
-            words = "write the value of all other features once and first, and decimals with a point"
+            words = (
+                "write the value of all other features once and first, and decimals with a point"
+            )
             raise ParameterError(f"fill={requested!r}: {words}, such as 'median,price=0.5'")
         rules = {name if mark else None: value for name, mark, value in parts}
     for name in rules.keys() - {None, *data.feature_names}:
-        raise ParameterError(f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}")
+        raise ParameterError(
+            f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}"
+        )
     for name in rules.keys() & data.categories.keys():
-        raise ParameterError(f"fill: {name!r} is categorical; its missing values are a category of their own")
-    chosen = {name: rules.get(name, rules.get(None)) for name in data.feature_names if name not in data.categories}
+        raise ParameterError(
+            f"fill: {name!r} is categorical; its missing values are a category of their own"
+        )
+    chosen = {
+        name: rules.get(name, rules.get(None))
+        for name in data.feature_names
+        if name not in data.categories
+    }
     return {name: _number(rule, data, name) for name, rule in chosen.items() if rule is not None}
 
 
@@ -82,5 +96,7 @@ def _number(rule: Any, data: RankingDataset, name: str) -> float:
     except (TypeError, ValueError):
         number = np.float32(math.nan)
     if not np.isfinite(number):
-        raise ParameterError(f"fill: {rule!r} for {name!r} is not a finite number of float32, mean or median")
+        raise ParameterError(
+            f"fill: {rule!r} for {name!r} is not a finite number of float32, mean or median"
+        )
     return float(number) if abs(number) > ZERO else 0.0

@@ -1,7 +1,8 @@
-"""Folds of whole queries. `Folds` splits the queries, and `train_folds` averages models that each leave out a fold.
+"""Folds of whole queries. `Folds` splits the queries, and `train_folds` averages models that each
+leave out a fold.
 
-Each of the K models is stopped early on a different fold, so their mean is trained on all queries (Breiman 1996,
-"Bagging predictors"). `make selection` measures the improvement.
+Each of the K models is stopped early on a different fold, so their mean is trained on all queries
+(Breiman 1996, "Bagging predictors"). `make selection` measures the improvement.
 """
 
 from __future__ import annotations
@@ -73,16 +74,21 @@ def number_queries(
     """Number the Q queries at random, int64[Q], so that the numbers modulo `folds` are the folds.
 
     Args:
-        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of them, they are
-            distributed first, so that each fold gets the same number. With None, all queries are treated alike.
+        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of
+            them, they are distributed first, so that each fold gets the same number. With None, all
+            queries are treated alike.
         collective: workers whose queries are numbered together, from 0.
     """
     counts = collective.share(len(data.queries))
     count, first = sum(counts), sum(counts[: collective.rank])
     if not 2 <= folds <= count:
-        raise ParameterError(f"folds={folds} must be at least 2 and at most the number of training queries, {count}")
+        raise ParameterError(
+            f"folds={folds} must be at least 2 and at most the number of training queries, {count}"
+        )
     if data.on_disk:
-        raise DataError("rows on disk cannot be split into folds: read them into memory (--route memory)")
+        raise DataError(
+            "rows on disk cannot be split into folds: read them into memory (--route memory)"
+        )
     numbers = np.random.default_rng(seed).permutation(count)
     if counted is not None:
         counted = np.concatenate(collective.share(counted))
@@ -119,7 +125,9 @@ class Folds:
         self.fold, self.count, self._data = numbers % count, count, data
         shares = shares and training.engine.shares_bins and self._collective.is_alone
         self._part = Whole(data).part if shares else data.take
-        inner = (numbers // count + self.fold) % FOLDS  # shifted to vary the inner folds between folds
+        inner = (
+            numbers // count + self.fold
+        ) % FOLDS  # shifted to vary the inner folds between folds
         self._fold_starts = FoldStarts(self.fold, inner) if shares else None
         self._starts: dict[Any, CrossFitted] = {}
 
@@ -131,7 +139,10 @@ class Folds:
         if not collective.is_alone:
             rows = collective.share(train_set.n_documents)
             if not all(rows):
-                raise DataError(f"fold {fold + 1}: a worker has no other queries; use fewer workers, or more folds")
+                raise DataError(
+                    f"fold {fold + 1}: a worker has no other queries; use fewer workers, or more"
+                    " folds"
+                )
             order = [(rank, 0) for rank in range(len(rows))]
             collective = replace(collective, parts=(train_set,), order=order)
         fit_start = None if self._fold_starts is None else partial(self._start, fold)
@@ -152,7 +163,9 @@ class Folds:
         """Return a mask of the rows in a fold, bool[N]."""
         return np.repeat(self.fold == fold, self._data.queries.sizes)
 
-    def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
+    def _start(
+        self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits
+    ) -> CrossFitted:
         """Return the linear start that leaves out a fold, cached by gain and limits."""
         assert self._fold_starts is not None
         key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
@@ -164,14 +177,14 @@ class Folds:
 def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train each member of the preset on the queries outside its fold, and average the models.
 
-    Queries in validation sets are added to the folds. Each model is stopped early on its fold. The seed increases by 1
-    for each model. Models from different members are scaled by the deviation of their scores within held-out queries
-    before they are averaged. Bins, and the quantiles of linear starts, are computed once from all rows, without their
-    labels.
+    Queries in validation sets are added to the folds. Each model is stopped early on its fold. The
+    seed increases by 1 for each model. Models from different members are scaled by the deviation of
+    their scores within held-out queries before they are averaged. Bins, and the quantiles of linear
+    starts, are computed once from all rows, without their labels.
 
     Returns:
-        The averaged model. `info["folds"]` contains the members, the number of rounds of each, and each metric over all
-        held-out queries, which were scored by the models trained without them.
+        The averaged model. `info["folds"]` contains the members, the number of rounds of each, and
+        each metric over all held-out queries, which were scored by the models trained without them.
     """
     first = plan.trainings[0]
     data, ends = join_sets(plan.train_set, plan.held_out_sets)
@@ -202,7 +215,9 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
             part = folds.training(training, fold, measures=measures)
             model = run(replace(part, checkpoint=checkpoint))
         if not models and kinds:
-            average([model])  # refuse models that cannot be averaged, such as dart, after the first fold
+            average(
+                [model]
+            )  # refuse models that cannot be averaged, such as dart, after the first fold
         members.append(member)
         models.append(model)
         if fold_ended is not None and not fold_ended(fold, training, model):
@@ -240,7 +255,9 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
 def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:
     is_partial = not training.collective.is_alone
     conventions, threads = training.conventions, training.threads
-    return BoundMetrics(metrics, data.labels, data.queries, conventions, threads, partial=is_partial)
+    return BoundMetrics(
+        metrics, data.labels, data.queries, conventions, threads, partial=is_partial
+    )
 
 
 def _measure(
@@ -251,7 +268,9 @@ def _measure(
     metric: str | None,
     collective: Collective,
 ) -> dict[str, Any]:
-    """Return each metric over all held-out queries, and the main one over those of each validation set."""
+    """Return each metric over all held-out queries, and the main one over those of each validation
+    set.
+    """
     sets = np.repeat(np.arange(len(ends)), np.diff([0, *ends]))
     values = {name: np.where(is_scored, value, np.nan) for name, value in per_query.items()}
     shared = collective.share((values, data.queries.each_weight, sets))
@@ -264,8 +283,12 @@ def _measure(
     return {"held_out": {name: _mean(values[name], weights) for name in values}, "valid": by_set}
 
 
-def join_sets(train_set: RankingDataset, sets: Sequence[RankingDataset]) -> tuple[RankingDataset, list[int]]:
-    """Append the queries of other sets to a training set. Also return the end of each set's queries."""
+def join_sets(
+    train_set: RankingDataset, sets: Sequence[RankingDataset]
+) -> tuple[RankingDataset, list[int]]:
+    """Append the queries of other sets to a training set. Also return the end of each set's
+    queries.
+    """
     data, ends = train_set, [len(train_set.queries)]
     for other in sets:
         data = data.joined(other.like(train_set))
@@ -281,4 +304,9 @@ def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
     share = weights[counted] / weights[counted].sum()
     low, high = bootstrap_intervals(per_query[counted][:, None], weights[counted])
     value = float(share @ per_query[counted])
-    return {"value": value, "low": float(low[0]), "high": float(high[0]), "queries": int(counted.sum())}
+    return {
+        "value": value,
+        "low": float(low[0]),
+        "high": float(high[0]),
+        "queries": int(counted.sum()),
+    }

@@ -37,46 +37,58 @@ def train(
     `custom_metric`, `maximize`.
 
     Args:
-        params: LightGBM's parameter names and aliases, on either backend, and the objective's parameters:
-            `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see `boostrank
-            objectives`), an `Objective`, a callable as in `lgb.train`, or an engine's own objective such as
-            "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` select boostrank's metrics.
-        train_set: `RankingDataset`. An `lgb.Dataset` with groups is copied if it still has its rows.
-        num_boost_round: number of rounds; None for 100. Schedules over the whole training cover these rounds and the
-            rounds of `init_model`.
-        valid_sets: data sets to evaluate in each round. May include `train_set`. Any folds also contain their queries.
-        valid_names: names for the log. The default is `valid_0`, ..., and "training" for the training set.
-        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
-        init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
-            unless `params` sets another one.
+        params: LightGBM's parameter names and aliases, on either backend, and the objective's
+            parameters: `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective`
+            may be a name (see `boostrank objectives`), an `Objective`, a callable as in
+            `lgb.train`, or an engine's own objective such as "lightgbm:lambdarank" or
+            "xgboost:rank:ndcg". `metric` and `eval_at` select boostrank's metrics.
+        train_set: `RankingDataset`. An `lgb.Dataset` with groups is copied if it still has its
+            rows.
+        num_boost_round: number of rounds; None for 100. Schedules over the whole training cover
+            these rounds and the rounds of `init_model`.
+        valid_sets: data sets to evaluate in each round. May include `train_set`. Any folds also
+            contain their queries.
+        valid_names: names for the log. The default is `valid_0`, ..., and "training" for the
+            training set.
+        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is
+            better) or a list.
+        init_model: path, booster, fitted ranker or RankingModel to continue from its best round.
+            Its objective is kept unless `params` sets another one.
         keep_training_booster: must be False. Use `init_model` to continue training.
-        callbacks: callbacks from LightGBM (on either backend), XGBoost (on its backend) or boostrank, or any callable
-            that takes a `CallbackEnv`. They are called in every fold.
-        backend: "lightgbm", "xgboost", or "linear" for scores X w, where each round is an optimiser step and the
-            parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
-        conventions: treatment of gains, ties and empty queries in metrics, as a `Conventions` or a preset name. The
-            default is the objective's gain, the mean over tie orders, and no queries without relevant documents.
-        checkpoint: a `Checkpoint`, which saves the training state periodically. Training that resumes from it
-            (`resume=True`) gives a byte-identical result. Callable objectives and callbacks that change parameters must
-            be pure functions. Each fold has its own file.
-        within_query: features to add that are relative to the query, such as rank and z-score, as a `WithinQuery` or
-            its kinds ("rank,zscore"). The model computes them itself, and a continued model keeps its own.
+        callbacks: callbacks from LightGBM (on either backend), XGBoost (on its backend) or
+            boostrank, or any callable that takes a `CallbackEnv`. They are called in every fold.
+        backend: "lightgbm", "xgboost", or "linear" for scores X w, where each round is an optimiser
+            step and the parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
+        conventions: treatment of gains, ties and empty queries in metrics, as a `Conventions` or a
+            preset name. The default is the objective's gain, the mean over tie orders, and no
+            queries without relevant documents.
+        checkpoint: a `Checkpoint`, which saves the training state periodically. Training that
+            resumes from it (`resume=True`) gives a byte-identical result. Callable objectives and
+            callbacks that change parameters must be pure functions. Each fold has its own file.
+        within_query: features to add that are relative to the query, such as rank and z-score, as a
+            `WithinQuery` or its kinds ("rank,zscore"). The model computes them itself, and a
+            continued model keeps its own.
         of: features to which `within_query` applies, by name or number; None for all numeric ones.
-        start: with "linear", trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which
-            is part of the model. "auto" means linear for the objective `auto` if possible, and "none" means no start.
-        quality: "plain" is a single training with the engine's defaults. "quick" is a single training with trees suited
-            to the data, and with early stopping if there is a validation set and no `num_boost_round`; its leaves are
-            then computed again from the queries of both sets (`boostrank.fit.renewal`). "good" is the average of such
-            trainings on folds of whole queries. See `boostrank.fit.presets`.
-        folds: number of folds of whole queries. For each fold, a model is trained without the fold and stopped early on
-            it, and the models are averaged. None means the default of `quality`.
-        max_trees: maximum number of trees in the model, including the linear start (one per feature).
-        fill: what replaces missing values, also when the model scores: a number, "mean" or "median" of the training
-            data for all numeric features, or a mapping from names to these.
+        start: with "linear", trees start from a cross-fitted ridge regression
+            (`boostrank.fit.start.cross_fit`), which is part of the model. "auto" means linear for
+            the objective `auto` if possible, and "none" means no start.
+        quality: "plain" is a single training with the engine's defaults. "quick" is a single
+            training with trees suited to the data, and with early stopping if there is a validation
+            set and no `num_boost_round`; its leaves are then computed again from the queries of
+            both sets (`boostrank.fit.renewal`). "good" is the average of such trainings on folds of
+            whole queries. See `boostrank.fit.presets`.
+        folds: number of folds of whole queries. For each fold, a model is trained without the fold
+            and stopped early on it, and the models are averaged. None means the default of
+            `quality`.
+        max_trees: maximum number of trees in the model, including the linear start (one per
+            feature).
+        fill: what replaces missing values, also when the model scores: a number, "mean" or "median"
+            of the training data for all numeric features, or a mapping from names to these.
 
     Returns:
-        The model, whose `.booster` is the engine's own booster. Leaves are rounded once, so that every program computes
-        the same sums (`boostrank.engines.trees`). Metrics during training use the unrounded leaves.
+        The model, whose `.booster` is the engine's own booster. Leaves are rounded once, so that
+        every program computes the same sums (`boostrank.engines.trees`). Metrics during training
+        use the unrounded leaves.
 
     Raises:
         InputError: if parameters or data are invalid. Nothing was trained.
@@ -93,7 +105,8 @@ def train(
     """
     if keep_training_booster:
         raise ParameterError(
-            "keep_training_booster must be False, as model.booster keeps no data for update; add rounds with init_model"
+            "keep_training_booster must be False, as model.booster keeps no data for update; add"
+            " rounds with init_model"
         )
     options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
     params = {**_params_of(train_set), **(params or {})}
@@ -103,11 +116,15 @@ def train(
         for rows in as_list(valid_sets)
     ]
     valid = name_sets(sets, valid_names, data)
-    return execute(resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params), data, valid))
+    return execute(
+        resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params), data, valid)
+    )
 
 
 def _params_of(data: Any) -> Mapping[str, Any]:
-    """Return the parameters of an `lgb.Dataset`, which `lgb.train` merges with the training parameters."""
+    """Return the parameters of an `lgb.Dataset`, which `lgb.train` merges with the training
+    parameters.
+    """
     if not is_lightgbms(data):
         return {}
     categorical = {"categorical_feature": data.categorical_feature}
@@ -131,7 +148,9 @@ def name_sets(
     """Return pairs of validation sets and their names."""
     chosen = as_list(names)
     if len(chosen) > len(sets):
-        raise ParameterError(f"there are {len(chosen)} valid_names for {len(sets)} valid_sets; pass one name per set")
+        raise ParameterError(
+            f"there are {len(chosen)} valid_names for {len(sets)} valid_sets; pass one name per set"
+        )
     numbered = ["training" if data is train_set else f"valid_{i}" for i, data in enumerate(sets)]
     chosen += numbered[len(chosen) :]
     if len(set(chosen)) < len(chosen):

@@ -1,4 +1,6 @@
-"""The gradient and the metrics in each round, both built-in and user-defined, with validation and timing."""
+"""The gradient and the metrics in each round, both built-in and user-defined, with validation and
+timing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.errors import (
+    DataError,
+    ModelError,
+    ParameterError,
+    TrainingError,
+    TrainingWarning,
+    warn_user,
+)
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
@@ -28,14 +37,17 @@ LabelsOf = Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]]
 
 
 class GuardedGradient:
-    """A function that computes a valid gradient and Hessian from (scores, engine's data set, round).
+    """A function that computes a valid gradient and Hessian from (scores, engine's data set,
+    round).
 
     Args:
         bound: one of boostrank's objectives, or None if `function` is given.
         function: a user-defined objective, called with (scores, engine's data set).
     """
 
-    def __init__(self, bound: BoundObjective | None, function: Any = None, all_reduce: AllReduce = alone) -> None:
+    def __init__(
+        self, bound: BoundObjective | None, function: Any = None, all_reduce: AllReduce = alone
+    ) -> None:
         self._bound, self._function, self._all_reduce = bound, function, all_reduce
         self.seconds = 0.0
         self.stats: PassStats | None = None
@@ -57,7 +69,9 @@ class GuardedGradient:
             self.seconds += time.perf_counter() - started
 
     def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Gradient:
-        """Evaluate boostrank's objective without scaling; not available for a user-defined function."""
+        """Evaluate boostrank's objective without scaling; not available for a user-defined
+        function.
+        """
         started = time.perf_counter()
         assert self._bound is not None
         self._round = round
@@ -69,7 +83,9 @@ class GuardedGradient:
         return gradient
 
     def loss(self, labels_of: LabelsOf, scores: Any, dataset: Any) -> tuple[str, float, bool]:
-        """Return the metric `loss`: the mean loss on a data set, with the last round's parameters."""
+        """Return the metric `loss`: the mean loss on a data set, with the last round's
+        parameters.
+        """
         assert self._bound is not None
         bound = self._of_set.get(id(dataset))
         if bound is None:
@@ -84,25 +100,36 @@ class GuardedGradient:
         if previous is None:
             if not in_range(scores):
                 raise ModelError(
-                    "the initial scores are not finite: leaves or weights of the model to continue are too large"
+                    "the initial scores are not finite: leaves or weights of the model to continue"
+                    " are too large"
                 )
             return
         moved = False
         if previous.size:
-            largest = max(float(previous.max()), -float(previous.min()))  # avoids copies of up to 10^8 scores
+            largest = max(
+                float(previous.max()), -float(previous.min())
+            )  # avoids copies of up to 10^8 scores
             step = np.subtract(self._previous, previous, out=previous)
             low, high = float(step.min()), float(step.max())
-            moved = high - low > 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
+            moved = (
+                high - low > 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
+            )
         # With several processes, the queries of one may all lie in a single leaf of a larger tree.
         self._still = 0 if self._all_reduce(np.array([float(moved)]))[0] else self._still + 1
         if self._still == _STANDSTILL_ROUNDS:
             cause = (
-                "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or min_gain_to_split, or "
-                "features that do not vary within queries."
+                "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or"
+                " min_gain_to_split, or features that do not vary within queries."
             )
             if self.stats and self._bound and self.stats.dead_queries == self._bound.total_queries:
-                cause = "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
-            trees = f"the last {_STANDSTILL_ROUNDS} trees before round {round} have a single leaf: no split was allowed"
+                cause = (
+                    "Every query has a zero gradient: the training set is fitted perfectly, or"
+                    " sigma is too small."
+                )
+            trees = (
+                f"the last {_STANDSTILL_ROUNDS} trees before round {round} have a single leaf: no"
+                " split was allowed"
+            )
             warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
@@ -123,7 +150,8 @@ def of_labels(function: Any) -> Any:
 
 
 def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
-    """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the former.
+    """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the
+    former.
 
     The latter are marked by `of_labels`, require over two arguments, or name the first one y_true.
     As in LightGBM, the number of arguments, including those with defaults, decides what they are.
@@ -140,11 +168,16 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
         return function
     if not 2 <= len(names) <= 4:
         raise ParameterError(
-            f"{what}({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or as in LGBMRanker "
-            "(labels, scores), (labels, scores, weight) or (labels, scores, weight, group)"
+            f"{what}({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or"
+            " as in LGBMRanker (labels, scores), (labels, scores, weight) or (labels, scores,"
+            " weight, group)"
         )
     # LightGBM 3 passed the group as the third argument of objectives.
-    more = names[2:] if set(names[2:]) <= {"weight", "group"} else ["weight", "group"][: len(names) - 2]
+    more = (
+        names[2:]
+        if set(names[2:]) <= {"weight", "group"}
+        else ["weight", "group"][: len(names) - 2]
+    )
 
     def called(scores: npt.NDArray[Any], dataset: Any) -> Any:
         labels, queries = labels_of(dataset)
@@ -155,19 +188,25 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
     return called
 
 
-def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _checked(
+    result: Any, documents: int, round: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     if not isinstance(result, tuple | list | np.ndarray) or len(result) != 2:
         words = f"expected (gradient, Hessian), but got {type(result).__name__}"
         raise TrainingError(f"custom objective, round {round}: {words}")
     grad, hess = [np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result]
     for name, part, low in (("gradient", grad, -np.inf), ("hessian", hess, 0.0)):
         if part.size != documents:
-            raise TrainingError(f"custom objective, round {round}: {name} has {part.size} values for {documents} rows")
+            raise TrainingError(
+                f"custom objective, round {round}: {name} has {part.size} values for {documents}"
+                " rows"
+            )
         bad = np.flatnonzero(~np.isfinite(part) | (part < low))
         if bad.size:
             expected = f"expected finite numbers{', at least 0' * (low == 0.0)}"
             raise TrainingError(
-                f"custom objective, round {round}: {name} of row {bad[0]} is {part[bad[0]]}; {expected}"
+                f"custom objective, round {round}: {name} of row {bad[0]} is {part[bad[0]]};"
+                f" {expected}"
             )
     return grad, hess
 
@@ -215,15 +254,17 @@ class RoundMetrics:
             entries = result if isinstance(result, list) else [result]
             if not all(isinstance(value, tuple | list) and len(value) == 3 for value in entries):
                 raise ParameterError(
-                    f"feval must return (name, value, higher is better), or a list of these, not {result!r}; "
-                    "with maximize=, (name, value) is enough"
+                    "feval must return (name, value, higher is better), or a list of these, not"
+                    f" {result!r}; with maximize=, (name, value) is enough"
                 )
             results += entries
         self.seconds += time.perf_counter() - started
         return results
 
     def values(self, scores: npt.NDArray[np.float64], dataset: Any) -> dict[str, float]:
-        """Return the values of boostrank's metrics. With several workers, sums of values and weights are exchanged."""
+        """Return the values of boostrank's metrics. With several workers, sums of values and
+        weights are exchanged.
+        """
         if self._all_reduce is alone:
             return self.bound(dataset).values(scores)
         rows = self._labels_of(dataset)[0].size  # an engine may need a row where there is none
@@ -231,14 +272,23 @@ class RoundMetrics:
         total = self._all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
         for name, weight in zip(sums, total[:, 1], strict=True):
             if not weight:
-                raise DataError(f"{name}: no query on any worker is included; {self._conventions.describe()}")
-        return {name: float(value / weight) for name, (value, weight) in zip(sums, total, strict=True)}
+                raise DataError(
+                    f"{name}: no query on any worker is included; {self._conventions.describe()}"
+                )
+        return {
+            name: float(value / weight) for name, (value, weight) in zip(sums, total, strict=True)
+        }
 
     def bound(self, dataset: Any) -> BoundMetrics:
         """Return boostrank's metrics bound to the data set; see `BoundMetrics`."""
         if id(dataset) not in self._bound:
             labels, queries = self._labels_of(dataset)
             self._bound[id(dataset)] = BoundMetrics(
-                self._names, labels, queries, self._conventions, self._threads, partial=self._all_reduce is not alone
+                self._names,
+                labels,
+                queries,
+                self._conventions,
+                self._threads,
+                partial=self._all_reduce is not alone,
             )
         return self._bound[id(dataset)]

@@ -142,7 +142,9 @@ class Preset:
 
     @property
     def summary(self) -> str:
-        """One line: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
+        """One line: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at
+        most, ...`.
+        """
         trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items())
         parts = [self.members[0].name] if self.members[0].objective else []
         if self.folds:
@@ -237,7 +239,9 @@ def convert_sets(
 ) -> tuple[RankingDataset, DataSets]:
     """Convert a training set and validation sets, which first get its features in order."""
     train_set = convert(data)
-    converted = [(name, train_set if rows is data else convert(rows.like(data))) for name, rows in valid]
+    converted = [
+        (name, train_set if rows is data else convert(rows.like(data))) for name, rows in valid
+    ]
     return train_set, tuple(converted)
 
 
@@ -296,12 +300,16 @@ class Plan:
         if not plan.preset.folds:
             return replace(plan, trainings=(plan.make_training(recorded=plan.recorded),))
         members = enumerate(plan.preset.members)
-        return replace(plan, trainings=tuple(plan.make_fold_training(*member) for member in members))
+        return replace(
+            plan, trainings=tuple(plan.make_fold_training(*member) for member in members)
+        )
 
     def make_fold_training(self, fold: int, member: Member) -> Training:
         """Return a member's training for a fold, still with all queries as its training set."""
         is_preset = member.objective is not None
-        return self.make_training(member.update(self.params), self.seed + fold, member, stops_early=is_preset)
+        return self.make_training(
+            member.update(self.params), self.seed + fold, member, stops_early=is_preset
+        )
 
     def make_training(
         self,
@@ -323,7 +331,11 @@ class Plan:
         rounds = min(self.preset.rounds, member.rounds or self.preset.rounds)
         settings = split_params(params, rounds, self.engine)
         # Features become columns of the engine, which checks the parameters of columns.
-        data, names, convert = self.train_set, self.train_set.feature_names, self.engine.params.of_columns
+        data, names, convert = (
+            self.train_set,
+            self.train_set.feature_names,
+            self.engine.params.of_columns,
+        )
         columns = convert(settings.params, names, codes=data.categorical)
         limits = limits_of(self.engine, columns, names, data)
         # By default, the engines use all cores and ignore CPU quotas.
@@ -378,7 +390,9 @@ class Plan:
             objective = objective.over(training.rounds_before + training.rounds)
         if rank:
             objective = copy.deepcopy(objective)
-            for values in (values for part in objective.parts for values in (part.params, part.options)):
+            for values in (
+                values for part in objective.parts for values in (part.params, part.options)
+            ):
                 if "seed" in values:
                     values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
         return objective
@@ -399,7 +413,8 @@ class Plan:
         if requested.of is None and data.categorical:
             listed = quoted([names[column] for column in data.categorical])
             warn_user(
-                f"within_query ignores {listed}: codes of categories are not numbers; name the columns by of=",
+                f"within_query ignores {listed}: codes of categories are not numbers; name the"
+                " columns by of=",
                 DataWarning,
             )
         if model is not None and within != before:

@@ -1,8 +1,9 @@
 """Presets for trees, rounds, folds and objectives, with the evidence for each rule.
 
-`quick` trains once, with trees suited to the data. `good` trains a different member on each fold and averages the
-models with equal weights. Averaging different models helps more than choosing among them. On eight data sets, plain
-folds were level with a race among candidates, in a quarter of its time (`experiments/defaults`).
+`quick` trains once, with trees suited to the data. `good` trains a different member on each fold
+and averages the models with equal weights. Averaging different models helps more than choosing
+among them. On eight data sets, plain folds were level with a race among candidates, in a quarter of
+its time (`experiments/defaults`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 MANY_QUERIES = 1_000
 """Minimum number of queries for trees with 31 instead of 15 leaves."""
 LARGE = 4_000_000
-"""Rows x features above which data are large and get LambdaRank, all features per tree, more patience and fewer folds.
+"""Rows x features above which data are large and get LambdaRank, all features per tree, more
+patience and fewer folds.
 
-If the truth has interactions, sampling half of the features costs up to .04 NDCG@10, and XE-NDCG .005. Neither helps if
-it is smooth. More than 31 leaves do not help up to a million rows (`experiments/large`)."""
+If the truth has interactions, sampling half of the features costs up to .04 NDCG@10, and XE-NDCG
+.005. Neither helps if it is smooth. More than 31 leaves do not help up to a million rows
+(`experiments/large`)."""
 FEW_ROWS = 400
 """Number of rows below which the minimum rows in a leaf are a twentieth of all rows."""
 _TOO_FEW_ROWS = 40
@@ -49,19 +52,23 @@ _AUTO, _LAMBDARANK = Member("auto"), Member("lambdarank", begins_linear=True)
 _REG_SHF = Member("reg-shf-sdcg", params=_REG, rounds=400)
 _REG_LINEAR = replace(_REG_SHF, begins_linear=True)
 FEW_MEMBERS = (_AUTO, _REG_LINEAR, replace(_AUTO, trees=_RANDOM), _REG_SHF)
-"""Members below `MANY_QUERIES`: four different models, because few queries are not enough to choose among them."""
+"""Members below `MANY_QUERIES`: four different models, because few queries are not enough to choose
+among them.
+"""
 MANY_MEMBERS = (_LAMBDARANK, _REG_LINEAR, replace(_LAMBDARANK, trees=_RANDOM), _AUTO)
-"""Members for at least `MANY_QUERIES`. Trees without a linear start make the average worse. LambdaRank is as good as
-`auto` in three quarters of the time."""
+"""Members for at least `MANY_QUERIES`. Trees without a linear start make the average worse.
+LambdaRank is as good as `auto` in three quarters of the time."""
 LARGE_MEMBERS = (_LAMBDARANK, _LAMBDARANK)
-"""Members for large data, on two of three folds. They are .017 [.013, .021] above LightGBM if the truth has
-interactions, and level with it if it is smooth, .003 [-.000, .006]. With `auto` as the second member, they are .004 and
-.001 lower (`experiments/large`)."""
+"""Members for large data, on two of three folds. They are .017 [.013, .021] above LightGBM if the
+truth has interactions, and level with it if it is smooth, .003 [-.000, .006]. With `auto` as the
+second member, they are .004 and .001 lower (`experiments/large`)."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Number of rows, queries and features in the training data. Wide sparse data only count features that occur."""
+    """Number of rows, queries and features in the training data. Wide sparse data only count
+    features that occur.
+    """
 
     rows: int
     queries: int
@@ -72,7 +79,10 @@ class Sizes:
         """Return the total size of several data sets over all workers."""
         used = occurring_columns(sets[0])
         features = sets[0].n_features if used is None else used.size
-        documents, queries = sum(data.n_documents for data in sets), sum(len(data.queries) for data in sets)
+        documents, queries = (
+            sum(data.n_documents for data in sets),
+            sum(len(data.queries) for data in sets),
+        )
         documents, queries = collective.sum(documents, queries)
         return cls(documents, queries, features)
 
@@ -83,7 +93,9 @@ class Sizes:
 
 
 def occurring_columns(data: RankingDataset) -> Int64Array | None:
-    """Return the columns that occur in some row, in ascending order, or None if most do or the data are not sparse."""
+    """Return the columns that occur in some row, in ascending order, or None if most do or the data
+    are not sparse.
+    """
     if not sparse.issparse(data.features):
         return None
     used = np.flatnonzero(np.bincount(data.features.indices, minlength=data.n_features))
@@ -93,9 +105,15 @@ def occurring_columns(data: RankingDataset) -> Int64Array | None:
 def choose_preset(plan: Plan) -> Preset:
     """Apply the quality in a plan's options to its data.
 
-    Folds use the queries in all data sets. A single training is stopped early on the first validation set.
+    Folds use the queries in all data sets. A single training is stopped early on the first
+    validation set.
     """
-    engine, settings, options, collective = plan.engine, plan.settings, plan.options, plan.collective
+    engine, settings, options, collective = (
+        plan.engine,
+        plan.settings,
+        plan.options,
+        plan.collective,
+    )
     train_set, valid_sets = plan.train_set, plan.held_out_sets
     quality, folds = options.quality or PLAIN, options.folds
     rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
@@ -115,7 +133,9 @@ def choose_preset(plan: Plan) -> Preset:
     sets = [train_set, *valid_sets] if on_folds else [train_set]
     sizes = Sizes.of_sets(*sets, collective=collective)
     candidates: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
-    if plan.init_model is not None or not engine.grows_trees:  # keep the objective of a continued model
+    if (
+        plan.init_model is not None or not engine.grows_trees
+    ):  # keep the objective of a continued model
         candidates = (Member(),)
     if quality == GOOD and on_folds:
         candidates = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
@@ -151,15 +171,23 @@ def _check_folds(plan: Plan) -> None:
     """Raise an error if training cannot be stopped early, averaged or split into folds."""
     engine = plan.engine
     if not engine.format.averages:
-        raise ParameterError(f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds")
+        raise ParameterError(
+            f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds"
+        )
     if plan.init_model is not None:
-        raise ParameterError("init_model continues a single training: use quality='quick' or 'plain', and no folds")
+        raise ParameterError(
+            "init_model continues a single training: use quality='quick' or 'plain', and no folds"
+        )
     if plan.options.quality != PLAIN and drops_trees(engine, plan.settings.params):
-        raise ParameterError("folds need early stopping, which dart does not support: use quality='quick', no folds")
+        raise ParameterError(
+            "folds need early stopping, which dart does not support: use quality='quick', no folds"
+        )
 
 
 def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:
-    """Apply the options to a preset's members. A parameter that is set takes precedence, under any name."""
+    """Apply the options to a preset's members. A parameter that is set takes precedence, under any
+    name.
+    """
     engine, params, start = plan.engine, plan.params, plan.options.start
     members: list[Member] = []
     for member in candidates:
@@ -170,7 +198,9 @@ def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, 
         if member.params:
             accepted = accepted_params(str(member.objective))
             options = {find_param(name, accepted) for name in params}
-            of_member = {k: v for k, v in member.params.items() if find_param(k, accepted) not in options}
+            of_member = {
+                k: v for k, v in member.params.items() if find_param(k, accepted) not in options
+            }
             member = replace(member, params=of_member)
         member = replace(member, trees=_without_set(engine, member.trees, plan.settings.params))
         try:
@@ -190,19 +220,28 @@ def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     if begins.size:
         differ = np.maximum.reduceat(data.labels, begins) > np.minimum.reduceat(data.labels, begins)
     (count,) = collective.sum(int(differ.sum()))
-    return "" if count >= FEWEST_QUERIES else f"folds need {FEWEST_QUERIES} queries whose labels differ, not {count}"
+    return (
+        ""
+        if count >= FEWEST_QUERIES
+        else f"folds need {FEWEST_QUERIES} queries whose labels differ, not {count}"
+    )
 
 
 def suited(
-    engine: Backend, sizes: Sizes, rounds: int | None, params: Mapping[str, Any], on_folds: bool = False
+    engine: Backend,
+    sizes: Sizes,
+    rounds: int | None,
+    params: Mapping[str, Any],
+    on_folds: bool = False,
 ) -> dict[str, Any]:
     """Return suitable tree parameters, except those that `params` sets.
 
     Args:
         rounds: number of rounds, or None if it is determined by early stopping.
-        on_folds: whether models from several folds are averaged. In that case, with many queries, a learning rate of .1
-            ranks as well in half of the time. On large data, .05 would not converge within `ROUNDS`. A single training
-            with half of the features misses products of two (`experiments/defaults`).
+        on_folds: whether models from several folds are averaged. In that case, with many queries, a
+            learning rate of .1 ranks as well in half of the time. On large data, .05 would not
+            converge within `ROUNDS`. A single training with half of the features misses products of
+            two (`experiments/defaults`).
     """
     if not engine.grows_trees:
         return {}
@@ -221,8 +260,12 @@ def _few_in_leaf(rows: int) -> dict[str, Any]:
     return {"min_data_in_leaf": max(1, rows // 20)}
 
 
-def _without_set(engine: Backend, suggested: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the suggestions that the engine supports and that `params` does not set, under any name."""
+def _without_set(
+    engine: Backend, suggested: Mapping[str, Any], params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the suggestions that the engine supports and that `params` does not set, under any
+    name.
+    """
     left, names = dict[str, Any](), engine.params.named(params).keys()
     for name, value in suggested.items():
         try:
@@ -237,8 +280,8 @@ def _without_set(engine: Backend, suggested: Mapping[str, Any], params: Mapping[
 def patience(queries: int, sizes: Sizes) -> int:
     """Return the patience for early stopping of a single training.
 
-    A mean over few queries varies by more than the improvement in a round. Averaged models on folds of small data need
-    less patience. On large data with interactions, the learning curve rises slowly, and 50 rounds without gain can be
-    chance (`experiments/large`).
+    A mean over few queries varies by more than the improvement in a round. Averaged models on folds
+    of small data need less patience. On large data with interactions, the learning curve rises
+    slowly, and 50 rounds without gain can be chance (`experiments/large`).
     """
     return PATIENCE if queries >= MANY_QUERIES // 4 and not sizes.are_large else 2 * PATIENCE

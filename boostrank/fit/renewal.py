@@ -2,12 +2,13 @@
 
     value_l = -rate G_l / (H_l + lambda)
 
-G_l, H_l: sums of the objective's gradient and Hessian over the rows in leaf l, at the scores of the trees before. A
-training that was stopped on held-out queries has not seen them; renewed, its leaves learn from every query. The rows
-that trained the trees give the training's own values again, up to the rounding of its sums.
+G_l, H_l: sums of the objective's gradient and Hessian over the rows in leaf l, at the scores of the
+trees before. A training that was stopped on held-out queries has not seen them; renewed, its leaves
+learn from every query. The rows that trained the trees give the training's own values again, up to
+the rounding of its sums.
 
-Source: Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 2001, algorithm 1,
-whose second step is applied to more rows than its first.
+Source: Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics
+2001, algorithm 1, whose second step is applied to more rows than its first.
 """
 
 from __future__ import annotations
@@ -37,7 +38,14 @@ from boostrank.records import RenewalRecord
 
 _ROWS = 1 << 16  # rows whose leaves are found together
 _OF_CATEGORIES = "categorical splits have a penalty of their own"
-_CHANGES_LEAVES = ("lambda_l1", "reg_alpha", "max_delta_step", "path_smooth", "linear_tree", "monotone_constraints")
+_CHANGES_LEAVES = (
+    "lambda_l1",
+    "reg_alpha",
+    "max_delta_step",
+    "path_smooth",
+    "linear_tree",
+    "monotone_constraints",
+)
 """Parameters with which a leaf has another value than the equation gives."""
 
 
@@ -49,7 +57,8 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
         training: the training with all queries as its training set.
 
     Returns:
-        The renewed model, or the same model where `find_other_rule` gives a reason or its rounds differ.
+        The renewed model, or the same model where `find_other_rule` gives a reason or its rounds
+        differ.
     """
     objective, engine = training.objective, training.engine
     if training.init_model is not None or (model.info.training or {}).get("mixed_steps"):
@@ -66,42 +75,54 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     _, start = begin(training, data)
     leaves = _find_leaves(model, data.features, values, training.n_threads)
     scores = np.zeros(data.n_documents) if start is None else start.scores.copy()
-    renewed = _renew_trees(objective.bind(data.labels, data.queries), scores, leaves, values, params)
+    renewed = _renew_trees(
+        objective.bind(data.labels, data.queries), scores, leaves, values, params
+    )
     # The model keeps its splits, and starts from the regression on all rows.
     curves = {} if start is None else start.start.curves
     body = engine.format.with_leaves(parsed, renewed, curves)
     if training.fill:
         body = engine.format.filled(body, fill_array(training.fill, data.feature_names))
     booster = engine.load(body).finished(training.categories_by_column)
-    return model.altered(booster=booster, info=model.info | {"renewed": _describe(training.train_set)})
+    return model.altered(
+        booster=booster, info=model.info | {"renewed": _describe(training.train_set)}
+    )
 
 
 @takes_dataset
-def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int | None = None) -> RankingModel:
+def refit(
+    model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int | None = None
+) -> RankingModel:
     """Return a model with the same splits whose leaves are computed from other data.
 
-    New judgements or new documents change what a leaf should say long before they change where trees split. A refit
-    costs one pass over the rows a tree, exports as before, and needs no validation set.
+    New judgements or new documents change what a leaf should say long before they change where
+    trees split. A refit costs one pass over the rows a tree, exports as before, and needs no
+    validation set.
 
     Args:
-        model: a model of boostrank with its record, or the path of its file: one training, or an average.
+        model: a model of boostrank with its record, or the path of its file: one training, or an
+            average.
         data: N labelled documents with the model's features.
         keep: share of its old value that each leaf keeps, from 0 to 1.
         threads: number of threads; None for every available core. The result does not depend on it.
 
     Returns:
-        The refitted model, without calibration. Its linear start stays, and leaves without a row keep their value.
+        The refitted model, without calibration. Its linear start stays, and leaves without a row
+        keep their value.
 
     Raises:
-        ModelError: if the objective is not recorded or not boostrank's, or leaves follow another rule.
+        ModelError: if the objective is not recorded or not boostrank's, or leaves follow another
+            rule.
         DataError: if the features differ, or no query has documents of different gain.
         ParameterError: if `keep` is not between 0 and 1.
 
     Example:
         >>> import boostrank
         >>> from boostrank.data.synthetic import make_ranking_data
-        >>> january, february = (make_ranking_data(queries=40, seed=seed).dataset for seed in (1, 2))
-        >>> model = boostrank.train({"objective": "xe-ndcg", "verbosity": -1}, january, num_boost_round=5)
+        >>> january = make_ranking_data(queries=40, seed=1).dataset
+        >>> february = make_ranking_data(queries=40, seed=2).dataset
+        >>> params = {"objective": "xe-ndcg", "verbosity": -1}
+        >>> model = boostrank.train(params, january, num_boost_round=5)
         >>> boostrank.refit(model, february, keep=0.5).num_trees() == model.num_trees()
         True
     """
@@ -121,12 +142,16 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
         data = data.with_gain(ranker.info.gain)
     if ranker.info.gain is not None and data.gain != ranker.info.gain:
         raise DataError(
-            f"the model learnt the gain {ranker.info.gain!r}, but the data have {data.gain!r}: leave it out"
+            f"the model learnt the gain {ranker.info.gain!r}, but the data have {data.gain!r}:"
+            " leave it out"
         )
-    # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
+    # What is left of the scores without the grown trees is the linear start, which the parts that
+    # began with it share.
     features = ranker._features(data, threads)
     leaves = _find_leaves(ranker, features, values, threads)
-    start = ranker._booster.predict(features, PredictRequest(rounds=ranker.best_iteration, threads=threads))
+    start = ranker._booster.predict(
+        features, PredictRequest(rounds=ranker.best_iteration, threads=threads)
+    )
     for leaf, old in zip(leaves, values, strict=True):
         start -= old[leaf]
     begun = sum(part.weight for part in parts if part.starts) or 1.0
@@ -163,14 +188,23 @@ class _Part:
 
 
 def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Part]:
-    """Yield the trainings of a model in the order of its trees. A single one may have been stopped early."""
+    """Yield the trainings of a model in the order of its trees. A single one may have been stopped
+    early.
+    """
     info, starts = model.info, model._booster.start_trees > 0
-    alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": starts}
+    alone = {
+        "objective": info.objective,
+        "params": info.parameters,
+        "training": info.training,
+        "starts": starts,
+    }
     for part in info.averaged or [alone]:
         # Refuse parts whose leaves do not follow from an objective and one learning rate.
         described, params = part.get("objective"), engine.params.named(part.get("params") or {})
         if not described or "averaged" in part:
-            raise ModelError("the record names no objective for each part of the model: train it again instead")
+            raise ModelError(
+                "the record names no objective for each part of the model: train it again instead"
+            )
         reason = find_other_rule(engine, params)
         if reason:
             raise ModelError(f"its leaves cannot be refitted: {reason}")
@@ -178,10 +212,15 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
             objective = objective_from_dict(described)
         except ParameterError as error:
             name = str(described.get("name"))[:40]
-            raise ModelError(f"its leaves cannot be refitted: its objective {name!r} is not boostrank's") from error
+            raise ModelError(
+                f"its leaves cannot be refitted: its objective {name!r} is not boostrank's"
+            ) from error
         training = part["training"] or {}
         if training.get("mixed_steps"):
-            raise ModelError("its leaves cannot be refitted: its objective or learning rate changed between rounds")
+            raise ModelError(
+                "its leaves cannot be refitted: its objective or learning rate changed between"
+                " rounds"
+            )
         # Schedules span the rounds of the whole training, of which early stopping may keep fewer.
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
         grown = part.get("rounds") or rounds
@@ -197,11 +236,17 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
 
 
 def _describe(data: RankingDataset) -> RenewalRecord:
-    return {"queries": len(data.queries), "fingerprint": data.fingerprint, "files": list(data.provenance.files)}
+    return {
+        "queries": len(data.queries),
+        "fingerprint": data.fingerprint,
+        "files": list(data.provenance.files),
+    }
 
 
 def find_other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
-    """Return the reason why leaves have other values than the equation gives, or an empty string."""
+    """Return the reason why leaves have other values than the equation gives, or an empty
+    string.
+    """
     boosting = params.get("boosting", params.get("booster", "gbtree"))
     if not engine.grows_trees or boosting not in ("gbtree", "gbdt", "goss"):
         return "trees are not added one after the other"
@@ -212,13 +257,17 @@ def find_other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
 def _find_leaves(
     model: RankingModel, features: Any, values: list[Float64Array], threads: int
 ) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """Return the leaf of each row in each grown tree, [trees, N], in as few bytes as the largest tree allows."""
+    """Return the leaf of each row in each grown tree, [trees, N], in as few bytes as the largest
+    tree allows.
+    """
     rows, trees = features.shape[0], len(values)
     largest = max((leaf_values.size for leaf_values in values), default=1)
     leaves = np.empty((trees, rows), np.min_scalar_type(largest))
     for first in range(0, rows, _ROWS):
         part = features[first : first + _ROWS]
-        every = model._booster.predict(part, PredictRequest(LEAVES, rounds=model.best_iteration, threads=threads))
+        every = model._booster.predict(
+            part, PredictRequest(LEAVES, rounds=model.best_iteration, threads=threads)
+        )
         leaves[:, first : first + _ROWS] = every[:, every.shape[1] - trees :].T
     return leaves
 
@@ -231,7 +280,9 @@ def _renew_trees(
     params: Mapping[str, Any],
     keep: float = 0.0,
 ) -> list[Float64Array]:
-    """Return new values of the leaves of each tree. Leaves without a row keep theirs. `scores` are overwritten."""
+    """Return new values of the leaves of each tree. Leaves without a row keep theirs. `scores` are
+    overwritten.
+    """
     rate = float(params.get("learning_rate", 0.1))
     penalty = float(params.get("lambda_l2", params.get("reg_lambda", 0.0)))
     renewed = []

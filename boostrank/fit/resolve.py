@@ -1,4 +1,6 @@
-"""Resolution of options and data into a plan: categories, gains, fill values, preset and trainings."""
+"""Resolution of options and data into a plan: categories, gains, fill values, preset and
+trainings.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def _check_init_model(model: RankingModel, engine: Backend, train_set: RankingDa
     if model.backend != engine.name:
         raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
     if model.check_features(train_set).feature_names != train_set.feature_names:
-        raise DataError("the training data have the model's features in another order: reorder them")
+        raise DataError(
+            "the training data have the model's features in another order: reorder them"
+        )
 
 
 def _check_sizes(train_set: RankingDataset, valid: Sequence[tuple[str, RankingDataset]]) -> None:
@@ -134,8 +138,8 @@ def _check_labels(plan: Plan, sets: Sequence[RankingDataset]) -> None:
         if settings.native_objective:
             name = f"objective {plan.engine.name}:{settings.native_objective}"
         raise DataError(
-            f"{name} does not support document weights: remove them, or use one of boostrank's objectives "
-            "(`boostrank objectives`)"
+            f"{name} does not support document weights: remove them, or use one of boostrank's"
+            " objectives (`boostrank objectives`)"
         )
     if settings.gain != "exponential" or not plan.collective.is_alone:
         return
@@ -153,8 +157,12 @@ def _fill(plan: Plan) -> Plan:
     before = None if model is None else model.info.fill
     if requested is None and not before:
         return plan
-    if plan.options.within_query is not None or (model is not None and model.within_query is not None):
-        raise ParameterError("fill and within_query cannot be used together: fill the data before training")
+    if plan.options.within_query is not None or (
+        model is not None and model.within_query is not None
+    ):
+        raise ParameterError(
+            "fill and within_query cannot be used together: fill the data before training"
+        )
     params = plan.engine.params.named(plan.settings.params)
     unfit = [name for name in ("zero_as_missing", "linear_tree") if params.get(name)]
     if unfit or not plan.engine.grows_trees:
@@ -168,7 +176,8 @@ def _fill(plan: Plan) -> Plan:
     return replace(plan, train_set=train_set, valid=sets, fill=fill)
 
 
-# Parameters that refer to the data: categories, gain expressions, and the objective of a continued model.
+# Parameters that refer to the data: categories, gain expressions, and the objective of a continued
+# model.
 
 
 def prepare(
@@ -206,10 +215,14 @@ def _with_categories(
             codes = column.data if sparse.issparse(column) else column
             check_codes(codes, name)
     if added:
-        unordered = {name: replace(categories.get(name, Categories()), ordered=False) for name in added}
+        unordered = {
+            name: replace(categories.get(name, Categories()), ordered=False) for name in added
+        }
         coded = replace(train_set, categories={**categories, **unordered})
     if init_model is not None:
-        like_model = coded.with_features(init_model.feature_names, whose="the model", categories=init_model.categories)
+        like_model = coded.with_features(
+            init_model.feature_names, whose="the model", categories=init_model.categories
+        )
         coded = like_model if like_model.feature_names == names else coded
     return left, coded
 
@@ -224,13 +237,15 @@ def with_objective_of(model: RankingModel | None, params: Mapping[str, Any]) -> 
         objective = name if ":" in name else objective_from_dict(description)
     except ParameterError as error:
         raise ParameterError(
-            f"the model to continue was trained with objective {name[:40]!r}, which cannot be restored from its "
-            "file: pass objective="
+            f"the model to continue was trained with objective {name[:40]!r}, which cannot be"
+            " restored from its file: pass objective="
         ) from error
     return {**params, "objective": objective}
 
 
-def _with_gain(params: dict[str, Any], sets: list[RankingDataset]) -> tuple[dict[str, Any], list[RankingDataset]]:
+def _with_gain(
+    params: dict[str, Any], sets: list[RankingDataset]
+) -> tuple[dict[str, Any], list[RankingDataset]]:
     """Compute a gain expression, whose values become the labels, with linear gain."""
     name = next((name for name in GAIN_NAMES if name in params), GAIN_NAMES[0])
     gain, objective = params.get(name), pop_param(dict(params), OBJECTIVE_NAMES, None)
@@ -243,15 +258,22 @@ def _with_gain(params: dict[str, Any], sets: list[RankingDataset]) -> tuple[dict
         cause = "gains of clicks are real numbers"
         if not is_clicked:
             cause = f"the gain {text!r} is a real number"
-        raise ParameterError(f"{objective} needs integer grades, but {cause}: use our lambdarank or xe-ndcg")
+        raise ParameterError(
+            f"{objective} needs integer grades, but {cause}: use our lambdarank or xe-ndcg"
+        )
     if text is None:
         return params, sets
     if expression is None and gain is not None and parse_gain(gain) != "linear":
-        raise DataError(f"the labels are already the gain {of_data!r}, but gain={gain!r} expects labels: remove it")
+        raise DataError(
+            f"the labels are already the gain {of_data!r}, but gain={gain!r} expects labels:"
+            " remove it"
+        )
     left = {key: value for key, value in params.items() if key != name}
     if not isinstance(objective, TrainingObjective):
         left[name] = "linear"
     elif objective.gain != "linear":
-        raise ParameterError(f"the labels are the gain {text!r}: create the objective with gain='linear'")
+        raise ParameterError(
+            f"the labels are the gain {text!r}: create the objective with gain='linear'"
+        )
     gained = {id(data): data.with_gain(text) for data in sets}
     return left, [gained[id(data)] for data in sets]

@@ -1,4 +1,6 @@
-"""A single training with its engine, objective, metrics, early stopping, linear start and checkpoint."""
+"""A single training with its engine, objective, metrics, early stopping, linear start and
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ import numpy.typing as npt
 
 from boostrank.core import __version__
 from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL
-from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError, TrainingError, warn_user
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    ModelError,
+    ParameterError,
+    TrainingError,
+    warn_user,
+)
 from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
@@ -45,7 +54,11 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 def run(training: Training) -> RankingModel:
     """Train a single model."""
     started = time.perf_counter()
-    engine, objective, all_reduce = training.engine, training.objective, training.collective.all_reduce
+    engine, objective, all_reduce = (
+        training.engine,
+        training.objective,
+        training.collective.all_reduce,
+    )
     rows = complete_rows(training)
     booster, start = begin(training, rows[0])
     with _engine_errors(engine, rows[0]):
@@ -57,14 +70,18 @@ def run(training: Training) -> RankingModel:
 
     gradient = None
     if objective is not None:  # checks the labels before the features are binned
-        gradient = GuardedGradient(objective.bind(*labels_of(native), all_reduce), all_reduce=all_reduce)
+        gradient = GuardedGradient(
+            objective.bind(*labels_of(native), all_reduce), all_reduce=all_reduce
+        )
     elif training.function is not None:
         function = by_arguments(training.function, labels_of, "objective")
         gradient = GuardedGradient(None, function, all_reduce)
     names, functions = training.metrics if training.measures else (), as_list(training.feval)
     if training.losses and training.measures and gradient is not None:
         functions.append(partial(gradient.loss, labels_of))
-    metrics = RoundMetrics(names, labels_of, training.conventions, training.threads, functions, all_reduce)
+    metrics = RoundMetrics(
+        names, labels_of, training.conventions, training.threads, functions, all_reduce
+    )
     history, info = History(), _describe_model(training, start)
     stopper, callbacks = _make_callbacks(training, valid, native)
     for callback in callbacks:
@@ -74,7 +91,9 @@ def run(training: Training) -> RankingModel:
             callback.begins(info)
 
     def finish(booster: Any, best: int) -> RankingModel:
-        """Return the model for a trained booster, where `best` is the best number of rounds, or 0 for all rounds."""
+        """Return the model for a trained booster, where `best` is the best number of rounds, or 0
+        for all rounds.
+        """
         data, stats, kernel_seconds = training.train_set, None, 0.0
         if gradient is not None:
             stats, kernel_seconds = gradient.stats, gradient.seconds
@@ -98,7 +117,9 @@ def run(training: Training) -> RankingModel:
         broken = constraints.broken(engine, booster, training.params)
         if broken:
             warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
-        return RankingModel(booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
+        return RankingModel(
+            booster, best_rounds=best, info=info, evals_result=history.values, summary=summary
+        )
 
     checkpoint, resumed = training.checkpoint, None
     with contextlib.ExitStack() as reservation:
@@ -128,7 +149,9 @@ def run(training: Training) -> RankingModel:
             with _engine_errors(engine, rows[0]):
                 try:
                     grown = engine.train(request)
-                except ModelError as error:  # the engine does not reproduce the checkpoint on this machine
+                except (
+                    ModelError
+                ) as error:  # the engine does not reproduce the checkpoint on this machine
                     if resumed is None or checkpoint is None:
                         raise
                     checkpoint.start_over(error)
@@ -190,7 +213,9 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
     return engine.begin_with(start.start), start
 
 
-def _convert(training: Training, rows: Sequence[RankingDataset]) -> tuple[Any, list[tuple[str, Any]]]:
+def _convert(
+    training: Training, rows: Sequence[RankingDataset]
+) -> tuple[Any, list[tuple[str, Any]]]:
     """Convert the training and validation sets for the engine."""
     is_native = training.native_objective is not None
     convert = partial(training.engine.dataset, params=training.params, weights=is_native)
@@ -210,7 +235,9 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
         if "label" not in words.lower():
             raise TrainingError(words) from error
         labels = train_set.labels
-        odd = np.flatnonzero((labels < 0) | (labels > MAX_EXPONENTIAL_LABEL) | (labels != np.floor(labels)))
+        odd = np.flatnonzero(
+            (labels < 0) | (labels > MAX_EXPONENTIAL_LABEL) | (labels != np.floor(labels))
+        )
         if odd.size:
             row = int(odd[0])
             raise train_set.queries.row_error(row, f"label {labels[row]:g}: {words}") from error
@@ -233,19 +260,27 @@ def _make_callbacks(
     stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
     if stops and drops_trees(training.engine, training.params):
         raise ParameterError(
-            "dart does not support early stopping: later rounds rescale earlier trees, so the model of the best "
-            "round is lost"
+            "dart does not support early stopping: later rounds rescale earlier trees, so the model"
+            " of the best round is lost"
         )
     stopper: Callback | None = None
     if patience:
         trained_on = tuple(name for name, data in valid if data is native_train)
         if len(trained_on) == len(valid):
-            raise ParameterError("early stopping needs a validation set other than the training set")
+            raise ParameterError(
+                "early stopping needs a validation set other than the training set"
+            )
         metric = headline(training.all_metrics)
-        stopper = EarlyStopping(patience, metric=metric, min_delta=training.min_delta, ignore=trained_on)
+        stopper = EarlyStopping(
+            patience, metric=metric, min_delta=training.min_delta, ignore=trained_on
+        )
 
     def gate(callback: Any) -> Any:
-        return Gated(callback, settled) if settled and hasattr(callback, "stopping_rounds") else callback
+        return (
+            Gated(callback, settled)
+            if settled and hasattr(callback, "stopping_rounds")
+            else callback
+        )
 
     return gate(stopper), [gate(callback) for callback in callbacks]
 
@@ -261,10 +296,16 @@ _CHANGE_STEPS = ("_ResetParameterCallback", "LearningRateScheduler")
 
 
 def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
-    """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
+    """Return the model's record without values that change between runs, so that equal trainings
+    give equal bytes.
+    """
     recorded, metrics = training.recorded, training.all_metrics
-    if any(isinstance(metric, Metric) for metric in training.metrics):  # functions are recorded by their names
-        recorded = {name: metrics if name in METRIC_NAMES else value for name, value in recorded.items()}
+    if any(
+        isinstance(metric, Metric) for metric in training.metrics
+    ):  # functions are recorded by their names
+        recorded = {
+            name: metrics if name in METRIC_NAMES else value for name, value in recorded.items()
+        }
     plain = (str, int, float, bool, list, tuple, dict)
     within_query = None if training.within is None else training.within.record
     description = None if start is None else start.description
@@ -313,7 +354,9 @@ def describe_data(train_set: RankingDataset) -> DataRecord:
         "features": train_set.n_features,
         "feature_names": list(train_set.feature_names),
         "fingerprint": train_set.fingerprint,
-        "missing": [train_set.feature_names[i] for i in missing_columns(train_set.features).tolist()],
+        "missing": [
+            train_set.feature_names[i] for i in missing_columns(train_set.features).tolist()
+        ],
     }
     if train_set.categories:
         data["categories"] = to_record(train_set.categories)
@@ -326,7 +369,10 @@ def _describe_objective(training: Training) -> dict[str, Any]:
         return training.objective.to_dict()
     if training.native_objective is not None:
         return {"name": f"{training.engine.name}:{training.native_objective}"}
-    return {"name": "custom", "function": getattr(function, "__qualname__", type(function).__name__)}
+    return {
+        "name": "custom",
+        "function": getattr(function, "__qualname__", type(function).__name__),
+    }
 
 
 def _identify(
@@ -374,7 +420,11 @@ def _fingerprints(data: RankingDataset) -> dict[str, Any]:
 
 
 def _digest(values: npt.ArrayLike | None) -> str | None:
-    return None if values is None else content_sha256(np.asarray(values, dtype=np.float64).tobytes())[:32]
+    return (
+        None
+        if values is None
+        else content_sha256(np.asarray(values, dtype=np.float64).tobytes())[:32]
+    )
 
 
 def _versions(engine: Backend) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""Split the dictionary `params`, as in `lgb.train`, between the objective, the engine, metrics and early stopping."""
+"""Split the dictionary `params`, as in `lgb.train`, between the objective, the engine, metrics and
+early stopping.
+"""
 
 from __future__ import annotations
 
@@ -33,22 +35,34 @@ def _names(option: str) -> tuple[str, ...]:
     return declared(TrainOptions)[option].params
 
 
-OBJECTIVE_NAMES, ROUNDS_NAMES, STOPPING_NAMES = map(_names, ("objective", "rounds", "early_stopping"))
-GAIN_NAMES, METRIC_NAMES, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
+OBJECTIVE_NAMES, ROUNDS_NAMES, STOPPING_NAMES = map(
+    _names, ("objective", "rounds", "early_stopping")
+)
+GAIN_NAMES, METRIC_NAMES, _EVAL_AT, _THREADS = map(
+    _names, ("gain", "metrics", "eval_at", "threads")
+)
 SEED_NAMES = (SEED.name, *SEED.aliases)
-_MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
+_MIN_DELTA = Param(
+    "early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping"
+)
 LOSS = "loss"
 """The metric that is the objective's own mean loss."""
 AUTO_START, LINEAR_START = "auto", "linear"
-"""Values of `start` for a linear start if the objective is `auto`, and for a linear start in any case."""
+"""Values of `start` for a linear start if the objective is `auto`, and for a linear start in any
+case.
+"""
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _ELSEWHERE = {
-    "missing": "a model file has no place for it, so other programs would compute other scores. "
-    "Replace the value by NaN before fit and predict: X.replace({0!r}, np.nan) for frames, "
-    "np.where(X == {0!r}, np.nan, X) for arrays, --missing-token={0} for files",
-    "class_weight": "a ranker has no classes. Weight queries or documents: "
-    "fit(..., sample_weight=...), or RankingDataset.from_arrays(..., weight=...)",
+    "missing": (
+        "a model file has no place for it, so other programs would compute other scores. "
+        "Replace the value by NaN before fit and predict: X.replace({0!r}, np.nan) for frames, "
+        "np.where(X == {0!r}, np.nan, X) for arrays, --missing-token={0} for files"
+    ),
+    "class_weight": (
+        "a ranker has no classes. Weight queries or documents: "
+        "fit(..., sample_weight=...), or RankingDataset.from_arrays(..., weight=...)"
+    ),
 }
 """The parameters of XGBRanker and LGBMRanker that belong to the data, with the remedy."""
 _NORMS = ("norm_distance", "norm_query")
@@ -97,7 +111,8 @@ class Settings:
 
 
 def headline(metrics: Sequence[Any]) -> str | None:
-    """Return the name of the metric for progress and early stopping: the first at its largest cut-off.
+    """Return the name of the metric for progress and early stopping: the first at its largest
+    cut-off.
 
     With the usual `eval_at` of 1,3,5,10, the first cut-off is the noisiest.
     """
@@ -119,7 +134,9 @@ def is_auto(params: Mapping[str, Any], backend: str) -> bool:
 
 
 def drops_trees(engine: Backend, params: Mapping[str, Any]) -> bool:
-    """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped early."""
+    """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
+    early.
+    """
     params = engine.params.named(params)
     return "dart" in (params.get("boosting"), params.get("booster"))
 
@@ -138,14 +155,18 @@ def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend
     if (exp_gain := left.pop("ndcg_exp_gain", None)) is not None:
         rule = _EXP_GAIN.get(str(exp_gain).lower(), "")
         if not rule or any(left.get(name, rule) != rule for name in GAIN_NAMES):
-            raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain=")
+            raise ParameterError(
+                f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain="
+            )
         left.setdefault("gain", rule)
     left.pop("enable_categorical", None)  # the types of columns decide
     for name in _ELSEWHERE.keys() & left.keys():
         value = left.pop(name)
         is_default = value is None or value != value or str(value).lower() in ("nan", "none")
         if not is_default:  # of XGBRanker
-            raise ParameterError(f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}")
+            raise ParameterError(
+                f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}"
+            )
     # What all objectives have: rounds, early stopping, threads and metrics.
     chosen = pop_param(left, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
@@ -165,14 +186,17 @@ def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend
     objective: TrainingObjective | None = None
     gain: Any = "exponential"
     if isinstance(chosen, CompiledFunction):
-        raise ParameterError("this is a kernel, not an objective: pass the result of boostrank.define_objective")
+        raise ParameterError(
+            "this is a kernel, not an objective: pass the result of boostrank.define_objective"
+        )
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function, gain = chosen, pop_param(left, ("gain",), gain)  # of metrics
     elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
         engine, native = of_native
         if engine != backend.name:
             raise ParameterError(
-                f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}: set backend={engine!r}"
+                f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}: set"
+                f" backend={engine!r}"
             )
         gain = pop_param(left, GAIN_NAMES, gain)
         left |= backend.params.of_native(native, parse_gain(gain))
@@ -181,12 +205,16 @@ def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend
         gain = objective.gain
         _check_near_misses(left, objective.name, accepted, backend)
     if losses and objective is None:
-        words = "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
+        words = (
+            "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
+        )
         raise ParameterError(words)
     idle = [name for name in left if name in backend.params.of_objectives]
     if native is None and idle:
         used = "a custom objective" if objective is None else f"objective {objective.name!r}"
-        raise ParameterError(f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it")
+        raise ParameterError(
+            f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it"
+        )
     backend.params.check(left)
     return Settings(
         objective=objective,
@@ -206,13 +234,17 @@ def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend
 def _make_objective(
     chosen: Any, params: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective, tuple[Param, ...]]:
-    """Create the objective, and remove its parameters from `params`. Also return what it accepts."""
+    """Create the objective, and remove its parameters from `params`. Also return what it
+    accepts.
+    """
     if isinstance(chosen, TrainingObjective):
         of_parts = (param for part in chosen.parts for param in part.spec.params)
         accepted = (*OPTIONS, *MIXTURE_PARAMS, *of_parts)
         for name in params:
             if _of_objective_alone(name, accepted) or name in GAIN_NAMES:
-                raise ParameterError(f"{name!r} is set both in params and on the Objective; set it once")
+                raise ParameterError(
+                    f"{name!r} is set both in params and on the Objective; set it once"
+                )
         if chosen.threads is None and threads is not None:
             chosen = copy.copy(chosen)
             chosen.threads = threads
@@ -233,7 +265,11 @@ def _make_objective(
     is_ours = any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
     defaults = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if is_ours else {}
     set_params = {find_param(name, accepted) for name in of_objective}
-    of_objective |= {name: value for name, value in defaults.items() if find_param(name, accepted) not in set_params}
+    of_objective |= {
+        name: value
+        for name, value in defaults.items()
+        if find_param(name, accepted) not in set_params
+    }
     if isinstance(chosen, ObjectiveSpec):
         return Objective(chosen, threads=threads, **of_objective), accepted
     return parse_objective(str(chosen), threads=threads, **of_objective), accepted
@@ -256,7 +292,8 @@ def _check_near_misses(
             others = [engine for engine in engines_with(name) if engine != backend.name]
             if others:
                 raise UnknownParameter(
-                    f"{name!r} is a parameter of {others[0]} (backend={others[0]!r}), not of {backend.name}"
+                    f"{name!r} is a parameter of {others[0]} (backend={others[0]!r}), not of"
+                    f" {backend.name}"
                 ) from None
             names = [param.name for param in accepted]
             owners = [spec.name for spec in OBJECTIVES if find_param(name, spec.params)]
@@ -264,7 +301,8 @@ def _check_near_misses(
                 raise
             of_owners = f" ({', '.join(owners)} does)" if owners else ""
             raise ParameterError(
-                f"objective {objective!r} has no parameter {name!r}{of_owners}.{did_you_mean(name, names)}"
+                f"objective {objective!r} has no parameter"
+                f" {name!r}{of_owners}.{did_you_mean(name, names)}"
             ) from None
         except ParameterError:
             continue  # reported by the check of all parameters
@@ -291,19 +329,24 @@ def _as_whole(value: Any, name: str, low: int) -> int:
         if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name}={value!r} must be a whole number, at least {low} and below 2^31") from None
+        raise ParameterError(
+            f"{name}={value!r} must be a whole number, at least {low} and below 2^31"
+        ) from None
     return number
 
 
 def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
-    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a name are kept.
+    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a
+    name are kept.
 
     Functions become `Metric` objects, whose order is kept.
     """
     if callable(metric) or isinstance(metric, Metric):
         metric = [metric]
     if not isinstance(metric, str | Iterable | None):
-        raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
+        raise ParameterError(
+            f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names"
+        )
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
     names = [Metric(n) if callable(n) else n for n in names]
     functions = [n for n in names if isinstance(n, Metric) and n.function]

@@ -15,7 +15,9 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import F1, F2, I1, allocates, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
-"""The smallest finite number; -infinity, below it, is missing, because a LightGBM tree sends both the same way."""
+"""The smallest finite number; -infinity, below it, is missing, because a LightGBM tree sends both
+the same way.
+"""
 
 ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold in float32, below which magnitudes are treated as 0."""
@@ -37,7 +39,8 @@ class Curve:
         bounds: float64[k], ends of all pieces but the last, ascending.
         constant: float64[k + 1].
         missing: value for a missing feature.
-        documents: float64[k + 2], number of documents in each piece, last of those without a value; None if unknown.
+        documents: float64[k + 2], number of documents in each piece, last of those without a value;
+            None if unknown.
     """
 
     bounds: Float64Array
@@ -54,7 +57,9 @@ class Curve:
         at = np.append(np.searchsorted(self.bounds, bounds), self.bounds.size)
         documents = self.documents
         if documents is not None:  # parts of a piece get equal shares
-            documents = np.append((documents[:-1] / np.bincount(at, minlength=self.constant.size))[at], documents[-1])
+            documents = np.append(
+                (documents[:-1] / np.bincount(at, minlength=self.constant.size))[at], documents[-1]
+            )
         return Curve(bounds, self.constant[at], self.missing, documents)
 
 
@@ -118,40 +123,67 @@ class Curves:
             yield feature, Curve(self.bounds[a : b - 1], self.constant[a:b], float(self.missing[j]))
 
     def values(self, rows: Float32Array) -> Float64Array:
-        """Return the value of each function on each row, float64[n, m]; rows are float32[n, c], NaN where missing."""
+        """Return the value of each function on each row, float64[n, m]; rows are float32[n, c], NaN
+        where missing.
+        """
         out = np.empty((rows.shape[0], self.feature.size))
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        _values(rows, self.feature, self.ptr, self._below, self._again, self.constant, self.missing, out)
+        _values(
+            rows, self.feature, self.ptr, self._below, self._again, self.constant, self.missing, out
+        )
         return out
 
     @property
     def levels(self) -> Float64Array:
-        """The values of the functions in each piece, and then for missing features, float64[p + m]."""
+        """The values of the functions in each piece, and then for missing features, float64[p +
+        m].
+        """
         return np.concatenate([self.constant, self.missing])
 
     def summed(
         self, rows: Float32Array, levels: Float64Array, which: Int64Array | None = None
     ) -> tuple[Float64Array, Int64Array]:
-        """Return the sum of the functions on each row, float64[n], and the number of rows in each piece, int64[p + m].
+        """Return the sum of the functions on each row, float64[n], and the number of rows in each
+        piece, int64[p + m].
 
         The last m numbers are those of rows without a value.
 
         Args:
             rows: float32[n, c].
-            levels: float64[k, p + m], the `levels` of several sets of functions with the same pieces.
+            levels: float64[k, p + m], the `levels` of several sets of functions with the same
+                pieces.
             which: int64[n], the set of functions for each row; None for the first set.
         """
         out, row_counts = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
         which = np.zeros(rows.shape[0], np.int64) if which is None else which
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        _scores(rows, self.feature, self.ptr, self._below, np.ascontiguousarray(levels), which, out, row_counts)
+        _scores(
+            rows,
+            self.feature,
+            self.ptr,
+            self._below,
+            np.ascontiguousarray(levels),
+            which,
+            out,
+            row_counts,
+        )
         return out, row_counts
 
     def with_documents(self, row_counts: Int64Array) -> list[tuple[int, Curve]]:
-        """Return the column and the function of each, with the document counts that `summed` returns."""
-        pieces, missing = row_counts[: self.bounds.size].astype(np.float64), row_counts[self.bounds.size :]
+        """Return the column and the function of each, with the document counts that `summed`
+        returns.
+        """
+        pieces, missing = (
+            row_counts[: self.bounds.size].astype(np.float64),
+            row_counts[self.bounds.size :],
+        )
         return [
-            (feature, replace(curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])))
+            (
+                feature,
+                replace(
+                    curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])
+                ),
+            )
             for j, (feature, curve) in enumerate(self)
         ]
 
@@ -160,7 +192,9 @@ class Curves:
         """Whether each function has the same pieces as its predecessor, bool[m]."""
         spans = [slice(a, b) for a, b in pairwise(self.ptr.tolist())]
         same = [np.array_equal(self.bounds[a], self.bounds[b]) for a, b in pairwise(spans)]
-        return np.array([False, *same])[: self.feature.size] & (self.feature == np.roll(self.feature, 1))
+        return np.array([False, *same])[: self.feature.size] & (
+            self.feature == np.roll(self.feature, 1)
+        )
 
     @cached_property
     def _below(self) -> Float32Array:
@@ -169,7 +203,9 @@ class Curves:
     @property
     def largest(self) -> float:
         """The largest possible magnitude of the sum of the functions."""
-        return sum(max(abs(curve.missing), float(np.abs(curve.constant).max())) for _, curve in self)
+        return sum(
+            max(abs(curve.missing), float(np.abs(curve.constant).max())) for _, curve in self
+        )
 
 
 @inline
@@ -182,7 +218,9 @@ def _find(
     x: Float32Array,
     piece: npt.NDArray[np.uint32],
 ) -> None:
-    """Write the values of a column to `x` (NaN where missing), and the piece of each other value to `piece`."""
+    """Write the values of a column to `x` (NaN where missing), and the piece of each other value to
+    `piece`.
+    """
     for i in range(size):
         value = rows[start + i, column]
         x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value

@@ -1,15 +1,15 @@
 """The driver of objectives, which runs a kernel over all queries.
 
-Only this module handles weights, scales, floors, float32, threads, mixtures of two objectives, and the options that are
-applied to an objective (`composition`).
+Only this module handles weights, scales, floors, float32, threads, mixtures of two objectives, and
+the options that are applied to an objective (`composition`).
 
-Each thread writes the results of its own queries, and sums over queries are taken in query order, so the result does
-not depend on the number of threads.
+Each thread writes the results of its own queries, and sums over queries are taken in query order,
+so the result does not depend on the number of threads.
 
-A common factor of gradient and Hessian does not change a Newton leaf, -sum g / sum h, but it changes the meaning of
-`min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2`. The driver divides both by the mean curvature of the
-documents of live queries. One unit of Hessian is then one average document, as in squared error, for every objective
-and in every round.
+A common factor of gradient and Hessian does not change a Newton leaf, -sum g / sum h, but it
+changes the meaning of `min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2`. The driver
+divides both by the mean curvature of the documents of live queries. One unit of Hessian is then one
+average document, as in squared error, for every objective and in every round.
 """
 
 from __future__ import annotations
@@ -24,21 +24,34 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.intrinsics import borrowed
-from boostrank.kernels.jit import F1, F2, I1, CompiledFunction, entry_point, inline_sums, query_blocks, run_parallel
+from boostrank.kernels.jit import (
+    F1,
+    F2,
+    I1,
+    CompiledFunction,
+    entry_point,
+    inline_sums,
+    query_blocks,
+    run_parallel,
+)
 from boostrank.kernels.objective import KERNEL_SIGNATURE, Kernel
 from boostrank.kernels.options import COMPOSITION, NO_NOISE, Composition, add_noise, change_gradient
 from boostrank.kernels.primitives import SORT, compiled_sort
 
-# Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide a start of about 50 us.
+# Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide a start
+# of about 50 us.
 _DOCUMENTS_A_TASK = 20_000
 
-# Minimum Hessian of a document after scaling, as a share of the average, so that no leaf divides by zero.
+# Minimum Hessian of a document after scaling, as a share of the average, so that no leaf divides by
+# zero.
 HESSIAN_FLOOR = 1e-6
 # Smaller mean curvatures have lost their digits in float32, and dividing by them could overflow.
 _NO_CURVATURE = 1e-30
 
 AllReduce = Callable[[Float64Array], Float64Array]
-"""A function that takes the sums of one process and returns those of all processes, each of which must call it."""
+"""A function that takes the sums of one process and returns those of all processes, each of which
+must call it.
+"""
 
 
 def alone(sums: Float64Array) -> Float64Array:
@@ -47,7 +60,8 @@ def alone(sums: Float64Array) -> Float64Array:
 
 
 LIVE, DEAD, BROKEN = 0, 1, 2
-"""The states of a query after a pass: live, dead (zero gradients) or broken (not finite, or negative curvature).
+"""The states of a query after a pass: live, dead (zero gradients) or broken (not finite, or
+negative curvature).
 
 A dead query keeps the Hessian of its kernel, so that a regression without errors keeps its weight.
 """
@@ -60,8 +74,9 @@ _U1 = types.Array(types.uint8, 1, "C")
 class Buffers:
     """The outputs of a pass, allocated once per data set.
 
-    They are derivatives, float[N], and, [Q], each query's loss, sums of Hessian and |gradient| and state, all with the
-    query weights. `scratch` contains the work arrays of kernels for each thread that has run.
+    They are derivatives, float[N], and, [Q], each query's loss, sums of Hessian and |gradient| and
+    state, all with the query weights. `scratch` contains the work arrays of kernels for each thread
+    that has run.
     """
 
     grad: np.ndarray[Any, np.dtype[Any]]
@@ -70,11 +85,17 @@ class Buffers:
     hess_sum: Float64Array
     magnitude: Float64Array
     state: np.ndarray[Any, np.dtype[np.uint8]]
-    scratch: list[tuple[Float64Array, Int64Array, Float64Array, Int64Array]] = field(default_factory=list)
+    scratch: list[tuple[Float64Array, Int64Array, Float64Array, Int64Array]] = field(
+        default_factory=list
+    )
 
     @classmethod
-    def allocate(cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32) -> Buffers:
-        """Allocate outputs for N documents in Q queries, float32 for an engine or float64 for a part of a mixture."""
+    def allocate(
+        cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32
+    ) -> Buffers:
+        """Allocate outputs for N documents in Q queries, float32 for an engine or float64 for a
+        part of a mixture.
+        """
         grad, hess = np.zeros(documents, dtype), np.zeros(documents, dtype)
         loss, hess_sum, magnitude = np.zeros((3, queries))
         return cls(grad, hess, loss, hess_sum, magnitude, np.zeros(queries, np.uint8))
@@ -93,8 +114,8 @@ class PassStats:
     Args:
         loss: weighted sum of the kernel's losses over all processes of the training.
         dead_queries: number of queries, over all processes, with zero gradient everywhere.
-        broken_query: index of the first query with a score, gradient or Hessian that is not finite, or with a negative
-            Hessian; -1 if there is none.
+        broken_query: index of the first query with a score, gradient or Hessian that is not finite,
+            or with a negative Hessian; -1 if there is none.
         floored: number of documents of live queries whose Hessian was raised to the floor.
         scale: factor of gradient and Hessian.
     """
@@ -124,7 +145,8 @@ def run_kernel(
     scratch_per_document: int = 8,
     threads: int = 1,
 ) -> None:
-    """Compute the gradient and Hessian of every document with a kernel, multiplied by the query weights.
+    """Compute the gradient and Hessian of every document with a kernel, multiplied by the query
+    weights.
 
     Args:
         kernel: see `kernels.objective`, which also explains the constants and parameters.
@@ -132,8 +154,10 @@ def run_kernel(
         ptr, weights: int64[Q+1], float64[Q].
         out: outputs, which are overwritten.
         composition: options applied to the kernel.
-        slot, slot_values: index in `params` of a parameter with a value per query, and int64[Q] of these values.
-        ordered, scratch_per_document: see `ObjectiveSpec`; the latter must not change for one `out`.
+        slot, slot_values: index in `params` of a parameter with a value per query, and int64[Q] of
+            these values.
+        ordered, scratch_per_document: see `ObjectiveSpec`; the latter must not change for one
+            `out`.
     """
     queries = ptr.size - 1
     longest = int(np.diff(ptr).max()) if queries else 0
@@ -147,39 +171,85 @@ def run_kernel(
         try:
             arrays = out.scratch.pop()
         except IndexError:
-            arrays = np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64)
+            arrays = (
+                np.empty(5 * longest),
+                np.empty(2 * longest, np.int64),
+                np.empty(room),
+                np.empty(room, np.int64),
+            )
         gradients(
-            kernel.compiled, compiled_sort.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const,
-            query_const, params.copy(), applied, slot, values_by_query, ordered,
-            out.grad, out.hess, out.loss, out.hess_sum, out.magnitude, out.state, *arrays,
-        )  # fmt: skip
+            kernel.compiled,
+            compiled_sort.compiled,
+            task[0],
+            task[1],
+            scores,
+            gains,
+            ptr,
+            weights,
+            doc_const,
+            query_const,
+            params.copy(),
+            applied,
+            slot,
+            values_by_query,
+            ordered,
+            out.grad,
+            out.hess,
+            out.loss,
+            out.hess_sum,
+            out.magnitude,
+            out.state,
+            *arrays,
+        )
         out.scratch.append(arrays)
 
     run_parallel(work, query_blocks(ptr, _DOCUMENTS_A_TASK), threads)
 
 
 def mix_gradients(
-    parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
+    parts: Sequence[Buffers],
+    factors: Sequence[float],
+    ptr: Int64Array,
+    out: Buffers,
+    *,
+    threads: int = 1,
 ) -> None:
-    """Write the losses, gradients and Hessians, sums of factor * part, to `out`, float32; the parts are float64."""
+    """Write the losses, gradients and Hessians, sums of factor * part, to `out`, float32; the parts
+    are float64.
+    """
     (first, second), (a, b) = parts, factors
 
     def work(task: tuple[int, int]) -> None:
         _mixed(
-            task[0], task[1], ptr, a, first.grad, first.hess, b, second.grad, second.hess,
-            out.grad, out.hess, out.hess_sum, out.magnitude, out.state,
-        )  # fmt: skip
+            task[0],
+            task[1],
+            ptr,
+            a,
+            first.grad,
+            first.hess,
+            b,
+            second.grad,
+            second.hess,
+            out.grad,
+            out.hess,
+            out.hess_sum,
+            out.magnitude,
+            out.state,
+        )
 
     run_parallel(work, query_blocks(ptr, _DOCUMENTS_A_TASK), threads)
     out.loss[:] = a * first.loss + b * second.loss
 
 
-def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, all_reduce: AllReduce = alone) -> PassStats:
-    """Scale the gradient and Hessian in `out` for the engine, and return the statistics of the pass.
+def finish(
+    ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, all_reduce: AllReduce = alone
+) -> PassStats:
+    """Scale the gradient and Hessian in `out` for the engine, and return the statistics of the
+    pass.
 
     Args:
-        unit_hessian: scale both so that the mean Hessian of live documents is one, and raise the Hessian to the floor;
-            otherwise leave both unchanged.
+        unit_hessian: scale both so that the mean Hessian of live documents is one, and raise the
+            Hessian to the floor; otherwise leave both unchanged.
         all_reduce: called once, unless a query is broken.
     """
     live, sizes = out.state == LIVE, np.diff(ptr)
@@ -187,7 +257,12 @@ def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, all_redu
     loss, dead = float(out.loss.sum()), int(np.count_nonzero(out.state == DEAD))
     if out.broken_query < 0:
         sums = all_reduce(np.array([out.hess_sum[live].sum(), sizes[live].sum(), loss, dead]))
-        curvature, documents, loss, dead = float(sums[0]), int(sums[1]), float(sums[2]), int(sums[3])
+        curvature, documents, loss, dead = (
+            float(sums[0]),
+            int(sums[1]),
+            float(sums[2]),
+            int(sums[3]),
+        )
         if unit_hessian:
             # Without noticeable curvature: plain gradient steps.
             curved = curvature > documents * _NO_CURVATURE
@@ -230,13 +305,38 @@ def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
 
 
 def _gradients(
-    kernel: Any, sort: Any, start: int, stop: int, scores: Float64Array, gains: Float64Array, ptr: Int64Array,
-    weights: Float64Array, doc_const: Float64Array, query_const: Float64Array, params: Float64Array,
-    composition: Composition | None, slot: int, slot_values: Int64Array, ordered: bool, grad: Any, hess: Any,
-    loss: Float64Array, hess_sum: Float64Array, magnitude: Float64Array, state: Any, work: Float64Array,
-    iwork: Int64Array, scratch: Float64Array, iscratch: Int64Array,
-) -> None:  # fmt: skip
-    scores, gains, ptr, weights = borrowed(scores), borrowed(gains), borrowed(ptr), borrowed(weights)
+    kernel: Any,
+    sort: Any,
+    start: int,
+    stop: int,
+    scores: Float64Array,
+    gains: Float64Array,
+    ptr: Int64Array,
+    weights: Float64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    composition: Composition | None,
+    slot: int,
+    slot_values: Int64Array,
+    ordered: bool,
+    grad: Any,
+    hess: Any,
+    loss: Float64Array,
+    hess_sum: Float64Array,
+    magnitude: Float64Array,
+    state: Any,
+    work: Float64Array,
+    iwork: Int64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> None:
+    scores, gains, ptr, weights = (
+        borrowed(scores),
+        borrowed(gains),
+        borrowed(ptr),
+        borrowed(weights),
+    )
     doc_const, query_const, params = borrowed(doc_const), borrowed(query_const), borrowed(params)
     grad, hess, work, iwork = borrowed(grad), borrowed(hess), borrowed(work), borrowed(iwork)
     scratch, iscratch = borrowed(scratch), borrowed(iscratch)
@@ -265,7 +365,16 @@ def _gradients(
                 if ordered:
                     sort(drawn, order, spare)
                 value += share * kernel(
-                    drawn, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
+                    drawn,
+                    gains[a:b],
+                    order,
+                    doc_const[a:b],
+                    query_const[q],
+                    params,
+                    g,
+                    h,
+                    scratch,
+                    iscratch,
                 )
                 for i in range(n):
                     gs[i] += share * g[i]
@@ -274,7 +383,18 @@ def _gradients(
         if not noisy:
             if ordered:
                 sort(s, order, spare)
-            value = kernel(s, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
+            value = kernel(
+                s,
+                gains[a:b],
+                order,
+                doc_const[a:b],
+                query_const[q],
+                params,
+                g,
+                h,
+                scratch,
+                iscratch,
+            )
         # Options applied after the kernel, then the query weight.
         if composition is not None:
             change_gradient(composition, s, g, h)
@@ -287,23 +407,74 @@ def _gradients(
 
 @cache
 def _gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
-    """Return `_gradients` compiled for one output type, with or without options that are applied to the kernel."""
+    """Return `_gradients` compiled for one output type, with or without options that are applied to
+    the kernel.
+    """
     real, composition = _S1 if single else F1, types.none if is_plain else COMPOSITION
     signature = types.void(
-        types.FunctionType(KERNEL_SIGNATURE), SORT, types.int64, types.int64, F1, F1, I1, F1, F2, F2, F1,
-        composition, types.int64, I1, types.boolean, real, real, F1, F1, F1, _U1, F1, I1, F1, I1,
-    )  # fmt: skip
+        types.FunctionType(KERNEL_SIGNATURE),
+        SORT,
+        types.int64,
+        types.int64,
+        F1,
+        F1,
+        I1,
+        F1,
+        F2,
+        F2,
+        F1,
+        composition,
+        types.int64,
+        I1,
+        types.boolean,
+        real,
+        real,
+        F1,
+        F1,
+        F1,
+        _U1,
+        F1,
+        I1,
+        F1,
+        I1,
+    )
     return CompiledFunction(_gradients, signature)
 
 
 @entry_point(
-    types.void(types.int64, types.int64, I1, types.float64, F1, F1, types.float64, F1, F1, _S1, _S1, F1, F1, _U1)
+    types.void(
+        types.int64,
+        types.int64,
+        I1,
+        types.float64,
+        F1,
+        F1,
+        types.float64,
+        F1,
+        F1,
+        _S1,
+        _S1,
+        F1,
+        F1,
+        _U1,
+    )
 )
 def _mixed(
-    start: int, stop: int, ptr: Int64Array, a: float, first_grad: Float64Array, first_hess: Float64Array, b: float,
-    second_grad: Float64Array, second_hess: Float64Array, grad: Float32Array, hess: Float32Array,
-    hess_sum: Float64Array, magnitude: Float64Array, state: Any,
-) -> None:  # fmt: skip
+    start: int,
+    stop: int,
+    ptr: Int64Array,
+    a: float,
+    first_grad: Float64Array,
+    first_hess: Float64Array,
+    b: float,
+    second_grad: Float64Array,
+    second_hess: Float64Array,
+    grad: Float32Array,
+    hess: Float32Array,
+    hess_sum: Float64Array,
+    magnitude: Float64Array,
+    state: Any,
+) -> None:
     for q in range(start, stop):
         for i in range(ptr[q], ptr[q + 1]):
             grad[i] = a * first_grad[i] + b * second_grad[i]

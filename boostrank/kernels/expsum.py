@@ -1,19 +1,23 @@
-"""Kernel sums over one list in near-linear time, so that smooth objectives can rank lists of any length.
+"""Kernel sums over one list in near-linear time, so that smooth objectives can rank lists of any
+length.
 
-    S_i = sum_{j below i} w_j f(|s_i - s_j|)  +-  sum_{j above i} w_j f(|s_i - s_j|)      documents by descending score
+    S_i = sum_{j below i} w_j f(|s_i - s_j|)  +-  sum_{j above i} w_j f(|s_i - s_j|)      documents
+    by descending score
 
 Let f be a polynomial without constant term in t = exp(-rate |s_i - s_j|),
 
     f = sum_l c_l t^l,   E_l(i) = sum_{j above i} w_j t_ij^l = r_i^l (E_l(i-1) + w_{i-1}),
     r_i = exp(-rate (s_{i-1} - s_i))
 
-so the sum over the documents above is sum_l c_l E_l(i): one pass down, one up for those below, with one `exp` per
-document and no pairs. Both sides use the same f, so gradients cancel up to rounding, and ties (r = 1) give every tied
-document the same sum. Across a huge gap, r is 0. Every r is at most 1, so no sum can grow.
+so the sum over the documents above is sum_l c_l E_l(i): one pass down, one up for those below, with
+one `exp` per document and no pairs. Both sides use the same f, so gradients cancel up to rounding,
+and ties (r = 1) give every tied document the same sum. Across a huge gap, r is 0. Every r is at
+most 1, so no sum can grow.
 
-The functions of the sigmoid family are analytic on 0 <= t <= 1 with their nearest singularity at t = -1. f(t) / t is
-interpolated at Chebyshev points that include both ends, so f is exact at a tie and has a small relative error far away,
-where it vanishes. Terms and largest relative error on 0 < t <= 1, which the tests measure again:
+The functions of the sigmoid family are analytic on 0 <= t <= 1 with their nearest singularity at t
+= -1. f(t) / t is interpolated at Chebyshev points that include both ends, so f is exact at a tie
+and has a small relative error far away, where it vanishes. Terms and largest relative error on 0 <
+t <= 1, which the tests measure again:
 
 | function | with | `TRAINING`, 12 terms | `EXACT`, 16 terms |
 |---|---|---|---|
@@ -21,16 +25,20 @@ where it vanishes. Terms and largest relative error on 0 < t <= 1, which the tes
 | its slope | t / (1 + t)^2 | 4e-8 | 5e-11 |
 | softplus(-x) | ln(1 + t) | 3e-10 | 2e-13 |
 
-Not every curve is such a polynomial, but a curve that can be chosen freely, such as a bound on a curvature, may be.
+Not every curve is such a polynomial, but a curve that can be chosen freely, such as a bound on a
+curvature, may be.
 
-Two kinds of sums depend on how the gains of two documents compare, where the number of different gains is not limited:
+Two kinds of sums depend on how the gains of two documents compare, where the number of different
+gains is not limited:
 
-* over **equal** gains: documents grouped by gain, each group by descending score, are one array for `add_sums` with
-  factor 0 between groups. Sums over unequal gains are the sums over all documents minus these. Both use the same
-  approximation, so cancellation is exact up to rounding.
-* over **misordered** pairs, of weights only (the linear side of a hinge): a Fenwick tree over the grades.
+* over **equal** gains: documents grouped by gain, each group by descending score, are one array for
+  `add_sums` with factor 0 between groups. Sums over unequal gains are the sums over all documents
+  minus these. Both use the same approximation, so cancellation is exact up to rounding.
+* over **misordered** pairs, of weights only (the linear side of a hinge): a Fenwick tree over the
+  grades.
 
-Grades are numbered from 0, the highest gain of the query. Arrays have n elements, by descending score unless grouped.
+Grades are numbered from 0, the highest gain of the query. Arrays have n elements, by descending
+score unless grouped.
 """
 
 from __future__ import annotations
@@ -44,8 +52,8 @@ from boostrank.kernels.primitives import fast_exp, sort_descending
 SUMS = Param(
     "sums",
     "fast",
-    "method of sums over pairs: fast (to about 1e-7; the engines use float32), exact (to about 1e-10) or direct "
-    "(pair by pair, the reference, in quadratic time)",
+    "method of sums over pairs: fast (to about 1e-7; the engines use float32), exact (to about"
+    " 1e-10) or direct (pair by pair, the reference, in quadratic time)",
     choices=("fast", "exact", "direct"),
 )
 """The parameter for the objectives with sums over pairs."""
@@ -56,57 +64,121 @@ Curve = tuple[Coefficients, Coefficients]
 
 # Smaller factors between neighbours count as 0: their 16th powers would be subnormal, hence slow.
 NOTHING = 1e-18
-# Smaller running sums are set to 0, because subnormal numbers slow down later steps a hundredfold. Sums fade only over
-# many documents of weight 0, so an occasional check is enough.
+# Smaller running sums are set to 0, because subnormal numbers slow down later steps a hundredfold.
+# Sums fade only over many documents of weight 0, so an occasional check is enough.
 FADED = 1e-290
 LOOK = 64
 
 
-# Coefficients c_1, c_2, ..., for fast and for exact sums, which the tests fit again. They are listed because the last
-# digits of a fit, and whether a tie is exact, depend on the installed linear algebra.
+# Coefficients c_1, c_2, ..., for fast and for exact sums, which the tests fit again. They are
+# listed because the last digits of a fit, and whether a tie is exact, depend on the installed
+# linear algebra.
 SIGMOID = (
     (
-        0.9999999999999998, -0.9999998820025329, 0.999990324209133, -0.9997599931937002, 0.9971829289836156,
-        -0.9810824135949276, 0.9193578214790583, -0.7668052328295041, 0.5188194007566104, -0.25519165621630374,
-        0.07873681946120852, -0.011248117052656523,
+        0.9999999999999998,
+        -0.9999998820025329,
+        0.999990324209133,
+        -0.9997599931937002,
+        0.9971829289836156,
+        -0.9810824135949276,
+        0.9193578214790583,
+        -0.7668052328295041,
+        0.5188194007566104,
+        -0.25519165621630374,
+        0.07873681946120852,
+        -0.011248117052656523,
     ),
     (
-        1.0000000000000002, -0.9999999998606283, 0.9999999789025854, -0.999999037807536, 0.9999791853686886,
-        -0.9997404260589522, 0.9979218454515034, -0.9885752716070645, 0.9548538108283542, -0.8673838304187305,
-        0.7023148777786232, -0.4754417639806714, 0.2507718774721617, -0.09466313256852507, 0.022457117866249047,
+        1.0000000000000002,
+        -0.9999999998606283,
+        0.9999999789025854,
+        -0.999999037807536,
+        0.9999791853686886,
+        -0.9997404260589522,
+        0.9979218454515034,
+        -0.9885752716070645,
+        0.9548538108283542,
+        -0.8673838304187305,
+        0.7023148777786232,
+        -0.4754417639806714,
+        0.2507718774721617,
+        -0.09466313256852507,
+        0.022457117866249047,
         -0.002495231366057169,
     ),
-)  # fmt: skip
+)
 SLOPE = (
     (
-        0.9999999999999999, -1.999998875699757, 2.9999076893823284, -3.997703379505813, 4.9729086552382,
-        -5.81668306361399, 6.2096427894099575, -5.675452915257851, 4.079405845731235, -2.0863340677797297,
-        0.6602332286177957, -0.09592590652237601,
+        0.9999999999999999,
+        -1.999998875699757,
+        2.9999076893823284,
+        -3.997703379505813,
+        4.9729086552382,
+        -5.81668306361399,
+        6.2096427894099575,
+        -5.675452915257851,
+        4.079405845731235,
+        -2.0863340677797297,
+        0.6602332286177957,
+        -0.09592590652237601,
     ),
     (
-        1.0000000000000002, -1.9999999982771406, 2.9999997391279805, -3.9999880885750763, 4.999741811892119,
-        -5.996770723169152, 6.974039680835366, -7.85646999942501, 8.428364185357044, -8.302389888168275,
-        7.130087192696915, -5.029024368533778, 2.728308867839917, -1.0501036019580354, 0.252542742260969,
+        1.0000000000000002,
+        -1.9999999982771406,
+        2.9999997391279805,
+        -3.9999880885750763,
+        4.999741811892119,
+        -5.996770723169152,
+        6.974039680835366,
+        -7.85646999942501,
+        8.428364185357044,
+        -8.302389888168275,
+        7.130087192696915,
+        -5.029024368533778,
+        2.728308867839917,
+        -1.0501036019580354,
+        0.252542742260969,
         -0.028337551903842507,
     ),
-)  # fmt: skip
+)
 SOFTPLUS = (
     (
-        0.9999999999999998, -0.49999998787443695, 0.3333323401504792, -0.24997542874966397, 0.19971285324847027,
-        -0.16475117236606923, 0.1347723221645722, -0.10196539551467583, 0.06463884024576756, -0.03048902017257365,
-        0.009156972774388754, -0.001285143346312666,
+        0.9999999999999998,
+        -0.49999998787443695,
+        0.3333323401504792,
+        -0.24997542874966397,
+        0.19971285324847027,
+        -0.16475117236606923,
+        0.1347723221645722,
+        -0.10196539551467583,
+        0.06463884024576756,
+        -0.03048902017257365,
+        0.009156972774388754,
+        -0.001285143346312666,
     ),
     (
-        1.0, -0.4999999999889155, 0.33333333165630247, -0.24999992358216788, 0.199998349705953, -0.16664613985068205,
-        0.14269340924867632, -0.12410443511458867, 0.10759690734725727, -0.0897774458271868, 0.06827735702819067,
-        -0.044235421441837376, 0.022641149978252235, -0.008372596104156704, 0.0019579761159465824,
+        1.0,
+        -0.4999999999889155,
+        0.33333333165630247,
+        -0.24999992358216788,
+        0.199998349705953,
+        -0.16664613985068205,
+        0.14269340924867632,
+        -0.12410443511458867,
+        0.10759690734725727,
+        -0.0897774458271868,
+        0.06827735702819067,
+        -0.044235421441837376,
+        0.022641149978252235,
+        -0.008372596104156704,
+        0.0019579761159465824,
         -0.00021533861109752187,
     ),
-)  # fmt: skip
+)
 
-# Curvature of a majoriser in widths u = x / sigma: CURVATURE in powers of exp(-|u| / 16), and CURVATURE_FAR. It bounds
-# that of Jaakkola and Jordan, tanh(u / 2) / (2 u), from above, by at most 16.5% up to u = 60. Beyond that steps are
-# shorter than theirs.
+# Curvature of a majoriser in widths u = x / sigma: CURVATURE in powers of exp(-|u| / 16), and
+# CURVATURE_FAR. It bounds that of Jaakkola and Jordan, tanh(u / 2) / (2 u), from above, by at most
+# 16.5% up to u = 60. Beyond that steps are shorter than theirs.
 CURVATURE = (0.056, 0.0, 0.0, 0.223)
 CURVATURE_FAR = 0.008
 CURVATURE_RATE = 1.0 / 16.0
@@ -146,7 +218,8 @@ def add_sums(
     Args:
         r: float64[n], from `decays`.
         coefficients: coefficients of f, whose number is even, at most 16, and part of the type.
-        above, below: factors of the two sides; 1 and 1 make f an even function of the difference, -1 and 1 an odd one.
+        above, below: factors of the two sides; 1 and 1 make f an even function of the difference,
+            -1 and 1 an odd one.
         state: float64[ROOM], overwritten.
     """
     n, slots = r.shape[0], 2 * len(coefficients)
@@ -171,14 +244,18 @@ def add_odd_and_even(
     out_even: Float64Array,
     state: Float64Array,
 ) -> None:
-    """Run `add_sums` for two functions at once, where `above` is -1 for `odd` and 1 for `even`, and `below` is 1."""
+    """Run `add_sums` for two functions at once, where `above` is -1 for `odd` and 1 for `even`, and
+    `below` is 1.
+    """
     n, slots = r.shape[0], 2 * len(odd)
     state[:slots] = 0.0
     for i in range(1, n):
         if i % LOOK == 0:
             forget(state, slots)
         j = n - i
-        odd_down, odd_up, even_down, even_up = advance(state, (odd, even), (r[i], r[j]), (w[i - 1], w[j]))
+        odd_down, odd_up, even_down, even_up = advance(
+            state, (odd, even), (r[i], r[j]), (w[i - 1], w[j])
+        )
         out_odd[i] -= odd_down
         out_odd[j - 1] += odd_up
         out_even[i] += even_down
@@ -187,10 +264,18 @@ def add_odd_and_even(
 
 @inline
 def add_curve(
-    sums: int, curve: Curve, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array,
+    sums: int,
+    curve: Curve,
+    r: Float64Array,
+    w: Float64Array,
+    above: float,
+    below: float,
+    out: Float64Array,
     state: Float64Array,
-) -> None:  # fmt: skip
-    """Run `add_sums` for a curve, such as `SIGMOID`, with the precision given by `sums`, an index in `SUMS`."""
+) -> None:
+    """Run `add_sums` for a curve, such as `SIGMOID`, with the precision given by `sums`, an index
+    in `SUMS`.
+    """
     if sums == EXACT:
         add_sums(r, w, curve[EXACT], above, below, out, state)
     else:
@@ -201,15 +286,22 @@ def add_curve(
 def softplus_of_power(t: float) -> float:
     """Return ln(1 + t) for 0 <= t <= 1 by arithmetic only, with a relative error below 2e-13."""
     c: Coefficients = SOFTPLUS[EXACT]
-    high = c[8] + t * (c[9] + t * (c[10] + t * (c[11] + t * (c[12] + t * (c[13] + t * (c[14] + t * c[15]))))))
-    low = c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * (c[5] + t * (c[6] + t * c[7]))))))
+    high = c[8] + t * (
+        c[9] + t * (c[10] + t * (c[11] + t * (c[12] + t * (c[13] + t * (c[14] + t * c[15])))))
+    )
+    low = c[0] + t * (
+        c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * (c[5] + t * (c[6] + t * c[7])))))
+    )
     fourth = t * t * (t * t)
     return t * (low + fourth * fourth * high)
 
 
 @inline
-def group_by_gain(gains: Float64Array, member: Int64Array, grade: Int64Array, spare: Int64Array) -> int:
-    """Write the positions grouped by gain, highest first, and the grade of each; return the number of grades.
+def group_by_gain(
+    gains: Float64Array, member: Int64Array, grade: Int64Array, spare: Int64Array
+) -> int:
+    """Write the positions grouped by gain, highest first, and the grade of each; return the number
+    of grades.
 
     Within a group the positions `member` ascend; `spare` is overwritten.
     """
@@ -232,16 +324,23 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array) -
 
 @inline
 def add_wrong_pairs(
-    grade: Int64Array, grades: int, w: Float64Array, out: Float64Array, count: Float64Array, tree: Float64Array
+    grade: Int64Array,
+    grades: int,
+    w: Float64Array,
+    out: Float64Array,
+    count: Float64Array,
+    tree: Float64Array,
 ) -> None:
-    """Add the weights of all lower-graded documents above to `out`, and subtract those of all higher-graded ones below.
+    """Add the weights of all lower-graded documents above to `out`, and subtract those of all
+    higher-graded ones below.
 
-    The same sums with weights of 1 are added to `count`. `tree`, float64[max(2 grades + 2, 4 `WIDTH`)], is overwritten.
+    The same sums with weights of 1 are added to `count`. `tree`, float64[max(2 grades + 2, 4
+    `WIDTH`)], is overwritten.
     """
     n = grade.shape[0]
     if grades <= WIDTH:
-        # Few grades: one running sum per grade, over the documents passed so far with lower or higher grades, without
-        # branches.
+        # Few grades: one running sum per grade, over the documents passed so far with lower or
+        # higher grades, without branches.
         tree[: 4 * WIDTH] = 0.0
         lower, higher = tree[:WIDTH], tree[WIDTH : 2 * WIDTH]
         how_many_lower, how_many_higher = tree[2 * WIDTH : 3 * WIDTH], tree[3 * WIDTH : 4 * WIDTH]
@@ -263,7 +362,8 @@ def add_wrong_pairs(
         tree[: 2 * grades + 2] = 0.0
         sign = 1.0 if side == 0 else -1.0
         for step in range(n):
-            # Down the list grades count from the lowest, so that "lower" is a prefix; up, from the highest.
+            # Down the list grades count from the lowest, so that "lower" is a prefix; up, from the
+            # highest.
             i = step if side == 0 else n - 1 - step
             slot = grades - 1 - grade[i] if side == 0 else grade[i]
             k = slot

@@ -1,18 +1,22 @@
-"""The forest of a model: `Walker` computes scores after features are changed, and `Scorer` the engine's own scores.
+"""The forest of a model: `Walker` computes scores after features are changed, and `Scorer` the
+engine's own scores.
 
-`Walker` changes all features in one walk per tree. A document reaches its leaf through a few nodes, and another value
-of a feature changes the leaf only if it changes the direction at one of these nodes. So each node of the walk also
-tests the other value, and a second walk starts only where the directions differ. With trees of 31 leaves, scoring once
-per feature would cost about twenty times as much.
+`Walker` changes all features in one walk per tree. A document reaches its leaf through a few nodes,
+and another value of a feature changes the leaf only if it changes the direction at one of these
+nodes. So each node of the walk also tests the other value, and a second walk starts only where the
+directions differ. With trees of 31 leaves, scoring once per feature would cost about twenty times
+as much.
 
-Its scores are sums of integers (leaf values times a power of two), so they do not depend on the order of addition, and
-documents in the same leaves tie exactly, as they do for the engine. The values of a start are integers too.
+Its scores are sums of integers (leaf values times a power of two), so they do not depend on the
+order of addition, and documents in the same leaves tie exactly, as they do for the engine. The
+values of a start are integers too.
 
-`Scorer` returns the same bits as the engine: it adds the leaves of a document tree by tree, in float64 for LightGBM and
-in float32 for XGBoost. 64 documents descend a tree together, without branches (a leaf leads to itself), so memory
-accesses overlap, and all data that a step needs of a node are adjacent. Numbers are compared as integers in the same
-order. A missing value becomes the smallest or the largest integer, whichever leads in its direction. A binary search
-over the bounds finds the step of a start.
+`Scorer` returns the same bits as the engine: it adds the leaves of a document tree by tree, in
+float64 for LightGBM and in float32 for XGBoost. 64 documents descend a tree together, without
+branches (a leaf leads to itself), so memory accesses overlap, and all data that a step needs of a
+node are adjacent. Numbers are compared as integers in the same order. A missing value becomes the
+smallest or the largest integer, whichever leads in its direction. A binary search over the bounds
+finds the step of a start.
 """
 
 from __future__ import annotations
@@ -46,18 +50,23 @@ _S1, _S2 = types.float32[::1], types.float32[:, ::1]
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """All trees of a model, with concatenated nodes, where a document goes left if its value <= threshold.
+    """All trees of a model, with concatenated nodes, where a document goes left if its value <=
+    threshold.
 
     Args:
         feature: int32[M], column by which each node splits.
-        threshold: float64[M], threshold of each node, or the index of its set for a categorical split.
-        kind: uint8[M]: NAN_LEFT, missing values go left; ZERO_IS_MISSING, as LightGBM's zero_as_missing; CATEGORICAL,
-            the categories of a set go left, all others right; LISTED_RIGHT, the reverse.
-        left, right: int32[M], children numbered over all trees: a node if >= 0; if < 0, ~child is a leaf.
+        threshold: float64[M], threshold of each node, or the index of its set for a categorical
+            split.
+        kind: uint8[M]: NAN_LEFT, missing values go left; ZERO_IS_MISSING, as LightGBM's
+            zero_as_missing; CATEGORICAL, the categories of a set go left, all others right;
+            LISTED_RIGHT, the reverse.
+        left, right: int32[M], children numbered over all trees: a node if >= 0; if < 0, ~child is a
+            leaf.
         value: float64[L], value of each leaf.
         roots: int32[T], numbered as left and right.
         tree: int32[M], tree of each node.
-        sets: uint32[W], concatenated sets of categories: bit c % 32 of word c // 32 marks category c.
+        sets: uint32[W], concatenated sets of categories: bit c % 32 of word c // 32 marks category
+            c.
         set_ptr: int64[S+1], start of each set.
         start: functions whose sum is the initial score; None if it is 0.
     """
@@ -91,7 +100,9 @@ class Forest:
         return np.flatnonzero(bits).astype(np.int64)
 
     def exponent(self) -> int:
-        """Return the exponent of 2 that makes values of leaves and a start integers whose sum has at most 60 bits."""
+        """Return the exponent of 2 that makes values of leaves and a start integers whose sum has
+        at most 60 bits.
+        """
         largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
         start = 0.0 if self.start is None else self.start.largest
@@ -110,7 +121,8 @@ class Forest:
 class Walker:
     """The scores of documents under a forest, and how they change.
 
-    The rows have the given columns, int64[c], ascending, which include all columns that the forest uses.
+    The rows have the given columns, int64[c], ascending, which include all columns that the forest
+    uses.
     """
 
     def __init__(self, forest: Forest, columns: Int64Array) -> None:
@@ -119,7 +131,9 @@ class Walker:
         self._n_columns = columns.size
         self._start = forest.start
         if self._start is not None:
-            self._start = replace(self._start, feature=np.searchsorted(columns, self._start.feature).astype(np.int64))
+            self._start = replace(
+                self._start, feature=np.searchsorted(columns, self._start.feature).astype(np.int64)
+            )
         self._exponent = replace(forest, start=self._start).exponent()
         self._value = self._whole(forest.value)
 
@@ -128,8 +142,11 @@ class Walker:
         nothing = np.full(self._n_columns, -1, np.int64)
         return self._numbers(self._walk(rows, rows, nothing, 0)[0])
 
-    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """Return the scores, float64[units, n], if the columns of one unit at a time take their values from `other`.
+    def changes(
+        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
+    ) -> Float64Array:
+        """Return the scores, float64[units, n], if the columns of one unit at a time take their
+        values from `other`.
 
         Args:
             rows, other: float32[n, c], C order; NaN is missing.
@@ -155,9 +172,22 @@ class Walker:
                     change[:, moved[j]] += turned[:, j]
         has_sets = f.set_ptr.size > 1
         (_pass_with_sets if has_sets else _pass_without)(
-            rows, other, unit, self._feature, f.threshold, f.kind, f.sets if has_sets else None, f.set_ptr, f.left,
-            f.right, self._value, f.roots, np.empty(units, np.int64), base, change,
-        )  # fmt: skip
+            rows,
+            other,
+            unit,
+            self._feature,
+            f.threshold,
+            f.kind,
+            f.sets if has_sets else None,
+            f.set_ptr,
+            f.left,
+            f.right,
+            self._value,
+            f.roots,
+            np.empty(units, np.int64),
+            base,
+            change,
+        )
         return base, change
 
     def _whole(self, numbers: Any) -> Int64Array:
@@ -178,34 +208,56 @@ def _goes_left(value: float, threshold: float, kind: int, sets: Any, set_ptr: In
 
 
 @inline
-def _is_listed(value: float, number: int, kind: int, sets: npt.NDArray[np.uint32], set_ptr: Int64Array) -> bool:
+def _is_listed(
+    value: float, number: int, kind: int, sets: npt.NDArray[np.uint32], set_ptr: Int64Array
+) -> bool:
     begin = set_ptr[number]
-    # Both engines truncate, which makes -0.5 category 0; XGBoost (LISTED_RIGHT) rejects negative values first.
-    if value >= 32.0 * (set_ptr[number + 1] - begin) or value <= -1.0 or (value < 0.0 and kind & 8 != 0):
+    # Both engines truncate, which makes -0.5 category 0; XGBoost (LISTED_RIGHT) rejects negative
+    # values first.
+    if (
+        value >= 32.0 * (set_ptr[number + 1] - begin)
+        or value <= -1.0
+        or (value < 0.0 and kind & 8 != 0)
+    ):
         return False
     category = int(value)
     return (sets[begin + (category >> 5)] >> np.uint32(category & 31)) & np.uint32(1) != 0
 
 
 def _pass_over(
-    rows: Float32Array, other: Float32Array, unit: Int64Array, feature: npt.NDArray[np.int32], threshold: Float64Array,
-    kind: npt.NDArray[np.uint8], sets: Any, set_ptr: Int64Array, left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32], value: Int64Array, roots: npt.NDArray[np.int32], changed: Int64Array,
-    base: Int64Array, change: Int64Array,
-) -> None:  # fmt: skip
+    rows: Float32Array,
+    other: Float32Array,
+    unit: Int64Array,
+    feature: npt.NDArray[np.int32],
+    threshold: Float64Array,
+    kind: npt.NDArray[np.uint8],
+    sets: Any,
+    set_ptr: Int64Array,
+    left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32],
+    value: Int64Array,
+    roots: npt.NDArray[np.int32],
+    changed: Int64Array,
+    base: Int64Array,
+    change: Int64Array,
+) -> None:
     n = rows.shape[0]
     for start in range(0, n, _CHUNK):
         stop = min(n, start + _CHUNK)
         for root in roots:
             for i in range(start, stop):
-                # Walk to the leaf; at each node where a unit's other value changes direction for the first time, walk
-                # on from there.
+                # Walk to the leaf; at each node where a unit's other value changes direction for
+                # the first time, walk on from there.
                 node, count = root, 0
                 while node >= 0:
                     f = feature[node]
                     went_left = _goes_left(rows[i, f], threshold[node], kind[node], sets, set_ptr)
                     u = unit[f]
-                    if u >= 0 and _goes_left(other[i, f], threshold[node], kind[node], sets, set_ptr) != went_left:
+                    if (
+                        u >= 0
+                        and _goes_left(other[i, f], threshold[node], kind[node], sets, set_ptr)
+                        != went_left
+                    ):
                         parted = False
                         for j in range(count):
                             parted = parted or changed[j] == u
@@ -247,7 +299,8 @@ def permute_within(
     order: Int64Array,
     out: Float32Array,
 ) -> None:
-    """Shuffle the values of columns among the documents of each query, where the columns of one unit move together.
+    """Shuffle the values of columns among the documents of each query, where the columns of one
+    unit move together.
 
     The shuffle (by Fisher and Yates) depends only on the unit's seed and the query.
 
@@ -282,7 +335,8 @@ UInt32Array = npt.NDArray[np.uint32]
 UInt64Array = npt.NDArray[np.uint64]
 Reals = npt.NDArray[Any]
 
-_TOGETHER = 64  # documents that descend together: with 136 features their values fill a core's fastest cache
+# Documents that descend together: with 136 features their values fill a core's fastest cache.
+_TOGETHER = 64
 _SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
 _LEAST, _MOST, _ONES = np.uint32(0), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
 _BLOCK = 16  # pieces of a start that are skipped together
@@ -292,9 +346,13 @@ _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
 
 def _ordered(numbers: Float32Array) -> UInt32Array:
-    """Return integers in the order of the float32 numbers, where missing values are 0 and below all others."""
+    """Return integers in the order of the float32 numbers, where missing values are 0 and below all
+    others.
+    """
     bits = (numbers + np.float32(0.0)).view(np.uint32)  # -0 becomes 0
-    return np.where(np.isnan(numbers), _LEAST, np.where(bits < _SIGN, bits | _SIGN, ~bits)).astype(np.uint32)
+    return np.where(np.isnan(numbers), _LEAST, np.where(bits < _SIGN, bits | _SIGN, ~bits)).astype(
+        np.uint32
+    )
 
 
 class Scorer:
@@ -302,7 +360,8 @@ class Scorer:
 
     Args:
         forest: trees, where each function of a start is treated as one tree.
-        double: whether the engine sums in float64 and treats magnitudes below 1e-35 as 0 (LightGBM).
+        double: whether the engine sums in float64 and treats magnitudes below 1e-35 as 0
+            (LightGBM).
 
     Attributes:
         columns: int64[c], the columns that the scorer reads, ascending; rows have only these.
@@ -315,16 +374,23 @@ class Scorer:
         start, nothing = forest.start, np.zeros(0)
         if forest.categorical.any():
             raise ValueError("a split by categories")
-        self._near, self._score = (int(np.float32(ZERO).view(np.int32)), _score) if double else (0, _score_single)
+        self._near, self._score = (
+            (int(np.float32(ZERO).view(np.int32)), _score) if double else (0, _score_single)
+        )
         real = np.float64 if double else np.float32
         trees = forest.roots.size
         # The roots, then the children of each node, siblings adjacent.
-        child = np.concatenate([forest.roots, np.stack([forest.left, forest.right], axis=1).ravel()])
+        child = np.concatenate(
+            [forest.roots, np.stack([forest.left, forest.right], axis=1).ravel()]
+        )
         inner, index = child >= 0, np.arange(child.size)
         node, leaf = child[inner], ~child[~inner]
         left = np.where(inner, trees + 2 * child.astype(np.int64), index)
         bound, self._value = np.full(child.size, _MOST), np.zeros(child.size, real)
-        bound[inner], self._value[~inner] = _ordered(rounded_down(forest.threshold))[node], forest.value[leaf]
+        bound[inner], self._value[~inner] = (
+            _ordered(rounded_down(forest.threshold))[node],
+            forest.value[leaf],
+        )
         self._depth = _depths(left, trees)
         # A view of a column: its values in order, with missing values below or above all others.
         kind = forest.kind.astype(np.int64) & (NAN_LEFT | ZERO_IS_MISSING)
@@ -344,14 +410,25 @@ class Scorer:
         """Return the scores, float64[n], of rows float32[n, c], C order, NaN where missing."""
         out = np.empty(rows.shape[0])
         self._score(
-            rows.view(np.uint32), self._column, self._kind, self._near, self._start_view, self._ptr, self._end,
-            self._level, self._nodes.ravel(), self._value, self._depth, out,
-        )  # fmt: skip
+            rows.view(np.uint32),
+            self._column,
+            self._kind,
+            self._near,
+            self._start_view,
+            self._ptr,
+            self._end,
+            self._level,
+            self._nodes.ravel(),
+            self._value,
+            self._depth,
+            out,
+        )
         return out
 
 
 def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
-    """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces, and levels.
+    """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces,
+    and levels.
 
     The first piece of a function is for missing values and -infinity.
     """
@@ -378,22 +455,42 @@ def _depths(left: Int64Array, trees: int) -> Int64Array:
 
 @allocates
 def _score_in(
-    rows: UInt32Array, column: Int32Array, kind: Int32Array, near_: int, start_view: Int32Array, ptr: Int64Array,
-    end: UInt32Array, level: Reals, nodes: UInt64Array, value: Reals, depth: Int64Array, out: Float64Array,
-) -> None:  # fmt: skip
-    """Score rows that are given as the bits of their float32 numbers, with sums in the type of `value`.
+    rows: UInt32Array,
+    column: Int32Array,
+    kind: Int32Array,
+    near_: int,
+    start_view: Int32Array,
+    ptr: Int64Array,
+    end: UInt32Array,
+    level: Reals,
+    nodes: UInt64Array,
+    value: Reals,
+    depth: Int64Array,
+    out: Float64Array,
+) -> None:
+    """Score rows that are given as the bits of their float32 numbers, with sums in the type of
+    `value`.
 
     Args:
         column, kind: column of each view, and its bits of `Forest.kind`.
         near_: bits of the largest number that counts as 0.
-        start_view, ptr, end, level: view of each function of a start, and the function's pieces in blocks.
-        nodes: two numbers per node or leaf: the bound, above the bits of the left child, which the right child follows;
-            and the start of the values of its view.
+        start_view, ptr, end, level: view of each function of a start, and the function's pieces in
+            blocks.
+        nodes: two numbers per node or leaf: the bound, above the bits of the left child, which the
+            right child follows; and the start of the values of its view.
         value: value of each leaf; 0 at nodes.
         depth: number of steps down each tree.
     """
-    near, x, at = np.uint32(near_), np.zeros(column.size * _TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint64)
-    raw, piece, total = np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, value.dtype)
+    near, x, at = (
+        np.uint32(near_),
+        np.zeros(column.size * _TOGETHER, np.uint32),
+        np.zeros(_TOGETHER, np.uint64),
+    )
+    raw, piece, total = (
+        np.zeros(_TOGETHER, np.uint32),
+        np.zeros(_TOGETHER, np.uint32),
+        np.zeros(_TOGETHER, value.dtype),
+    )
     for first in range(0, rows.shape[0], _TOGETHER):
         count = min(_TOGETHER, rows.shape[0] - first)
         # Values of each view as ordered integers.
@@ -401,7 +498,10 @@ def _score_in(
             if v == 0 or column[v] != column[v - 1]:
                 for i in range(count):
                     raw[i] = rows[first + i, column[v]]
-            values, absent = x[v * _TOGETHER : (v + 1) * _TOGETHER], _LEAST if kind[v] & NAN_LEFT != 0 else _MOST
+            values, absent = (
+                x[v * _TOGETHER : (v + 1) * _TOGETHER],
+                _LEAST if kind[v] & NAN_LEFT != 0 else _MOST,
+            )
             zero = absent if kind[v] & ZERO_IS_MISSING != 0 else _SIGN
             for i in range(_TOGETHER):
                 size, order = raw[i] & _SIZE, raw[i] | _SIGN if raw[i] < _SIGN else ~raw[i]
@@ -428,7 +528,9 @@ def _score_in(
                 for i in range(_TOGETHER):
                     entry = at[i] << _NEXT
                     node, of_view = nodes[entry], nodes[entry + _NEXT]
-                    at[i] = (node & _ONES) + np.uint64(np.uint64(x[of_view + np.uint64(i)]) > (node >> _HALF))
+                    at[i] = (node & _ONES) + np.uint64(
+                        np.uint64(x[of_view + np.uint64(i)]) > (node >> _HALF)
+                    )
             for i in range(_TOGETHER):
                 total[i] += value[at[i]]
         for i in range(count):
@@ -436,4 +538,6 @@ def _score_in(
 
 
 _score = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, F1, _W1, F1, I1, F1))(_score_in)
-_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, _S1, _W1, _S1, I1, F1))(_score_in)
+_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, _S1, _W1, _S1, I1, F1))(
+    _score_in
+)

@@ -1,23 +1,28 @@
 """Ranks by smoothed hinges (SHF), and their pair gradients, for SHF-SDCG and REG-SHF-SDCG.
 
-    rank_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where i has the higher gain, B(x) = 1 + A(-x) where the lower,
-                                                 and for equal gains the sigmoid G(x) = 1 / (1 + e^u)
+    rank_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where i has the higher gain, B(x) = 1 + A(-x)
+    where the lower,
+                                                 and for equal gains the sigmoid G(x) = 1 / (1 +
+                                                 e^u)
 
-A(x) = ln(1 + e^-u), u = x / sigma, is convex, so the gradient of a misordered pair never vanishes. B(x) = 1 + A(-x)
-makes both documents of a pair pull the same way: the one with the higher gain is pulled up by (|c_i| + |c_j|) |A'|, and
-the other is pulled down by as much.
+A(x) = ln(1 + e^-u), u = x / sigma, is convex, so the gradient of a misordered pair never vanishes.
+B(x) = 1 + A(-x) makes both documents of a pair pull the same way: the one with the higher gain is
+pulled up by (|c_i| + |c_j|) |A'|, and the other is pulled down by as much.
 
-In all functions the arrays are float64[n] by descending score, alpha is 1 / sigma, and `slope` is c_i = dJ / drank_i <=
+In all functions the arrays are float64[n] by descending score, alpha is 1 / sigma, and `slope` is
+c_i = dJ / drank_i <=
 0. The gradient of -J and its curvature are added to `grad` and `hess`.
 
-Lists shorter than `SHORT` use the pair loops of the reference, which carry z_ij = exp(-|u_ij|) from one document to the
-next (see `kernels.sigmoid_ranks`). Sums of ln(1 + z) are logarithms of products, so pairs need no logarithm either.
+Lists shorter than `SHORT` use the pair loops of the reference, which carry z_ij = exp(-|u_ij|) from
+one document to the next (see `kernels.sigmoid_ranks`). Sums of ln(1 + z) are logarithms of
+products, so pairs need no logarithm either.
 
-Longer lists take near-linear time. With t = exp(-|u|), softplus(-u) is ln(1 + t) for an ordered pair and |u| + ln(1 +
-t) for a misordered one, and its slope has magnitude P = t / (1 + t) or 1 - P. The part in t does not depend on which
-document has the higher gain: one sum over all documents minus one over equal gains. The rest of a misordered pair, |u|
-and 1, needs counts and sums over misordered pairs. One sweep with weights of 1 computes all sums for the ranks, and one
-with the slopes computes those for the gradients.
+Longer lists take near-linear time. With t = exp(-|u|), softplus(-u) is ln(1 + t) for an ordered
+pair and |u| + ln(1 + t) for a misordered one, and its slope has magnitude P = t / (1 + t) or 1 - P.
+The part in t does not depend on which document has the higher gain: one sum over all documents
+minus one over equal gains. The rest of a misordered pair, |u| and 1, needs counts and sums over
+misordered pairs. One sweep with weights of 1 computes all sums for the ranks, and one with the
+slopes computes those for the gradients.
 """
 
 from __future__ import annotations
@@ -53,8 +58,8 @@ from boostrank.kernels.sigmoid_ranks import UNDERFLOW, smooth_dcg
 
 # Factors of a product are at most 2; each block of factors becomes a sum, far from overflow.
 _BLOCK = 512
-# Shorter lists go pair by pair. Measured per document: 116 ns by sums and 112 by pairs at 48 documents, 88 and 250 at
-# 300 (`expsum.ROOM` is the minimum).
+# Shorter lists go pair by pair. Measured per document: 116 ns by sums and 112 by pairs at 48
+# documents, 88 and 250 at 300 (`expsum.ROOM` is the minimum).
 SHORT = 48
 
 FARTHEST = 1e308
@@ -62,8 +67,8 @@ FARTHEST = 1e308
 # Limit in sums of differences; see `fast_hinge_ranks`.
 _WIDEST = 1e290
 
-# Rows of the scratch: factors between neighbours, for all documents and grouped by gain, and their 16th roots; values
-# that the gradients take from the ranks; sums of a sweep.
+# Rows of the scratch: factors between neighbours, for all documents and grouped by gain, and their
+# 16th roots; values that the gradients take from the ranks; sums of a sweep.
 _STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _BEND, _CURVE = range(7)
 _SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
 _WEIGHTED, _GROUP_WEIGHTED, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
@@ -77,13 +82,27 @@ SHF_SCRATCH, SHF_INT_SCRATCH = f"s g ranks slope gs hs work:{WORK}", f"iwork:{IW
 
 
 @inline
-def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def shf_sdcg(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Return -J of one query, and write the gradient and curvature in the order of the rows."""
-    n, alpha, blend, sums = query.scores.size, 1.0 / params.sigma, params.train_discount, params.sums
+    n, alpha, blend, sums = (
+        query.scores.size,
+        1.0 / params.sigma,
+        params.train_discount,
+        params.sums,
+    )
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, ranks, slope, gs, hs = scratch.s, scratch.g, scratch.ranks, scratch.slope, scratch.gs, scratch.hs
+    s, g, ranks, slope, gs, hs = (
+        scratch.s,
+        scratch.g,
+        scratch.ranks,
+        scratch.slope,
+        scratch.gs,
+        scratch.hs,
+    )
     work, iwork = scratch.work, scratch.iwork
     gather(query.scores, query.order, s)
     gather(query.gains, query.order, g)
@@ -109,9 +128,16 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
 
 @inline_sums
 def hinge_ranks(
-    s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array, product: Float64Array
+    s: Float64Array,
+    gains: Float64Array,
+    alpha: float,
+    ranks: Float64Array,
+    z: Float64Array,
+    product: Float64Array,
 ) -> None:
-    """Write the rank of every document, which can exceed n for misplaced ones. `z` and `product` are overwritten."""
+    """Write the rank of every document, which can exceed n for misplaced ones. `z` and `product`
+    are overwritten.
+    """
     n = s.shape[0]
     for i in range(n):
         ranks[i] = 1.0
@@ -156,13 +182,18 @@ def _fold(ranks: Float64Array, product: Float64Array) -> None:
 
 @inline_sums
 def hinge_gradient(
-    s: Float64Array, gains: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array,
+    s: Float64Array,
+    gains: Float64Array,
+    alpha: float,
+    slope: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
     z: Float64Array,
-) -> None:  # fmt: skip
+) -> None:
     """Add the gradient and the curvature, sum_j (|c_p| + |c_j|) kappa_pj; `z` is overwritten.
 
-    kappa bounds the curvature of a pair by a sum of exponentials that is slightly above the bound of Jaakkola and
-    Jordan (`expsum.CURVATURE`); for equal gains it is G (1 - G).
+    kappa bounds the curvature of a pair by a sum of exponentials that is slightly above the bound
+    of Jaakkola and Jordan (`expsum.CURVATURE`); for equal gains it is G (1 - G).
     """
     n = s.shape[0]
     for j in range(1, n):
@@ -171,7 +202,8 @@ def hinge_gradient(
         gain, c = gains[j], slope[j]
         pull, curvature = 0.0, 0.0
         for i in range(j):
-            # `root` is exp(-u / 16) of the pair; powers of it give e = exp(-u) and the curvature bound.
+            # `root` is exp(-u / 16) of the pair; powers of it give e = exp(-u) and the curvature
+            # bound.
             root = z[i] * step
             root = 0.0 if root < NOTHING else root
             z[i] = root
@@ -182,7 +214,9 @@ def hinge_gradient(
             equal, wrong = gains[i] == gain, gains[i] < gain
             both = slope[i] + c
             kappa = CURVATURE[0] * root + CURVATURE[3] * fourth + CURVATURE_FAR
-            f = alpha * (below * above * (c - slope[i]) if equal else both * (above if wrong else -below))
+            f = alpha * (
+                below * above * (c - slope[i]) if equal else both * (above if wrong else -below)
+            )
             h = -alpha * alpha * both * (below * above if equal else kappa)
             grad[i] -= f
             hess[i] += h
@@ -194,9 +228,11 @@ def hinge_gradient(
 
 @inline
 def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Array) -> float:
-    """Return s_m of eq (17), the largest rank among the k >= 1 most relevant documents, which is at least min(k, n).
+    """Return s_m of eq (17), the largest rank among the k >= 1 most relevant documents, which is at
+    least min(k, n).
 
-    Of equal gains at the boundary, those with the highest scores are used; otherwise s_m would never reach k.
+    Of equal gains at the boundary, those with the highest scores are used; otherwise s_m would
+    never reach k.
     """
     n = gains.shape[0]
     room = min(k, n)
@@ -214,9 +250,14 @@ def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Arr
 
 @inline
 def fast_hinge_ranks(
-    sums: int, s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, work: Float64Array,
+    sums: int,
+    s: Float64Array,
+    gains: Float64Array,
+    alpha: float,
+    ranks: Float64Array,
+    work: Float64Array,
     iwork: Int64Array,
-) -> None:  # fmt: skip
+) -> None:
     """Write the rank of every document in a list of at least `expsum.ROOM` documents.
 
     Args:
@@ -250,11 +291,15 @@ def fast_hinge_ranks(
             rows[_CURVE, i] += CURVATURE_FAR * (n - (last - first)) - rows[_GROUP_CURVE, k]
         first = last
 
-    # Misordered pairs: their number and distance. Scores are relative to the middle one, so that a common offset costs
-    # no digits.
+    # Misordered pairs: their number and distance. Scores are relative to the middle one, so that a
+    # common offset costs no digits.
     middle = s[n // 2]
     for i in range(n):
-        rows[_WEIGHT, i], wrong_count[i], near[i] = min(max(s[i] - middle, -_WIDEST), _WIDEST), 0.0, 0.0
+        rows[_WEIGHT, i], wrong_count[i], near[i] = (
+            min(max(s[i] - middle, -_WIDEST), _WIDEST),
+            0.0,
+            0.0,
+        )
     add_wrong_pairs(grade, grades, rows[_WEIGHT], near, wrong_count, scratch)
     for i in range(n):
         # Far from the middle a difference of sums has lost its digits, but it is never negative.
@@ -264,9 +309,14 @@ def fast_hinge_ranks(
 
 @inline
 def fast_hinge_gradient(
-    sums: int, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array, work: Float64Array,
+    sums: int,
+    alpha: float,
+    slope: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    work: Float64Array,
     iwork: Int64Array,
-) -> None:  # fmt: skip
+) -> None:
     """Add the terms of `hinge_gradient`, given the `work` and `iwork` of `fast_hinge_ranks`."""
     n = slope.shape[0]
     rows, scratch = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
@@ -335,7 +385,11 @@ def _add(rows: Any, row: int, grouped: int, i: int, above: float, sums: Any) -> 
 
 @inline
 def _sweep_counts(
-    rows: Any, softplus: Coefficients, sigmoid: Coefficients, slope: Coefficients, state: Float64Array
+    rows: Any,
+    softplus: Coefficients,
+    sigmoid: Coefficients,
+    slope: Coefficients,
+    state: Float64Array,
 ) -> None:
     # Sums with weights of 1.
     n, slots = rows.shape[1], 4 * len(sigmoid)
@@ -359,7 +413,9 @@ def _sweep_counts(
 
 
 @inline
-def _sweep_slopes(rows: Any, w: Float64Array, sigmoid: Coefficients, slope: Coefficients, state: Float64Array) -> None:
+def _sweep_slopes(
+    rows: Any, w: Float64Array, sigmoid: Coefficients, slope: Coefficients, state: Float64Array
+) -> None:
     # Sums with the slopes as weights.
     n, slots = rows.shape[1], 4 * len(sigmoid)
     curves, every = state[slots:], slots + 4 * len(CURVATURE)

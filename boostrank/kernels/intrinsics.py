@@ -1,9 +1,10 @@
-"""Intrinsics that Numba lacks, for bare pointers, bytes and bits, and sums in the lanes of vector registers.
+"""Intrinsics that Numba lacks, for bare pointers, bytes and bits, and sums in the lanes of vector
+registers.
 
-`advance` runs several recursions of a sum of exponentials at once. LLVM does not vectorise this: Numba disables its
-vectoriser of straight-line code, which slows other kernels down. So the few instructions are written out. Per document,
-both directions of a sum with 12 terms take 4.5 ns, against 14 in scalar code, and two functions of two lists at once,
-eight such sums, take 7.
+`advance` runs several recursions of a sum of exponentials at once. LLVM does not vectorise this:
+Numba disables its vectoriser of straight-line code, which slows other kernels down. So the few
+instructions are written out. Per document, both directions of a sum with 12 terms take 4.5 ns,
+against 14 in scalar code, and two functions of two lists at once, eight such sums, take 7.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ _SIXTEEN = ir.VectorType(ir.IntType(8), 16)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def pointer_to(typing: Any, array: Any) -> Any:
-    """Return a pointer to a contiguous array, which is indexed without wrap-around and reference counts.
+    """Return a pointer to a contiguous array, which is indexed without wrap-around and reference
+    counts.
 
-    Passing an array between functions costs two atomic operations, which take three quarters of the time of a loop over
-    tokens. The array must outlive its pointer.
+    Passing an array between functions costs two atomic operations, which take three quarters of the
+    time of a loop over tokens. The array must outlive its pointer.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -54,7 +56,8 @@ def pointer_to(typing: Any, array: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def borrowed(typing: Any, array: Any) -> Any:
-    """Return the array without its reference count, for slicing in loops without two atomic operations per slice.
+    """Return the array without its reference count, for slicing in loops without two atomic
+    operations per slice.
 
     The array must outlive it.
     """
@@ -65,8 +68,12 @@ def borrowed(typing: Any, array: Any) -> Any:
     return array(array), generate
 
 
-def _of_number(result: Any, argument: Any, build: Callable[[Any, Any], Any], plainly: Callable[..., Any]) -> Any:
-    """Return an intrinsic of one number, `build(builder, number)`, or `plainly` for kernels that run uncompiled."""
+def _of_number(
+    result: Any, argument: Any, build: Callable[[Any, Any], Any], plainly: Callable[..., Any]
+) -> Any:
+    """Return an intrinsic of one number, `build(builder, number)`, or `plainly` for kernels that
+    run uncompiled.
+    """
 
     def typed(typing: Any, number: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -80,7 +87,10 @@ def _of_number(result: Any, argument: Any, build: Callable[[Any, Any], Any], pla
 _SAFE = ir.IntType(1)(0)  # the number of zeros of 0 is defined, too
 
 bits_of = _of_number(
-    types.int64, types.float64, lambda b, x: b.bitcast(x, ir.IntType(64)), lambda x: int(np.float64(x).view(np.int64))
+    types.int64,
+    types.float64,
+    lambda b, x: b.bitcast(x, ir.IntType(64)),
+    lambda x: int(np.float64(x).view(np.int64)),
 )
 """Return the bits of a float64 as an int64."""
 float_of_bits = _of_number(
@@ -105,7 +115,9 @@ trailing_zeros = _of_number(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def word_at(typing: Any, text: Any, position: Any) -> Any:
-    """Return the eight bytes at a position in a text as a uint64, with the first lowest (as the machine stores it)."""
+    """Return the eight bytes at a position in a text as a uint64, with the first lowest (as the
+    machine stores it).
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return unaligned(builder, arguments[0], arguments[1], ir.IntType(64))
@@ -115,21 +127,27 @@ def word_at(typing: Any, text: Any, position: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def blanks_at(typing: Any, text: Any, position: Any) -> Any:
-    """Return a uint64 whose bit i is set if byte i of the sixteen bytes at a position is a blank."""
+    """Return a uint64 whose bit i is set if byte i of the sixteen bytes at a position is a
+    blank.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         text_bytes = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)
-        return _bits(builder, builder.icmp_unsigned("==", text_bytes, ir.Constant(_SIXTEEN, [32] * 16)))
+        return _bits(
+            builder, builder.icmp_unsigned("==", text_bytes, ir.Constant(_SIXTEEN, [32] * 16))
+        )
 
     return types.uint64(types.CPointer(types.uint8), types.int64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
-    """Parse the `size` <= 15 bytes before a position in a text, where all sixteen bytes before it must be readable.
+    """Parse the `size` <= 15 bytes before a position in a text, where all sixteen bytes before it
+    must be readable.
 
-    Return the digits as an integer, and the number of digits after the point, which is -1 without a point and -2 if the
-    bytes are not digits with at most one point. No step depends on the bytes or their number.
+    Return the digits as an integer, and the number of digits after the point, which is -1 without a
+    point and -2 if the bytes are not digits with at most one point. No step depends on the bytes or
+    their number.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -153,17 +171,24 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
         digits_and_point = builder.xor(digits_and_point, ir.Constant(_SIXTEEN, [48] * 16))
         inside = builder.icmp_unsigned(">=", places, everywhere(builder.sub(word(16), size)))
         digits_and_point = builder.select(inside, digits_and_point, nothing)
-        points = _bits(builder, builder.icmp_unsigned("==", digits_and_point, ir.Constant(_SIXTEEN, [48 ^ 46] * 16)))
+        points = _bits(
+            builder,
+            builder.icmp_unsigned("==", digits_and_point, ir.Constant(_SIXTEEN, [48 ^ 46] * 16)),
+        )
         is_whole = builder.icmp_unsigned("==", points, word(0))
         point = builder.select(is_whole, word(-1), builder.cttz(points, ir.IntType(1)(0)))
         # Shift the digits before the point over it.
         moved = builder.shuffle_vector(
             nothing, digits_and_point, ir.Constant(ir.VectorType(INDEX, 16), [0, *range(16, 31)])
         )
-        digits = builder.select(builder.icmp_signed("<=", places, everywhere(point)), moved, digits_and_point)
+        digits = builder.select(
+            builder.icmp_signed("<=", places, everywhere(point)), moved, digits_and_point
+        )
         wrong = _bits(builder, builder.icmp_unsigned(">", digits, ir.Constant(_SIXTEEN, [9] * 16)))
         # Join digits pairwise into two numbers of eight digits.
-        eights = join_neighbours(join_neighbours(join_neighbours(digits, 16, 10), 32, 100), 64, 10_000)
+        eights = join_neighbours(
+            join_neighbours(join_neighbours(digits, 16, 10), 32, 100), 64, 10_000
+        )
         first = builder.extract_element(eights, INDEX(0))
         second = builder.extract_element(eights, INDEX(1))
         number = builder.add(builder.mul(first, word(100_000_000)), second)
@@ -193,8 +218,11 @@ if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run unco
     pointer_to = lambda array: array.reshape(-1)  # noqa: E731
     borrowed = lambda array: array  # noqa: E731
     word_at = lambda text, place: text[place : place + 8].view(np.uint64)[0]  # noqa: E731
-    blanks_at = lambda text, place: sum((byte == 32) << i for i, byte in enumerate(bytes(text[place : place + 16])))  # noqa: E731
     decimal_before = decimal_before_plainly
+
+    def blanks_at(text: Any, place: int) -> int:
+        """Return the bits of the blanks among sixteen bytes."""
+        return sum(1 << int(i) for i in np.flatnonzero(text[place : place + 16] == 32))
 
 
 Coefficients = tuple[float, ...]
@@ -204,11 +232,13 @@ WIDTH = 8
 
 @intrinsic  # type: ignore[untyped-decorator]
 def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any) -> Any:
-    """Advance by one document in each of several lists, E_l <- p^l (E_l + w), and return sum_l c_l E_l per function.
+    """Advance by one document in each of several lists, E_l <- p^l (E_l + w), and return sum_l c_l
+    E_l per function.
 
     Args:
         state: float64[lists * terms], the E_l in an internal order, which are updated.
-        coefficients: one tuple c_1, c_2, ... per function, where all tuples have the same even length.
+        coefficients: one tuple c_1, c_2, ... per function, where all tuples have the same even
+            length.
         steps, weights: one p and one w per list.
 
     Returns:
@@ -218,7 +248,8 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
     result = types.UniTuple(types.float64, lists * functions)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # One lane per list for odd powers, then one per list for even powers; each advances by the square.
+        # One lane per list for odd powers, then one per list for even powers; each advances by the
+        # square.
         vector = vector_of(2 * lists)
 
         def unpacked(values: Any, count: int) -> list[Any]:
@@ -235,7 +266,9 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
         power, square = in_vector(odd + even), in_vector(even + even)
         weight = in_vector(2 * unpacked(arguments[3], lists))
         factors = [unpacked(c, terms) for c in unpacked(arguments[1], functions)]
-        first = vector_at(builder, first_of(context, builder, state, arguments[0]), INDEX(0), 2 * lists)
+        first = vector_at(
+            builder, first_of(context, builder, state, arguments[0]), INDEX(0), 2 * lists
+        )
         totals: list[Any] = [ir.Constant(vector, None)] * functions
         for i in range(terms // 2):
             pointer = builder.gep(first, [ir.Constant(ir.IntType(64), i)])
@@ -256,7 +289,10 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
 
 
 def advance_plainly(
-    state: Any, coefficients: tuple[Coefficients, ...], steps: tuple[float, ...], weights: tuple[float, ...]
+    state: Any,
+    coefficients: tuple[Coefficients, ...],
+    steps: tuple[float, ...],
+    weights: tuple[float, ...],
 ) -> tuple[float, ...]:
     """Compute `advance` in plain Python, for tests and for kernels that run uncompiled."""
     lists, terms = len(steps), len(coefficients[0])
@@ -279,9 +315,13 @@ def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> 
         last = spread(builder, arguments[2], WIDTH)
         added = spread(builder, arguments[3], WIDTH)
         lane = ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH)))
-        inside = builder.and_(builder.icmp_signed(">=", lane, first), builder.icmp_signed("<", lane, last))
+        inside = builder.and_(
+            builder.icmp_signed(">=", lane, first), builder.icmp_signed("<", lane, last)
+        )
         added = builder.select(inside, added, ir.Constant(vector_of(WIDTH), None))
-        pointer = vector_at(builder, first_of(context, builder, sums, arguments[0]), INDEX(0), WIDTH)
+        pointer = vector_at(
+            builder, first_of(context, builder, sums, arguments[0]), INDEX(0), WIDTH
+        )
         store(builder, builder.fadd(load(builder, pointer), added), pointer)
         return context.get_dummy_value()
 
@@ -314,7 +354,9 @@ def add_outer(typing: Any, table: Any, at: Any, stride: Any, factors: Any, row: 
         vector = load(builder, vector_at(builder, first, at, WIDE))
         with loop(builder, count.type(0), count) as (k, _):
             pointer = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
-            term = builder.fmul(spread(builder, builder.load(builder.gep(factor, [k])), WIDE), vector)
+            term = builder.fmul(
+                spread(builder, builder.load(builder.gep(factor, [k])), WIDE), vector
+            )
             store(builder, builder.fadd(load(builder, pointer), term), pointer)
         return context.get_dummy_value()
 
@@ -322,8 +364,12 @@ def add_outer(typing: Any, table: Any, at: Any, stride: Any, factors: Any, row: 
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def inner(typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: Any, end: Any, row: Any) -> Any:
-    """Return the sum over begin <= k < end and a < WIDE of factors[k] table[at + k stride + a] row[at + a]."""
+def inner(
+    typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: Any, end: Any, row: Any
+) -> Any:
+    """Return the sum over begin <= k < end and a < WIDE of factors[k] table[at + k stride + a]
+    row[at + a].
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, stride, begin, end = arguments[1], arguments[2], arguments[4], arguments[5]
@@ -349,7 +395,10 @@ def inner(typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: An
             )
         return builder.extract_element(sums, INDEX(0))
 
-    return types.float64(table, types.int64, types.int64, factors, types.int64, types.int64, row), generate
+    return (
+        types.float64(table, types.int64, types.int64, factors, types.int64, types.int64, row),
+        generate,
+    )
 
 
 if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
@@ -358,8 +407,12 @@ if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run unco
         for k in range(factors.shape[0]):
             table[at + k * stride : at + k * stride + WIDE] += factors[k] * row[at : at + WIDE]
 
-    def inner(table: Any, at: int, stride: int, factors: Any, begin: int, end: int, row: Any) -> float:
+    def inner(
+        table: Any, at: int, stride: int, factors: Any, begin: int, end: int, row: Any
+    ) -> float:
         total = 0.0
         for k in range(begin, end):
-            total += factors[k] * float(table[at + k * stride : at + k * stride + WIDE] @ row[at : at + WIDE])
+            total += factors[k] * float(
+                table[at + k * stride : at + k * stride + WIDE] @ row[at : at + WIDE]
+            )
         return total

@@ -1,12 +1,13 @@
 """Compilation of kernels: code generation, the cache of compiled code, and threads.
 
-Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk, so a second process
-starts in a fraction of a second. The cache folder is named after the bytes of this package, because Numba notices
-changes in a function's file, but not in helpers that are inlined from other files. A user's file may use helpers from
-anywhere, so code outside boostrank is compiled anew in every process.
+Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk,
+so a second process starts in a fraction of a second. The cache folder is named after the bytes of
+this package, because Numba notices changes in a function's file, but not in helpers that are
+inlined from other files. A user's file may use helpers from anywhere, so code outside boostrank is
+compiled anew in every process.
 
-Threads are plain Python threads over such entry points. `prange` is not used: Numba's parallel functions cannot be
-cached, change global thread counts, and kill a forked child on the `omp` layer.
+Threads are plain Python threads over such entry points. `prange` is not used: Numba's parallel
+functions cannot be cached, change global thread counts, and kill a forked child on the `omp` layer.
 """
 
 from __future__ import annotations
@@ -38,20 +39,27 @@ from boostrank.core.types import Int64Array
 from boostrank.kernels.private import Helper, cached_in, keep_address
 
 INT, FLOAT = numba.types.int64, numba.types.float64
-F1, I1, F2 = numba.types.Array(FLOAT, 1, "C"), numba.types.Array(INT, 1, "C"), numba.types.Array(FLOAT, 2, "C")
+F1, I1, F2 = (
+    numba.types.Array(FLOAT, 1, "C"),
+    numba.types.Array(INT, 1, "C"),
+    numba.types.Array(FLOAT, 2, "C"),
+)
 """The types of numbers and of contiguous arrays in signatures."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-# Division by zero follows IEEE 754: kernels guard it themselves, and Numba's check prevents vectorisation.
+# Division by zero follows IEEE 754: kernels guard it themselves, and Numba's check prevents
+# vectorisation.
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 _PACKAGE = Path(__file__).parents[1]
 
 
 def _options_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return Numba's options. Reference counts, a fifth of the code, are left out if our function allocates nothing."""
+    """Return Numba's options. Reference counts, a fifth of the code, are left out if our function
+    allocates nothing.
+    """
     is_ours = Path(function.__code__.co_filename).is_relative_to(_PACKAGE)
     return _OPTIONS | {"_nrt": not is_ours or hasattr(function, "allocates")}
 
@@ -86,10 +94,11 @@ def inline_whole(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inline_sums(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a helper as `inline` does, but with sums and products in any order, so that loops over them use SIMD.
+    """Compile a helper as `inline` does, but with sums and products in any order, so that loops
+    over them use SIMD.
 
-    Smooth ranks of 120 to 1,000 documents are computed 2.6 to 5 times faster. NaN and infinity keep their meaning, and
-    a machine always uses the same order.
+    Smooth ranks of 120 to 1,000 documents are computed 2.6 to 5 times faster. NaN and infinity keep
+    their meaning, and a machine always uses the same order.
     """
     return _helper(function, fastmath={"reassoc"})
 
@@ -109,7 +118,8 @@ class CompiledFunction(Generic[P, R]):
         sha256: hash of a user's file; None for our own functions, or if there is no file.
 
     Raises:
-        FileFormatError: a user's function does not compile at first use. The message names the file and the line.
+        FileFormatError: a user's function does not compile at first use. The message names the file
+            and the line.
     """
 
     def __init__(self, function: Callable[P, R], signature: Any) -> None:
@@ -121,19 +131,28 @@ class CompiledFunction(Generic[P, R]):
         update_wrapper(self, function)
 
     def __deepcopy__(self, memo: Any) -> CompiledFunction[P, R]:
-        return self  # as Python copies functions; LightGBM copies its parameters, including the objective
+        # As Python copies functions; LightGBM copies its parameters, including the objective.
+        return self
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         # As Python pickles functions: by name, if the name refers to this object.
         named = getattr(sys.modules.get(self.__module__), self.py_func.__qualname__, None)
-        return self.py_func.__qualname__ if named is self else (CompiledFunction, (self.py_func, self.signature))
+        return (
+            self.py_func.__qualname__
+            if named is self
+            else (CompiledFunction, (self.py_func, self.signature))
+        )
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
-        """The machine code, which can be called from Python and used as a function pointer in other compiled code."""
+        """The machine code, which can be called from Python and used as a function pointer in other
+        compiled code.
+        """
         try:
             return self._compile(cache_directory() if self.is_ours else None)
-        except Exception as error:  # Numba's own error, or one raised while it inspected the function
+        except (
+            Exception
+        ) as error:  # Numba's own error, or one raised while it inspected the function
             if self.is_ours:
                 raise
             raise _explained(error, self.py_func) from error
@@ -150,11 +169,18 @@ class CompiledFunction(Generic[P, R]):
             return self.py_func
         fault = write_fault(directory) if directory else ""
         missed = partial(_say_missing, directory, fault) if fault else None
-        with _compile_lock, cached_in(directory, missed), _NOTICE.over(self, directory), machine.uncollected():
+        with (
+            _compile_lock,
+            cached_in(directory, missed),
+            _NOTICE.over(self, directory),
+            machine.uncollected(),
+        ):
             compiled: Any
             options = _options_of(self.py_func)
             try:
-                compiled = numba.njit(self.signature, cache=directory is not None, **options)(self.py_func)
+                compiled = numba.njit(self.signature, cache=directory is not None, **options)(
+                    self.py_func
+                )
             except Exception:  # the disk is full by now or fails, or a power cut damaged a file
                 if directory is None:
                     raise
@@ -165,7 +191,9 @@ class CompiledFunction(Generic[P, R]):
                 write_fault.cache_clear()
                 compiled = numba.njit(self.signature, **options)(self.py_func)
         returned = compiled.nopython_signatures[0].return_type
-        if returned != self.signature.return_type:  # Numba ignores the declared type if the function returns nothing
+        if (
+            returned != self.signature.return_type
+        ):  # Numba ignores the declared type if the function returns nothing
             raise TypeError(f"it returns {returned}, not {self.signature.return_type}")
         keep_address(compiled, self.signature)
         found: Callable[P, R] = compiled
@@ -176,14 +204,18 @@ class CompiledFunction(Generic[P, R]):
 
 
 class _Notice:
-    """The log message, once per process, about a long compilation; the command line shows its own messages."""
+    """The log message, once per process, about a long compilation; the command line shows its own
+    messages.
+    """
 
     def __init__(self, patience: float = 2.0) -> None:
         self._patience, self._spent, self._given = patience, 0.0, False
 
     @contextlib.contextmanager
     def over(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
-        """Measure how long a function is compiled inside the context; loading it from the cache shows no message."""
+        """Measure how long a function is compiled inside the context; loading it from the cache
+        shows no message.
+        """
         if self._given or machine.own_process or (directory and is_kept(function, directory)):
             yield
             return
@@ -207,11 +239,15 @@ def is_kept(function: CompiledFunction[..., Any], directory: str) -> bool:
 
 
 def _code_files(function: CompiledFunction[..., Any], directory: str) -> Iterator[Path]:
-    return Path(directory).rglob(f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi")
+    return Path(directory).rglob(
+        f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi"
+    )
 
 
 def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:
-    """Return a decorator that compiles a function for exactly this signature at first use, and caches it on disk."""
+    """Return a decorator that compiles a function for exactly this signature at first use, and
+    caches it on disk.
+    """
     return lambda function: CompiledFunction(function, signature)
 
 
@@ -219,24 +255,42 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
     """Summarise Numba's long error, which may not name the line, in one line that names it."""
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    lines = [t for line in text.splitlines() if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)]
+    lines = [
+        t
+        for line in text.splitlines()
+        if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)
+    ]
     reason = lines[0] if lines else type(error).__name__
-    reason = re.sub(r"Unknown attribute ('\w+') of type (\w+)\(.*", lambda m: f"{m[2].lower()} has no {m[1]}", reason)
+    reason = re.sub(
+        r"Unknown attribute ('\w+') of type (\w+)\(.*",
+        lambda m: f"{m[2].lower()} has no {m[1]}",
+        reason,
+    )
     call = next((t.removeprefix(">>> ") for t in lines if t.startswith(">>> ")), None)
     if "No conversion from none to float64" in text:
-        reason = "it returns nothing on some path; a kernel returns its loss, one float, on every path"
+        reason = (
+            "it returns nothing on some path; a kernel returns its loss, one float, on every path"
+        )
     elif call is not None:
         reason = f"it knows no {call}"
     elif "Cannot determine Numba type of <class 'function'>" in reason:
         reason += ". A helper needs the decorator @boostrank.inline"
-    places = [int(n) for name, n in re.findall(r'File "([^"]*)", line (\d+)', text) if code.co_filename.endswith(name)]
+    places = [
+        int(n)
+        for name, n in re.findall(r'File "([^"]*)", line (\d+)', text)
+        if code.co_filename.endswith(name)
+    ]
     word = re.search(r"'(\w+)'$|name '(\w+)'", reason)
     if not places and word:
         named = re.compile(rf"\b{word[1] or word[2]}\b")
         source = linecache.getlines(code.co_filename)
-        places = [n for n, line in enumerate(source, 1) if n > code.co_firstlineno and named.search(line)]
+        places = [
+            n for n, line in enumerate(source, 1) if n > code.co_firstlineno and named.search(line)
+        ]
     return FileFormatError(
-        f"the kernel cannot be compiled: {reason}", file=code.co_filename, line=(places or [code.co_firstlineno])[0]
+        f"the kernel cannot be compiled: {reason}",
+        file=code.co_filename,
+        line=(places or [code.co_firstlineno])[0],
     )
 
 
@@ -266,17 +320,23 @@ def cache_directory() -> str | None:
     directory = root / f"kernels-{_sources_digest()}"
     fault = write_fault(str(directory))
     if fault and next(directory.rglob("*.nbi"), None) is None:
-        warnings.warn(f"compiled kernels cannot be cached in {directory} ({fault}){_AGAIN}", RuntimeWarning, 2)
+        warnings.warn(
+            f"compiled kernels cannot be cached in {directory} ({fault}){_AGAIN}", RuntimeWarning, 2
+        )
         return None
     return str(directory)
 
 
-_AGAIN = "; every process compiles them again. Set NUMBA_CACHE_DIR to a writable folder to avoid that"
+_AGAIN = (
+    "; every process compiles them again. Set NUMBA_CACHE_DIR to a writable folder to avoid that"
+)
 
 
 @cache
 def write_fault(directory: str) -> str:
-    """Create a folder if it does not exist, and return why no file can be written there, or an empty text."""
+    """Create a folder if it does not exist, and return why no file can be written there, or an
+    empty text.
+    """
     try:
         os.makedirs(directory, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory) as file:
@@ -290,8 +350,8 @@ def write_fault(directory: str) -> str:
 def _say_missing(directory: str, fault: str) -> None:
     """Warn, once per process, that a cache lacks code and cannot be completed."""
     warnings.warn(
-        f"{directory} lacks some compiled kernels and cannot be written ({fault}){_AGAIN}, or complete it with "
-        "`boostrank compile --objective NAME`",
+        f"{directory} lacks some compiled kernels and cannot be written ({fault}){_AGAIN}, or"
+        " complete it with `boostrank compile --objective NAME`",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -312,7 +372,9 @@ def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
 
 
 def run_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Return `[work(item) for item in items]`, using threads if there are several items, or raise the first error."""
+    """Return `[work(item) for item in items]`, using threads if there are several items, or raise
+    the first error.
+    """
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
     return list(_pool(threads, os.getpid()).map(work, items))

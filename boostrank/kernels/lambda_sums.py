@@ -1,19 +1,26 @@
-"""The pair weights of LambdaRank and LambdaLoss in near-linear time, as one sum over gains, ranks and scores.
+"""The pair weights of LambdaRank and LambdaLoss in near-linear time, as one sum over gains, ranks
+and scores.
 
-    F_i = sum_j |g_i - g_j| W_ij f(|s_i - s_j|),    W_ij = by_rank |d(i) - d(j)| + by_delta delta(|i - j|)
+    F_i = sum_j |g_i - g_j| W_ij f(|s_i - s_j|),    W_ij = by_rank |d(i) - d(j)| + by_delta delta(|i
+    - j|)
 
-over documents by descending score, d the discount of a rank and delta(m) = d(m) - d(m + 1). Three things make it fast:
+over documents by descending score, d the discount of a rank and delta(m) = d(m) - d(m + 1). Three
+things make it fast:
 
-* f is a polynomial in t = exp(-alpha |s_i - s_j|), as in `kernels.expsum`, and the sign of d(i) - d(j) is known.
-* delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, it is fitted by least squares
-  with a few powers on a geometric grid and a constant (`_fit`). A power of t times a power of z is again one factor per
-  document: running sums in rows, the powers of t, and columns, which are 1, d and the powers of z.
-* documents are grouped in tiles. The caller computes the pairs within a tile and between neighbouring tiles. All other
-  pairs take part in the running sums, which are moved and passed between grades once per tile. A document adds to the
-  sums of its own grade and reads those of all grades, weighted by the difference of the gains.
+* f is a polynomial in t = exp(-alpha |s_i - s_j|), as in `kernels.expsum`, and the sign of d(i) -
+  d(j) is known.
+* delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, it is
+  fitted by least squares with a few powers on a geometric grid and a constant (`_fit`). A power of
+  t times a power of z is again one factor per document: running sums in rows, the powers of t, and
+  columns, which are 1, d and the powers of z.
+* documents are grouped in tiles. The caller computes the pairs within a tile and between
+  neighbouring tiles. All other pairs take part in the running sums, which are moved and passed
+  between grades once per tile. A document adds to the sums of its own grade and reads those of all
+  grades, weighted by the difference of the gains.
 
-Error of delta, summed over the ranks and relative to their sum: 4e-7 with fast and 3e-10 with exact sums up to 4,096
-documents, 8e-9 and 5e-10 up to 2^20. Work: n rows (columns + grades^2 columns / tile).
+Error of delta, summed over the ranks and relative to their sum: 4e-7 with fast and 3e-10 with exact
+sums up to 4,096 documents, 8e-9 and 5e-10 up to 2^20. Work: n rows (columns + grades^2 columns /
+tile).
 """
 
 from __future__ import annotations
@@ -23,7 +30,16 @@ import math
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.expsum import CURVATURE, CURVATURE_FAR, CURVATURE_RATE, EXACT, FADED, NOTHING, SIGMOID, SOFTPLUS
+from boostrank.kernels.expsum import (
+    CURVATURE,
+    CURVATURE_FAR,
+    CURVATURE_RATE,
+    EXACT,
+    FADED,
+    NOTHING,
+    SIGMOID,
+    SOFTPLUS,
+)
 from boostrank.kernels.intrinsics import WIDE, add_outer, inner
 from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.primitives import LARGEST_LOSS
@@ -32,17 +48,37 @@ TILE = 32
 """The number of documents that move together."""
 _NEAREST = TILE + 1  # least rank difference between documents of tiles that are not neighbours
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
-_WRONG = 3  # row of the state for misordered pairs: after the curvature's rows, before the powers of t
+_WRONG = (
+    3  # row of the state for misordered pairs: after the curvature's rows, before the powers of t
+)
 
 # Coefficients of t, t^2, ..., of the sigmoid and of softplus, as in `expsum`.
-_FAST = np.array((
-    1.0000000000000009, -0.9999830088014465, 0.9992523872631288, -0.9899751928467332, 0.9365548645645182,
-    -0.7720800624916259, 0.4828218982127297, -0.19138886054293472, 0.03479797464236375,
-))  # fmt: skip
-_FAST_SOFTPLUS = np.array((
-    1.0, -0.4999977637861442, 0.3332351953059271, -0.24869207438398103, 0.1918097837214758, -0.1377513475859283,
-    0.07908196053907958, -0.029792031047339716, 0.0052534577968560816,
-))  # fmt: skip
+_FAST = np.array(
+    (
+        1.0000000000000009,
+        -0.9999830088014465,
+        0.9992523872631288,
+        -0.9899751928467332,
+        0.9365548645645182,
+        -0.7720800624916259,
+        0.4828218982127297,
+        -0.19138886054293472,
+        0.03479797464236375,
+    )
+)
+_FAST_SOFTPLUS = np.array(
+    (
+        1.0,
+        -0.4999977637861442,
+        0.3332351953059271,
+        -0.24869207438398103,
+        0.1918097837214758,
+        -0.1377513475859283,
+        0.07908196053907958,
+        -0.029792031047339716,
+        0.0052534577968560816,
+    )
+)
 _EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID[EXACT]), np.array(SOFTPLUS[EXACT])
 
 
@@ -52,7 +88,9 @@ def _drops(m: Float64Array) -> Float64Array:
 
 
 def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
-    """Return the rates -ln z and the weights that fit delta for rank differences >= `_NEAREST`, by column."""
+    """Return the rates -ln z and the weights that fit delta for rank differences >= `_NEAREST`, by
+    column.
+    """
     nodes = columns - _NODES
     near = np.arange(_NEAREST, 4 * _NEAREST)
     m = np.unique(np.concatenate([near, np.geomspace(_NEAREST, longest, 300).round()]))
@@ -84,13 +122,25 @@ def discount_row(n: int, sums: int) -> int:
 @inline
 @allocates
 def add_far_pairs(
-    sums: int, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
-    by_delta: float, blend: float, with_loss: bool, grad: Float64Array, hess: Float64Array,
-) -> float:  # fmt: skip
-    """Add the gradients and curvature bounds of all pairs except those within a tile or in neighbouring tiles.
+    sums: int,
+    s: Float64Array,
+    grade: Int64Array,
+    worth: Float64Array,
+    d: Float64Array,
+    alpha: float,
+    by_rank: float,
+    by_delta: float,
+    blend: float,
+    with_loss: bool,
+    grad: Float64Array,
+    hess: Float64Array,
+) -> float:
+    """Add the gradients and curvature bounds of all pairs except those within a tile or in
+    neighbouring tiles.
 
-    With w = |g_i - g_j| W_ij, u = alpha (s_i - s_j) and i of higher gain, a pair pulls with alpha w / (1 + e^u), its
-    curvature is alpha^2 w times the bound of `expsum.CURVATURE`, and it costs w ln(1 + e^-u).
+    With w = |g_i - g_j| W_ij, u = alpha (s_i - s_j) and i of higher gain, a pair pulls with alpha w
+    / (1 + e^u), its curvature is alpha^2 w times the bound of `expsum.CURVATURE`, and it costs w
+    ln(1 + e^-u).
 
     Args:
         sums: index in `expsum.SUMS`, not `DIRECT`.
@@ -115,22 +165,47 @@ def add_far_pairs(
     for side in (1.0, -1.0):
         # Both sides meet every pair, but its loss counts once.
         costs = softplus if with_loss and side > 0.0 else softplus[:0]
-        value += _pass(side, s, grade, worth, d, alpha, by_rank, coefficients, costs, weights, reach, grad, hess)
+        value += _pass(
+            side,
+            s,
+            grade,
+            worth,
+            d,
+            alpha,
+            by_rank,
+            coefficients,
+            costs,
+            weights,
+            reach,
+            grad,
+            hess,
+        )
     return value
 
 
 @inline_sums
 @allocates
 def _pass(
-    side: float, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
-    coefficients: Float64Array, softplus: Float64Array, weights: Float64Array, reach: Float64Array, grad: Float64Array,
+    side: float,
+    s: Float64Array,
+    grade: Int64Array,
+    worth: Float64Array,
+    d: Float64Array,
+    alpha: float,
+    by_rank: float,
+    coefficients: Float64Array,
+    softplus: Float64Array,
+    weights: Float64Array,
+    reach: Float64Array,
+    grad: Float64Array,
     hess: Float64Array,
-) -> float:  # fmt: skip
-    """Add the effect of documents that are far above (side 1) or far below (side -1), and return the loss.
+) -> float:
+    """Add the effect of documents that are far above (side 1) or far below (side -1), and return
+    the loss.
 
-    For side -1, the list is read upside down, with scores, gains and discounts negated. The state has the rows of
-    `ladder` and the row `_WRONG` for the pull of misordered pairs, which does not depend on scores. The last row, the
-    distance of misordered pairs, is used only for the loss.
+    For side -1, the list is read upside down, with scores, gains and discounts negated. The state
+    has the rows of `ladder` and the row `_WRONG` for the pull of misordered pairs, which does not
+    depend on scores. The last row, the distance of misordered pairs, is used only for the loss.
     """
     n, grades, columns, costly = s.shape[0], worth.shape[0], weights.shape[0], softplus.shape[0] > 0
     rungs = 3 + coefficients.shape[0]
@@ -175,10 +250,16 @@ def _pass(
                 node_powers, shift = reach[k - end], by_rank * side * d[i]
                 for a in range(columns):
                     first[a] = (
-                        by_rank if a == _DISCOUNT else node_powers[a] * weights[a] - (shift if a == _ONE else 0.0)
+                        by_rank
+                        if a == _DISCOUNT
+                        else node_powers[a] * weights[a] - (shift if a == _ONE else 0.0)
                     )
                 _climb(alpha * (reference - side * s[i]), ladder)
-                factors[0], factors[1], factors[2] = CURVATURE_FAR, CURVATURE[0] * ladder[1], CURVATURE[3] * ladder[2]
+                factors[0], factors[1], factors[2] = (
+                    CURVATURE_FAR,
+                    CURVATURE[0] * ladder[1],
+                    CURVATURE[3] * ladder[2],
+                )
                 factors[_WRONG] = -1.0
                 for term in range(coefficients.shape[0]):
                     factors[_WRONG + 1 + term] = coefficients[term] * ladder[_WRONG + term]
@@ -194,13 +275,17 @@ def _pass(
                     for term in range(softplus.shape[0]):
                         costs[_WRONG + 1 + term] = softplus[term] * ladder[_WRONG + term]
                     for at in range(0, columns, WIDE):
-                        value += inner(grade_sums, at, columns, costs, _WRONG, costs.shape[0], first)
+                        value += inner(
+                            grade_sums, at, columns, costs, _WRONG, costs.shape[0], first
+                        )
     return value
 
 
 @inline_sums
 def _climb(gap: float, ladder: Float64Array) -> None:
-    """Write the factors for a distance: 1, the curvature's two powers, then t, t^2, ..., and the distance itself."""
+    """Write the factors for a distance: 1, the curvature's two powers, then t, t^2, ..., and the
+    distance itself.
+    """
     root = math.exp(-CURVATURE_RATE * gap)
     root = 0.0 if root < NOTHING else root
     fourth = root * root * root * root
@@ -223,18 +308,32 @@ def _move(costly: bool, ladder: Float64Array, first: Float64Array, state: Float6
         for a in range(columns):
             apart[a] = (apart[a] + ladder[last - 1] * wrong[a]) * first[a]
     for k in range(last):
-        power, row = ladder[0 if k == _WRONG else k - 1 if k > _WRONG else k], state[k * columns : (k + 1) * columns]
+        power, row = (
+            ladder[0 if k == _WRONG else k - 1 if k > _WRONG else k],
+            state[k * columns : (k + 1) * columns],
+        )
         for a in range(columns):
             moved = row[a] * (power * first[a])
             row[a] = 0.0 if abs(moved) < FADED else moved
 
 
 @inline_sums
-def _mix(costly: bool, columns: int, wrong: float, apart: float, moments: Float64Array, state: Float64Array) -> None:
+def _mix(
+    costly: bool,
+    columns: int,
+    wrong: float,
+    apart: float,
+    moments: Float64Array,
+    state: Float64Array,
+) -> None:
     begin, end = _WRONG * columns, moments.shape[0] - (columns if costly else 0)
     for e in range(begin):
         state[e] += apart * moments[e]
-    row, sums_below, moments_below = state[begin : begin + columns], state[begin + columns :], moments[begin:end]
+    row, sums_below, moments_below = (
+        state[begin : begin + columns],
+        state[begin + columns :],
+        moments[begin:end],
+    )
     for a in range(columns):
         row[a] += wrong * moments[a]
     for e in range(moments_below.shape[0]):

@@ -1,4 +1,5 @@
-"""The contract of a metric, and the driver of metrics, which ranks every query once for all metrics.
+"""The contract of a metric, and the driver of metrics, which ranks every query once for all
+metrics.
 
 A kernel handles **one query** of ranked documents; the driver has sorted them and found the ties:
 
@@ -11,12 +12,12 @@ A kernel handles **one query** of ranked documents; the driver has sorted them a
 | worth | float64[k], k <= m | written: contribution of each position up to the largest cut-off, before its weight |
 | scratch | float64[>= m + 1] | contents undefined |
 
-The driver computes the metric at a cut-off: the sum of worth times weight over the positions above it, divided by
-`divisors`. Threads share blocks of queries, and nothing is summed over queries, so the result does not depend on the
-number of threads.
+The driver computes the metric at a cut-off: the sum of worth times weight over the positions above
+it, divided by `divisors`. Threads share blocks of queries, and nothing is summed over queries, so
+the result does not depend on the number of threads.
 
-1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. If ties are broken
-   (input, pessimistic, ...), each run consists of one document.
+1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. If
+   ties are broken (input, pessimistic, ...), each run consists of one document.
 2. m covers the largest cut-off and ends with a whole run; later documents do not matter.
 3. The kernel is defined for m = 0, never writes its inputs and allocates nothing.
 """
@@ -33,7 +34,17 @@ from numba import types
 from boostrank.core.conventions import Conventions, gains_from_labels
 from boostrank.core.errors import RowError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.jit import F1, F2, I1, INT, CompiledFunction, entry_point, inline, query_blocks, run_parallel
+from boostrank.kernels.jit import (
+    F1,
+    F2,
+    I1,
+    INT,
+    CompiledFunction,
+    entry_point,
+    inline,
+    query_blocks,
+    run_parallel,
+)
 from boostrank.kernels.primitives import SORT, compiled_sort
 
 METRIC_SIGNATURE = types.void(F1, I1, F1, F1)
@@ -51,7 +62,9 @@ Weights = Callable[[int, Conventions], Float64Array]
 Divisors = Callable[[Float64Array, Int64Array, Int64Array, Conventions], Float64Array]
 
 
-def _no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+def _no_divisors(
+    grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions
+) -> Float64Array:
     return np.ones((ptr.size - 1, cutoffs.size))
 
 
@@ -117,7 +130,9 @@ def equal_weights(n: int, conventions: Conventions) -> Float64Array:
 
 
 def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:
-    """Return the sum of each query's grades, float64[Q], which is 0 for a query without documents."""
+    """Return the sum of each query's grades, float64[Q], which is 0 for a query without
+    documents.
+    """
     out = np.zeros(ptr.size - 1)
     filled = ptr[:-1] < ptr[1:]
     if filled.any():
@@ -127,11 +142,13 @@ def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:
 
 
 @metric_kernel
-def cumulated(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
+def cumulated(
+    grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array
+) -> None:
     """Write the grades, as the kernel of NDCG, DCG, precision and recall.
 
-    The sum is linear in the grades, so in its mean over the orders of a run of ties, every document has the mean grade
-    of the run (McSherry and Najork 2008, section 3.1).
+    The sum is linear in the grades, so in its mean over the orders of a run of ties, every document
+    has the mean grade of the run (McSherry and Najork 2008, section 3.1).
     """
     pos = 0
     while pos < grades.shape[0]:
@@ -146,19 +163,29 @@ def cumulated(grades: Float64Array, ends: Int64Array, worth: Float64Array, scrat
         pos = end
 
 
-# A block's ranking stays in a core's cache, and its work outweighs the cost of starting a thread (~50 us).
+# A block's ranking stays in a core's cache, and its work outweighs the cost of starting a thread
+# (~50 us).
 _DOCUMENTS_A_BLOCK = 20_000
-# Up to this depth the best documents are selected in one pass over the scores, which is faster than sorting all.
+# Up to this depth the best documents are selected in one pass over the scores, which is faster than
+# sorting all.
 _PICK = 32
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
-TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
+TIES = {
+    "expected": EXPECTED,
+    "input": INPUT,
+    "docno": INPUT,
+    "pessimistic": PESSIMISTIC,
+    "optimistic": OPTIMISTIC,
+}
 """The treatments of documents with equal scores; for docno, the rows are first sorted by name."""
 
 
 @dataclass(frozen=True, eq=False)
 class MetricPass:
-    """One metric over a data set, with the grades of documents, the weights of ranks, and increasing cut-offs."""
+    """One metric over a data set, with the grades of documents, the weights of ranks, and
+    increasing cut-offs.
+    """
 
     kernel: MetricKernel
     grades: Float64Array
@@ -193,13 +220,39 @@ def measure(
         order, ends = np.empty(documents, np.int64), np.empty(documents, np.int64)
         counts = np.empty(stop - start, np.int64)
         keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
-        _rank(compiled_sort.compiled, start, stop, scores, labels, ptr, depth, ties, order, ends, counts, keys, spare)
+        _rank(
+            compiled_sort.compiled,
+            start,
+            stop,
+            scores,
+            labels,
+            ptr,
+            depth,
+            ties,
+            order,
+            ends,
+            counts,
+            keys,
+            spare,
+        )
         ranked, worth, scratch = np.empty(longest), np.empty(longest), np.empty(longest + 1)
         for metric_pass, out in zip(passes, outs, strict=True):
             _apply(
-                metric_pass.kernel.compiled, start, stop, metric_pass.grades, ptr, order, ends, counts,
-                metric_pass.weights, metric_pass.cutoffs, out, ranked, worth, scratch,
-            )  # fmt: skip
+                metric_pass.kernel.compiled,
+                start,
+                stop,
+                metric_pass.grades,
+                ptr,
+                order,
+                ends,
+                counts,
+                metric_pass.weights,
+                metric_pass.cutoffs,
+                out,
+                ranked,
+                worth,
+                scratch,
+            )
 
     run_parallel(block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)
     return outs
@@ -207,9 +260,15 @@ def measure(
 
 @inline
 def rank_top(
-    sort: Any, scores: Float64Array, depth: int, order: Int64Array, keys: Float64Array, spare: Int64Array
+    sort: Any,
+    scores: Float64Array,
+    depth: int,
+    order: Int64Array,
+    keys: Float64Array,
+    spare: Int64Array,
 ) -> int:
-    """Write the best `depth` >= 1 documents and those tied with the last of them to `order`, and return their number.
+    """Write the best `depth` >= 1 documents and those tied with the last of them to `order`, and
+    return their number.
 
     Args:
         sort: `primitives.compiled_sort`.
@@ -243,9 +302,20 @@ def rank_top(
 
 @entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, INT, I1, I1, I1, F1, I1))
 def _rank(
-    sort: Any, start: int, stop: int, scores: Float64Array, labels: Float64Array, ptr: Int64Array, depth: int,
-    ties: int, order: Int64Array, ends: Int64Array, counts: Int64Array, keys: Float64Array, spare: Int64Array,
-) -> None:  # fmt: skip
+    sort: Any,
+    start: int,
+    stop: int,
+    scores: Float64Array,
+    labels: Float64Array,
+    ptr: Int64Array,
+    depth: int,
+    ties: int,
+    order: Int64Array,
+    ends: Int64Array,
+    counts: Int64Array,
+    keys: Float64Array,
+    spare: Int64Array,
+) -> None:
     # Rank each query, then find the ends of its runs of ties, or break the ties by label.
     for q in range(start, stop):
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
@@ -277,8 +347,12 @@ def _rank(
 
 
 @inline
-def weighted_sums(worth: Float64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array) -> None:
-    """Write the sum of worth times weight up to each cut-off, where a cut-off beyond the list means the whole list."""
+def weighted_sums(
+    worth: Float64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array
+) -> None:
+    """Write the sum of worth times weight up to each cut-off, where a cut-off beyond the list means
+    the whole list.
+    """
     total, c = 0.0, 0
     for i in range(worth.shape[0]):
         total += worth[i] * weights[i]
@@ -288,12 +362,27 @@ def weighted_sums(worth: Float64Array, weights: Float64Array, cutoffs: Int64Arra
     out[c:] = total
 
 
-@entry_point(types.void(types.FunctionType(METRIC_SIGNATURE), INT, INT, F1, I1, I1, I1, I1, F1, I1, F2, F1, F1, F1))
+@entry_point(
+    types.void(
+        types.FunctionType(METRIC_SIGNATURE), INT, INT, F1, I1, I1, I1, I1, F1, I1, F2, F1, F1, F1
+    )
+)
 def _apply(
-    kernel: Any, start: int, stop: int, grades: Float64Array, ptr: Int64Array, order: Int64Array, ends: Int64Array,
-    counts: Int64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array, ranked: Float64Array,
-    worth: Float64Array, scratch: Float64Array,
-) -> None:  # fmt: skip
+    kernel: Any,
+    start: int,
+    stop: int,
+    grades: Float64Array,
+    ptr: Int64Array,
+    order: Int64Array,
+    ends: Int64Array,
+    counts: Int64Array,
+    weights: Float64Array,
+    cutoffs: Int64Array,
+    out: Float64Array,
+    ranked: Float64Array,
+    worth: Float64Array,
+    scratch: Float64Array,
+) -> None:
     # Positions up to the largest cut-off, extended to a whole run of ties.
     for q in range(start, stop):
         a, at, m = ptr[q], ptr[q] - ptr[start], counts[q - start]

@@ -1,4 +1,5 @@
-"""The contract of an objective: its kernel, which does the arithmetic of one query, and its declaration.
+"""The contract of an objective: its kernel, which does the arithmetic of one query, and its
+declaration.
 
 A kernel is written with names:
 
@@ -16,20 +17,23 @@ A kernel is written with names:
 | grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
 | scratch.NAME | declared row of that name, float64[n] or int64[n], contents undefined |
 
-With `by_score` scores, gains, `grad` and `hess` are in the order of descending score; `query.order` then maps to the
-rows of `query.doc_const`.
+With `by_score` scores, gains, `grad` and `hess` are in the order of descending score; `query.order`
+then maps to the rows of `query.doc_const`.
 
-The driver calls every kernel through one signature of ten arrays, with parameters by position and scratch in one piece.
-`objective_kernel` generates that entry point; a function of ten arguments (`ARRAYS`) is used as it is.
+The driver calls every kernel through one signature of ten arrays, with parameters by position and
+scratch in one piece. `objective_kernel` generates that entry point; a function of ten arguments
+(`ARRAYS`) is used as it is.
 
 Rules of a kernel:
 
 1. It minimises, so an objective to be maximised is negated once, in the kernel.
 2. It never writes its inputs, keeps no reference to them, and allocates nothing in its loops.
-3. It is defined for 0 and 1 documents, equal gains, zero gains, tied scores and |score| up to 1e4, without NaN or
-   infinity; boostrank's objectives for any finite scores. For a query without information, both outputs are zero.
-4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
-   Random numbers come from `kernels.primitives` under the round's seed, with the query's number as stream.
+3. It is defined for 0 and 1 documents, equal gains, zero gains, tied scores and |score| up to 1e4,
+   without NaN or infinity; boostrank's objectives for any finite scores. For a query without
+   information, both outputs are zero.
+4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents
+   permutes the outputs. Random numbers come from `kernels.primitives` under the round's seed, with
+   the query's number as stream.
 5. Query weights, scale and floor of the Hessian, and the cast to float32 belong to the driver.
 """
 
@@ -60,8 +64,17 @@ KERNEL_SIGNATURE = FLOAT(F1, F1, I1, F2, F1, F1, F1, F1, F1, I1)
 ARGUMENTS = ("query", "params", "grad", "hess", "scratch")
 """The arguments of a kernel as it is written."""
 ARRAYS = (
-    "scores", "gains", "order", "doc_const", "query_const", "params", "grad", "hess", "scratch", "iscratch",
-)  # fmt: skip
+    "scores",
+    "gains",
+    "order",
+    "doc_const",
+    "query_const",
+    "params",
+    "grad",
+    "hess",
+    "scratch",
+    "iscratch",
+)
 """The arguments with which the driver calls a kernel."""
 
 
@@ -81,13 +94,15 @@ class Kernel(CompiledFunction[..., float]):
     Args:
         body: function as it is written, with the arguments `ARGUMENTS` or `ARRAYS`.
         params: declared parameters, in the objective's order.
-        scratch, int_scratch: names of rows, where "ranks work:4" is a row and a block of four, float64[4 n].
+        scratch, int_scratch: names of rows, where "ranks work:4" is a row and a block of four,
+            float64[4 n].
         by_score: whether documents are sorted by descending score.
         loss_on_demand: whether the kernel computes its loss only if `params.with_loss` is true.
 
     Attributes:
         py_func: the function of ten arguments that is compiled, in Python.
-        scratch_per_document: numbers per document in each scratch array; None for a function of `ARRAYS`.
+        scratch_per_document: numbers per document in each scratch array; None for a function of
+            `ARRAYS`.
     """
 
     def __init__(
@@ -109,7 +124,11 @@ class Kernel(CompiledFunction[..., float]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         importable = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
-        return self.body.__qualname__ if importable is self else (Kernel, (self.body, self.params, *self._layout))
+        return (
+            self.body.__qualname__
+            if importable is self
+            else (Kernel, (self.body, self.params, *self._layout))
+        )
 
     @property
     def in_python(self) -> Callable[..., float]:
@@ -124,8 +143,12 @@ class Kernel(CompiledFunction[..., float]):
         rows, floats = _rows("scratch", scratch)
         int_rows, integers = _rows("iscratch", int_scratch)
         self.scratch_per_document = max(floats, integers)
-        scratch_rows = {name: row for name, row in (rows | int_rows).items() if not name.startswith("_")}
-        values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
+        scratch_rows = {
+            name: row for name, row in (rows | int_rows).items() if not name.startswith("_")
+        }
+        values = {
+            _identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)
+        }
         if self.loss_on_demand:
             values["with_loss"] = "params[params.shape[0] - 1] != 0.0"
         names: dict[str, Any] = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
@@ -133,11 +156,16 @@ class Kernel(CompiledFunction[..., float]):
         for kind, fields in (("Params", values), ("Scratch", scratch_rows)):
             names[kind] = namedtuple(kind, fields)  # type: ignore[misc]
             calls[kind] = f"{kind}({', '.join(fields.values())})" if fields else "()"
-        source = (_BY_SCORE if by_score else _AS_GIVEN).format(arrays=", ".join(ARRAYS), **calls, **rows)
+        source = (_BY_SCORE if by_score else _AS_GIVEN).format(
+            arrays=", ".join(ARRAYS), **calls, **rows
+        )
         exec(source, names)
-        # Numba names its cache files after the file, name and line of the function: use those of the body.
+        # Numba names its cache files after the file, name and line of the function: use those of
+        # the body.
         code = self.body.__code__
-        placed = names["entry"].__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+        placed = names["entry"].__code__.replace(
+            co_filename=code.co_filename, co_firstlineno=code.co_firstlineno
+        )
         entry = FunctionType(placed, names, self.body.__name__)
         entry.__qualname__, entry.__module__ = self.body.__qualname__, self.body.__module__
         entry.__doc__ = self.body.__doc__
@@ -213,15 +241,24 @@ def check_arguments(kernel: Kernel) -> None:
     """
     name, parameters = kernel.body.__name__, tuple(inspect.signature(kernel.body).parameters)
     expected = ARRAYS if len(parameters) == len(ARRAYS) else ARGUMENTS
-    swapped = [(i + 1, name) for i, name in enumerate(parameters) if name in expected and expected.index(name) != i]
+    swapped = [
+        (i + 1, name)
+        for i, name in enumerate(parameters)
+        if name in expected and expected.index(name) != i
+    ]
     if len(parameters) == len(expected) and not swapped:
         return
     wrong = f"takes {len(parameters)} arguments, not {len(expected)}"
     if len(parameters) == len(expected):
         position, argument = swapped[0]
-        wrong = f"calls its argument {position} {argument}, which is argument {expected.index(argument) + 1}"
+        wrong = (
+            f"calls its argument {position} {argument}, which is argument"
+            f" {expected.index(argument) + 1}"
+        )
     raise FileFormatError(
-        f"{name} {wrong}: write def {name}({', '.join(expected)})", file=kernel.file, line=kernel.line
+        f"{name} {wrong}: write def {name}({', '.join(expected)})",
+        file=kernel.file,
+        line=kernel.line,
     )
 
 
@@ -248,30 +285,37 @@ class ObjectiveSpec:
     Args:
         name: canonical name, with dashes ("shf-sdcg").
         kernel: see the contract above.
-        params: parameters in the order in which the kernel reads them; the default is those that the kernel declares.
+        params: parameters in the order in which the kernel reads them; the default is those that
+            the kernel declares.
         hessian: kind of the second output.
-        summary: one sentence for a list; without it, the docstring of the kernel's module gives summary, equation and
-            deviation: the title after its colon, the first indented block, and the text after "Deviation:".
+        summary: one sentence for a list; without it, the docstring of the kernel's module gives
+            summary, equation and deviation: the title after its colon, the first indented block,
+            and the text after "Deviation:".
         equation: the objective in ASCII symbols.
         reference: paper and equation numbers.
         deviation: deviations from the paper and the reasons for them.
-        prepare: function that returns the constants, by default the ideal DCG at `k` with log and linear discounts.
+        prepare: function that returns the constants, by default the ideal DCG at `k` with log and
+            linear discounts.
         aliases: alternative names.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
-        random: whether the kernel draws random numbers; it then has the parameter `kernels.primitives.SEED`.
-        exact_gradient: whether the gradient is the derivative of the kernel's loss, except at kinks, so that an
-            optimiser may compare losses.
+        random: whether the kernel draws random numbers; it then has the parameter
+            `kernels.primitives.SEED`.
+        exact_gradient: whether the gradient is the derivative of the kernel's loss, except at
+            kinks, so that an optimiser may compare losses.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round in which early stopping may use the metric.
         ordered: whether the kernel reads `order`.
-        scratch_per_document: numbers per document in each scratch array, if the kernel declares no rows.
-        default_schedules: parameter -> schedule text that is used if the user gives no value; `{name}` is replaced by
-            the value of another parameter.
-        default_options: option (`kernels.options`) -> value, if it differs from the option's default.
-        document_weights: effect of a document's weight. "gain": it multiplies the document's gain, and its label if
-            that is a target, before anything is derived from them, including the ideal DCG. "loss": it multiplies the
-            document's own loss; `prepare` reads it from `values[DOCUMENT_WEIGHTS]`, float64[N], if the data has
-            weights. None: such data raise an error.
+        scratch_per_document: numbers per document in each scratch array, if the kernel declares no
+            rows.
+        default_schedules: parameter -> schedule text that is used if the user gives no value;
+            `{name}` is replaced by the value of another parameter.
+        default_options: option (`kernels.options`) -> value, if it differs from the option's
+            default.
+        document_weights: effect of a document's weight. "gain": it multiplies the document's gain,
+            and its label if that is a target, before anything is derived from them, including the
+            ideal DCG. "loss": it multiplies the document's own loss; `prepare` reads it from
+            `values[DOCUMENT_WEIGHTS]`, float64[N], if the data has weights. None: such data raise
+            an error.
 
     Example:
         >>> import boostrank
@@ -307,8 +351,8 @@ class ObjectiveSpec:
                 object.__setattr__(self, name, getattr(self, name) or text)
         if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
             raise ParameterError(
-                f"{self.name}: document_weights={self.document_weights!r} is not one of {GAIN_WEIGHTS!r}, "
-                f"{LOSS_WEIGHTS!r}, None"
+                f"{self.name}: document_weights={self.document_weights!r} is not one of"
+                f" {GAIN_WEIGHTS!r}, {LOSS_WEIGHTS!r}, None"
             )
         if self.kernel.is_named:
             object.__setattr__(self, "scratch_per_document", self.kernel.scratch_per_document)
@@ -317,7 +361,9 @@ class ObjectiveSpec:
                 raise ParameterError(f"{self.name}: its kernel declares different parameters")
 
     def encode(self, values: Mapping[str, Any], round: int, loss: bool = True) -> Float64Array:
-        """Return the numbers that the kernel reads in a round: parameters, the seed, and `loss` if declared."""
+        """Return the numbers that the kernel reads in a round: parameters, the seed, and `loss` if
+        declared.
+        """
         numbers = [p.encode(values[p.name]) for p in self.params]
         if any(p.name == SEED.name for p in self.params):
             numbers.append(round_seed(int(values[SEED.name]), round))
@@ -333,10 +379,14 @@ def _described(described: Any) -> dict[str, str]:
     deviation = re.search(r"Deviations?: (.*?)(\n\n|$)", body, re.DOTALL)
     summary = title.partition(":")[2] or title
     words = {"summary": summary, "deviation": deviation[1] if deviation else ""}
-    return {"equation": dedent(block)} | {name: " ".join(text.split()).rstrip(".") for name, text in words.items()}
+    return {"equation": dedent(block)} | {
+        name: " ".join(text.split()).rstrip(".") for name, text in words.items()
+    }
 
 
-def no_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+def no_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
     """Return no constants, for kernels that need only scores and gains."""
     return np.zeros((labels.size, 0)), np.zeros((ptr.size - 1, 0))
 
@@ -356,18 +406,23 @@ def define_objective(
     hessian: str | HessianKind = HessianKind.PROXY,
     **declarations: Any,
 ) -> ObjectiveSpec:
-    """Declare an objective; only `name` and `kernel` are required. Test it with `boostrank objectives --check`.
+    """Declare an objective; only `name` and `kernel` are required. Test it with `boostrank
+    objectives --check`.
 
     Args:
         name: name of the objective in logs and models.
-        kernel: loss, gradient and curvature of one query; see `boostrank.kernels.objective` for its arguments.
+        kernel: loss, gradient and curvature of one query; see `boostrank.kernels.objective` for its
+            arguments.
         params: parameters that the kernel reads by name.
-        scratch, int_scratch, by_score: for a plain function, see `boostrank.kernels.objective.Kernel`.
-        hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second derivative by each
-            score), "majoriser" (its parabola lies above the loss) or "gauss-newton".
-        declarations: other fields of `ObjectiveSpec`: `summary`, `equation`, `reference`, `prepare`, `shift_invariant`,
-            `exact_gradient`, and `quadratic`, which is true by default. The docstring of the kernel,
-            or else of its module, describes it as in `ObjectiveSpec`.
+        scratch, int_scratch, by_score: for a plain function, see
+            `boostrank.kernels.objective.Kernel`.
+        hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second
+            derivative by each score), "majoriser" (its parabola lies above the loss) or
+            "gauss-newton".
+        declarations: other fields of `ObjectiveSpec`: `summary`, `equation`, `reference`,
+            `prepare`, `shift_invariant`, `exact_gradient`, and `quadratic`, which is true by
+            default. The docstring of the kernel, or else of its module, describes it as in
+            `ObjectiveSpec`.
 
     Raises:
         ParameterError: the name is not printable, a declaration or the kind of Hessian is unknown,
@@ -388,8 +443,15 @@ def define_objective(
         >>> boostrank.Objective(spec, rate=0.5).params["rate"]
         0.5
     """
-    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise ParameterError(f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} printable characters are required")
+    if (
+        not isinstance(name, str)
+        or not name.strip()
+        or len(name) > _LONGEST_NAME
+        or not name.isprintable()
+    ):
+        raise ParameterError(
+            f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} printable characters are required"
+        )
     check_keywords(ObjectiveSpec, declarations)
     kind = hessian if isinstance(hessian, HessianKind) else _KINDS.get(hessian)
     if kind is None:
@@ -397,18 +459,28 @@ def define_objective(
     function = getattr(kernel, "py_func", kernel)  # the user may have decorated it with @njit
     if not inspect.isfunction(function):
         raise ParameterError(f"kernel={kernel!r} is not a function")
-    compiled = kernel if isinstance(kernel, Kernel) else Kernel(function, params, scratch, int_scratch, by_score)
+    compiled = (
+        kernel
+        if isinstance(kernel, Kernel)
+        else Kernel(function, params, scratch, int_scratch, by_score)
+    )
     check_arguments(compiled)
     usual = {"summary": f"an objective of {compiled.__module__}", "equation": "", "quadratic": True}
     module = sys.modules.get(compiled.__module__)
     for described in (None if compiled.__module__ == "__main__" else module, function):
         usual |= {field: text for field, text in _described(described).items() if text}
-    return ObjectiveSpec(name=name, kernel=compiled, params=tuple(params), hessian=kind, **{**usual, **declarations})
+    return ObjectiveSpec(
+        name=name, kernel=compiled, params=tuple(params), hessian=kind, **{**usual, **declarations}
+    )
 
 
 def source_of(spec: ObjectiveSpec) -> dict[str, str | None] | None:
-    """Return the file of a user's objective and its sha256 when it was loaded; None for boostrank's own objectives."""
+    """Return the file of a user's objective and its sha256 when it was loaded; None for boostrank's
+    own objectives.
+    """
     kernel = spec.kernel
     return (
-        None if kernel.is_ours else {"file": kernel.file.replace("\\", "/").rpartition("/")[2], "sha256": kernel.sha256}
+        None
+        if kernel.is_ours
+        else {"file": kernel.file.replace("\\", "/").rpartition("/")[2], "sha256": kernel.sha256}
     )

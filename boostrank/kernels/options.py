@@ -2,27 +2,31 @@
 
 With s the scores of a query, and (L, g, h) the outputs of the objective's kernel:
 
-    noise        (L, g, h) is the average of `noise_draws` calls at s + temperature * e, e fresh every round
-    control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
+    noise        (L, g, h) is the average of `noise_draws` calls at s + temperature * e, e fresh
+    every round control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
     normalise    g and h are multiplied by 1 / S (l1) or log2(1 + S) / S (log),   S = sum |g|
 
-in this order, with gains relative to `gain_base`. The noise is a hash of seed, round, query, draw and document, so it
-does not depend on threads or processes.
+in this order, with gains relative to `gain_base`. The noise is a hash of seed, round, query, draw
+and document, so it does not depend on threads or processes.
 
-The scale of the scores does not change a ranking, so a gradient along the scores only sharpens the smoothing. Control
-removes that part, so with 1 and nu = 0 the gradient is orthogonal to the centred scores. The curvature is not changed,
-since it belongs to single scores. (StochasticRank also centres g, because its samples do not sum to zero.)
+The scale of the scores does not change a ranking, so a gradient along the scores only sharpens the
+smoothing. Control removes that part, so with 1 and nu = 0 the gradient is orthogonal to the centred
+scores. The curvature is not changed, since it belongs to single scores. (StochasticRank also
+centres g, because its samples do not sum to zero.)
 
-Normalisation gives similar weights to queries with many strong gradients and to queries with few. With l1, an almost
-solved query has as much weight as an unsolved one; log leaves weak gradients unchanged (times 1 / ln 2).
+Normalisation gives similar weights to queries with many strong gradients and to queries with few.
+With l1, an almost solved query has as much weight as an unsolved one; log leaves weak gradients
+unchanged (times 1 / ln 2).
 
-If the worst document of a query has a gain above 0, as with grades from 1 to 3, smooth ranks push it down, cross
-entropies spread their mass over it, and it dominates the ideal DCG, although every order collects that gain.
-`gain_base=least` first subtracts the least gain of each query. It changes nothing if grades reach 0 in every query.
+If the worst document of a query has a gain above 0, as with grades from 1 to 3, smooth ranks push
+it down, cross entropies spread their mass over it, and it dominates the ideal DCG, although every
+order collects that gain. `gain_base=least` first subtracts the least gain of each query. It changes
+nothing if grades reach 0 in every query.
 
-Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM 2020; control,
-Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020 (scale-free
-acceleration); log, LightGBM's rank_objective.hpp, where S sums over pairs before opposite gradients cancel.
+Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM
+2020; control, Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete
+functions", ICML 2020 (scale-free acceleration); log, LightGBM's rank_objective.hpp, where S sums
+over pairs before opposite gradients cancel.
 """
 
 from __future__ import annotations
@@ -56,25 +60,35 @@ NOISE_TEMPERATURE = Param(
     unit="score",
 )
 NOISE_DRAWS = Param(
-    "noise_draws", 1, "draws per round, whose gradients and curvatures are averaged; each costs a pass", low=1, high=8
+    "noise_draws",
+    1,
+    "draws per round, whose gradients and curvatures are averaged; each costs a pass",
+    low=1,
+    high=8,
 )
 NORMALIZE_QUERY = Param(
     "normalize_query",
     "none",
-    "divide each query's gradients by S, the sum of their sizes: l1; or multiply them by log2(1 + S) / S: log",
+    "divide each query's gradients by S, the sum of their sizes: l1; or multiply them by log2(1 +"
+    " S) / S: log",
     choices=("none", "l1", "log"),
     aliases=("normalise_query",),
 )
 SCALE_CONTROL = Param(
     "scale_control",
     0.0,
-    "share of the gradient along the query's centred scores to remove, which only changes their scale",
+    "share of the gradient along the query's centred scores to remove, which only changes their"
+    " scale",
     low=0.0,
     high=1.0,
     schedulable=True,
 )
 SCALE_CONTROL_NU = Param(
-    "scale_control_nu", 0.01, "length of the centred scores below which scale control fades", low=0.0, unit="score"
+    "scale_control_nu",
+    0.01,
+    "length of the centred scores below which scale control fades",
+    low=0.0,
+    unit="score",
 )
 GAIN_BASE = Param(
     "gain_base",
@@ -85,8 +99,8 @@ GAIN_BASE = Param(
 HESSIAN_SCALE = Param(
     "hessian_scale",
     "unit",
-    "unit: divide gradient and Hessian by the mean curvature, so that min_sum_hessian_in_leaf means the same for "
-    "every objective; raw: leave both unchanged",
+    "unit: divide gradient and Hessian by the mean curvature, so that min_sum_hessian_in_leaf means"
+    " the same for every objective; raw: leave both unchanged",
     choices=("unit", "raw"),
 )
 
@@ -105,7 +119,8 @@ OPTIONS = (
 
 # Dividing by a smaller total gradient would leave the range of float32.
 _LEAST_GRADIENT = 1e-30
-# Kernels that draw random numbers use the round's seed itself; noise on the scores must not repeat their numbers.
+# Kernels that draw random numbers use the round's seed itself; noise on the scores must not repeat
+# their numbers.
 _NOISE_SEED = 1 << 40
 
 
@@ -144,14 +159,30 @@ class Composition(NamedTuple):
 
 
 COMPOSITION = types.NamedTuple(
-    (types.int64, types.float64, types.int64, types.float64, types.int64, types.float64, types.float64), Composition
+    (
+        types.int64,
+        types.float64,
+        types.int64,
+        types.float64,
+        types.int64,
+        types.float64,
+        types.float64,
+    ),
+    Composition,
 )
 
 
 @inline
-def add_noise(composition: Composition, query: int, draw: int, scores: Float64Array, out: Float64Array) -> None:
+def add_noise(
+    composition: Composition, query: int, draw: int, scores: Float64Array, out: Float64Array
+) -> None:
     """Write scores[i] + temperature * noise of (seed, query, draw, i) to out[i]."""
-    n, kind, seed, temperature = scores.shape[0], composition.noise, composition.seed, composition.temperature
+    n, kind, seed, temperature = (
+        scores.shape[0],
+        composition.noise,
+        composition.seed,
+        composition.temperature,
+    )
     for i in range(n):
         index = draw * n + i
         if kind == GUMBEL:
@@ -164,7 +195,9 @@ def add_noise(composition: Composition, query: int, draw: int, scores: Float64Ar
 
 
 @inline
-def change_gradient(composition: Composition, scores: Float64Array, grad: Float64Array, hess: Float64Array) -> None:
+def change_gradient(
+    composition: Composition, scores: Float64Array, grad: Float64Array, hess: Float64Array
+) -> None:
     """Apply scale control and normalisation to a query's gradients in place."""
     if composition.control > 0.0:
         _control_scale(scores, composition.control, composition.nu, grad)

@@ -1,12 +1,14 @@
-"""The scalar functions, the sort and the random numbers that kernels share, defined for every finite argument.
+"""The scalar functions, the sort and the random numbers that kernels share, defined for every
+finite argument.
 
 Ranks are 1-based (`rank`), positions 0-based (`pos`).
 
-Random numbers need no generator with a state: number `index` of `stream` under `seed` is a pure function of the three,
-so any order of queries and any number of threads give the same draws. It is element `index` of the SplitMix64 sequence
-(Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) that starts at a hash of seed and
-stream. `round_seed` returns the seed of a round; the stream is the query; the index counts the documents of one draw
-after another, by descending score, so a permutation of the documents permutes the outputs of a kernel.
+Random numbers need no generator with a state: number `index` of `stream` under `seed` is a pure
+function of the three, so any order of queries and any number of threads give the same draws. It is
+element `index` of the SplitMix64 sequence (Steele, Lea, Flood, "Fast splittable pseudorandom number
+generators", OOPSLA 2014) that starts at a hash of seed and stream. `round_seed` returns the seed of
+a round; the stream is the query; the index counts the documents of one draw after another, by
+descending score, so a permutation of the documents permutes the outputs of a kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ LN2 = math.log(2.0)
 # ln 2 in two parts; the first has so few bits that k * _LN2_HIGH is exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _LOG2_E, _SQRT2 = 1.0 / LN2, math.sqrt(2.0)
-_TO_INTEGER = 1.5 * 2.0**52  # added to a small number it leaves the nearest integer in the last bits
+_TO_INTEGER = (
+    1.5 * 2.0**52
+)  # added to a small number it leaves the nearest integer in the last bits
 _EXPONENT_ONE = 1023 << 52
 _MANTISSA, _BITS_OF_2_52 = (1 << 52) - 1, 1075 << 52
 _EXPONENT_OFFSET = 2.0**52 + 1023.0
@@ -80,29 +84,37 @@ def bounded(loss: float) -> float:
 
 @inline
 def origin(scores: Float64Array) -> float:
-    """Return the middle one of descending scores, to be subtracted from all, or 0 if differences would overflow."""
+    """Return the middle one of descending scores, to be subtracted from all, or 0 if differences
+    would overflow.
+    """
     n = scores.shape[0]
     return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
 
 
 @inline
 def fast_exp(t: float) -> float:
-    """Return e^t for -700 <= t <= 0 by arithmetic only, so that loops use SIMD, with a relative error below 1e-15.
+    """Return e^t for -700 <= t <= 0 by arithmetic only, so that loops use SIMD, with a relative
+    error below 1e-15.
 
     e^t = 2^k e^f with |f| <= ln 2 / 2: a polynomial in f, with k as exponent bits.
     """
     shifted = t * _LOG2_E + _TO_INTEGER
     k = shifted - _TO_INTEGER
     f = (t - k * _LN2_HIGH) - k * _LN2_LOW
-    e = 1.0 / 40320.0 + f * (1.0 / 362880.0 + f * (1.0 / 3628800.0 + f * (1.0 / 39916800.0 + f / 479001600.0)))
-    e = 1.0 / 6.0 + f * (1.0 / 24.0 + f * (1.0 / 120.0 + f * (1.0 / 720.0 + f * (1.0 / 5040.0 + f * e))))
+    e = 1.0 / 40320.0 + f * (
+        1.0 / 362880.0 + f * (1.0 / 3628800.0 + f * (1.0 / 39916800.0 + f / 479001600.0))
+    )
+    e = 1.0 / 6.0 + f * (
+        1.0 / 24.0 + f * (1.0 / 120.0 + f * (1.0 / 720.0 + f * (1.0 / 5040.0 + f * e)))
+    )
     e = 1.0 + f * (1.0 + f * (0.5 + f * e))
     return e * float_of_bits((bits_of(shifted) << 52) + _EXPONENT_ONE)
 
 
 @inline
 def fast_log(x: float) -> float:
-    """Return ln x for finite x >= 1 by arithmetic only, so that loops use SIMD, with a relative error below 1e-15.
+    """Return ln x for finite x >= 1 by arithmetic only, so that loops use SIMD, with a relative
+    error below 1e-15.
 
     x = 2^k m with m near 1; ln m = 2 artanh((m - 1) / (m + 1)), a series.
     """
@@ -114,17 +126,21 @@ def fast_log(x: float) -> float:
     u = (m - 1.0) / (m + 1.0)
     v = u * u
     series = 1.0 / 13.0 + v * (1.0 / 15.0 + v * (1.0 / 17.0 + v * (1.0 / 19.0 + v / 21.0)))
-    series = 1.0 / 3.0 + v * (1.0 / 5.0 + v * (1.0 / 7.0 + v * (1.0 / 9.0 + v * (1.0 / 11.0 + v * series))))
+    series = 1.0 / 3.0 + v * (
+        1.0 / 5.0 + v * (1.0 / 7.0 + v * (1.0 / 9.0 + v * (1.0 / 11.0 + v * series)))
+    )
     return k * _LN2_HIGH + (k * _LN2_LOW + (2.0 * u + 2.0 * u * v * series))
 
 
 @inline
 def discount(rank: float, blend: float, n: int) -> float:
-    """Return the training discount of a 1-based, possibly fractional rank >= 1 in a list of n documents.
+    """Return the training discount of a 1-based, possibly fractional rank >= 1 in a list of n
+    documents.
 
-    (1 - blend) / log2(1 + rank) + blend * (1 - (rank - 1) / n): blend 0 is the log discount of DCG, 1 the linear one;
-    both are 1 at rank 1. The linear part is not clipped: a smoothed hinge's rank can exceed n + 1, where the discount
-    is negative and its slope, which drives training, stays -1/n.
+    (1 - blend) / log2(1 + rank) + blend * (1 - (rank - 1) / n): blend 0 is the log discount of DCG,
+    1 the linear one; both are 1 at rank 1. The linear part is not clipped: a smoothed hinge's rank
+    can exceed n + 1, where the discount is negative and its slope, which drives training, stays
+    -1/n.
     """
     value = 0.0
     if blend < 1.0:
@@ -156,18 +172,20 @@ def scatter(values: Float64Array, order: Int64Array, out: Float64Array) -> None:
 
 @inline
 def _before(scores: Float64Array, i: int, j: int) -> bool:
-    # Strict order: higher score first, then input order, so that the result does not depend on the algorithm. Without
-    # branches, which would be unpredictable.
+    # Strict order: higher score first, then input order, so that the result does not depend on the
+    # algorithm. Without branches, which would be unpredictable.
     return (scores[i] > scores[j]) | ((scores[i] == scores[j]) & (i < j))
 
 
 @inline
 def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    """Write the positions of documents by descending score to `order`, where ties keep the input order.
+    """Write the positions of documents by descending score to `order`, where ties keep the input
+    order.
 
-    Documents are put into n equal bins of score, which leaves little work for a merge sort: 10 ns per document, where
-    merging alone takes 36 in lists of 120 and 68 in lists of 2,000. With far outliers, the merge sort does everything,
-    so the cost is always O(n log n). Scores are finite; `spare`, int64[n], is overwritten; nothing is allocated.
+    Documents are put into n equal bins of score, which leaves little work for a merge sort: 10 ns
+    per document, where merging alone takes 36 in lists of 120 and 68 in lists of 2,000. With far
+    outliers, the merge sort does everything, so the cost is always O(n log n). Scores are finite;
+    `spare`, int64[n], is overwritten; nothing is allocated.
     """
     n = scores.shape[0]
     low, high = _span(scores)
@@ -237,7 +255,9 @@ def _mend(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
 
 
 @inline
-def _merge(scores: Float64Array, order: Int64Array, low: int, middle: int, high: int, spare: Int64Array) -> None:
+def _merge(
+    scores: Float64Array, order: Int64Array, low: int, middle: int, high: int, spare: Int64Array
+) -> None:
     # Merge the sorted order[low:middle] and order[middle:high].
     first, end = order[middle], middle - 1
     while low < end:
@@ -274,7 +294,8 @@ def _mix(z: np.uint64) -> np.uint64:
 def uniform(seed: float, stream: int, index: int) -> float:
     """Return a random number strictly between 0 and 1, symmetric about 1/2, in steps of 2^-52.
 
-    The seed is an integer from 0 to 2^53 (see `round_seed`), exact in a float64; `stream` and `index` are at least 0.
+    The seed is an integer from 0 to 2^53 (see `round_seed`), exact in a float64; `stream` and
+    `index` are at least 0.
     """
     key = _mix(_mix(np.uint64(np.int64(seed)) + _GAMMA) + (np.uint64(stream) + _ONE) * _GAMMA)
     return (float(_mix(key + (np.uint64(index) + _ONE) * _GAMMA) >> _KEPT) + 0.5) * _UNIT
@@ -295,13 +316,17 @@ def logistic(seed: float, stream: int, index: int) -> float:
 
 @inline
 def normal(seed: float, stream: int, index: int) -> float:
-    """Return a standard normal number (Box and Muller, 1958), from the uniform numbers 2 index and 2 index + 1."""
+    """Return a standard normal number (Box and Muller, 1958), from the uniform numbers 2 index and
+    2 index + 1.
+    """
     u, v = uniform(seed, stream, 2 * index), uniform(seed, stream, 2 * index + 1)
     return math.sqrt(-2.0 * math.log(u)) * math.cos(2.0 * math.pi * v)
 
 
 def round_seed(seed: int, round: int) -> float:
-    """Return the seed of a training round (from 0), whose 53 bits fit into a kernel's float64 parameters."""
+    """Return the seed of a training round (from 0), whose 53 bits fit into a kernel's float64
+    parameters.
+    """
     state = (seed * 0x9E3779B97F4A7C15 + round + 1) % 2**64
     for shift, factor in ((30, int(_FIRST)), (27, int(_SECOND))):
         state = (state ^ (state >> shift)) * factor % 2**64

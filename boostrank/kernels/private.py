@@ -1,7 +1,8 @@
-"""Private parts of Numba and llvmlite that this package uses, tested with Numba 0.60 (llvmlite 0.43) to 0.68 (0.50).
+"""Private parts of Numba and llvmlite that this package uses, tested with Numba 0.60 (llvmlite
+0.43) to 0.68 (0.50).
 
-`tests/kernels/test_private.py` checks each of them and says what breaks without it. Numba passes the arguments
-`builder` and `context` to the body of an intrinsic.
+`tests/kernels/test_private.py` checks each of them and says what breaks without it. Numba passes
+the arguments `builder` and `context` to the body of an intrinsic.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def first_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
 def uncounted(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     """Return the array without its reference count."""
     view = context.make_array(kind)(context, builder, array)
-    view.meminfo, view.parent = ir.Constant(view.meminfo.type, None), ir.Constant(view.parent.type, None)
+    view.meminfo, view.parent = (
+        ir.Constant(view.meminfo.type, None),
+        ir.Constant(view.parent.type, None),
+    )
     return view._getvalue()
 
 
@@ -47,7 +51,9 @@ def length_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
 
 
 def loop(builder: Any, begin: Any, end: Any) -> Any:
-    """Generate a loop over begin <= index < end around the code of the context, which receives the index."""
+    """Generate a loop over begin <= index < end around the code of the context, which receives the
+    index.
+    """
     return cgutils.for_range_slice(builder, begin, end, ir.Constant(begin.type, 1), begin.type)
 
 
@@ -82,17 +88,27 @@ def store(builder: Any, vector: Any, pointer: Any) -> None:
 
 def spread(builder: Any, number: Any, width: int) -> Any:
     """Return a vector with the same number in every lane."""
-    single = builder.insert_element(ir.Constant(ir.VectorType(number.type, width), ir.Undefined), number, INDEX(0))
-    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(INDEX, width), [0] * width))
+    single = builder.insert_element(
+        ir.Constant(ir.VectorType(number.type, width), ir.Undefined), number, INDEX(0)
+    )
+    return builder.shuffle_vector(
+        single, single, ir.Constant(ir.VectorType(INDEX, width), [0] * width)
+    )
 
 
 @contextlib.contextmanager
 def cached_in(directory: str | None, missed: Callable[[], None] | None = None) -> Iterator[None]:
-    """Cache code that is compiled with `cache=True` inside the context in this folder; None changes nothing.
+    """Cache code that is compiled with `cache=True` inside the context in this folder; None changes
+    nothing.
 
-    With `missed`, code is only loaded. Instead of writing to the folder, `missed` is called after each compilation.
+    With `missed`, code is only loaded. Instead of writing to the folder, `missed` is called after
+    each compilation.
     """
-    previous, save, ensure = numba.config.CACHE_DIR, Cache.save_overload, _CacheLocator.ensure_cache_path
+    previous, save, ensure = (
+        numba.config.CACHE_DIR,
+        Cache.save_overload,
+        _CacheLocator.ensure_cache_path,
+    )
     try:
         numba.config.CACHE_DIR = directory or previous
         if missed is not None:
@@ -100,7 +116,11 @@ def cached_in(directory: str | None, missed: Callable[[], None] | None = None) -
             _CacheLocator.ensure_cache_path = lambda _: None  # tests whether the folder is writable
         yield
     finally:
-        numba.config.CACHE_DIR, Cache.save_overload, _CacheLocator.ensure_cache_path = previous, save, ensure
+        numba.config.CACHE_DIR, Cache.save_overload, _CacheLocator.ensure_cache_path = (
+            previous,
+            save,
+            ensure,
+        )
 
 
 class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]
@@ -138,18 +158,22 @@ class _HelperCompiler(Compiler):  # type: ignore[misc]
 
 
 def keep_address(compiled: Any, signature: Any) -> None:
-    """Cache the address of a function, which Numba takes 80 us to look up whenever the function is an argument."""
+    """Cache the address of a function, which Numba takes 80 us to look up whenever the function is
+    an argument.
+    """
     result = compiled.get_compile_result(signature)
     library = SimpleNamespace(get_pointer_to_function=cache(result.library.get_pointer_to_function))
-    compile_result = SimpleNamespace(fndesc=result.fndesc, signature=result.signature, library=library)
+    compile_result = SimpleNamespace(
+        fndesc=result.fndesc, signature=result.signature, library=library
+    )
     compiled.get_compile_result = lambda _: compile_result
 
 
 class Helper(CPUDispatcher):  # type: ignore[misc]
     """A function whose machine code exists only inside the compiled functions that call it.
 
-    Numba would also generate machine code of the function and two wrappers, a third of all compile time. A call from
-    Python compiles it separately, with wrappers.
+    Numba would also generate machine code of the function and two wrappers, a third of all compile
+    time. A call from Python compiles it separately, with wrappers.
     """
 
     _LEAN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # noqa: RUF012
@@ -157,11 +181,15 @@ class Helper(CPUDispatcher):  # type: ignore[misc]
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
         # Numba pickles and rebuilds it with these names.
         options = {"nopython": True, "boundscheck": None, **(targetoptions or {}), **self._LEAN}
-        super().__init__(py_func, locals=locals or {}, targetoptions=options, pipeline_class=_HelperCompiler)
+        super().__init__(
+            py_func, locals=locals or {}, targetoptions=options, pipeline_class=_HelperCompiler
+        )
 
     @cached_property
     def _alone(self) -> Any:
-        return numba.jit(**{name: v for name, v in self.targetoptions.items() if name not in self._LEAN})(self.py_func)
+        return numba.jit(
+            **{name: v for name, v in self.targetoptions.items() if name not in self._LEAN}
+        )(self.py_func)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._alone(*args, **kwargs)

@@ -1,4 +1,6 @@
-"""The parameters and functions that objectives share: constants, binary relevance, softmax and squared error."""
+"""The parameters and functions that objectives share: constants, binary relevance, softmax and
+squared error.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from boostrank.kernels.primitives import bounded
 TRAIN_DISCOUNT = Param(
     "train_discount",
     0.0,
-    "discount of a rank during training: log as in DCG, linear (1 - (rank - 1) / n), or a blend between them",
+    "discount of a rank during training: log as in DCG, linear (1 - (rank - 1) / n), or a blend"
+    " between them",
     low=0.0,
     high=1.0,
     schedulable=True,
@@ -26,7 +29,8 @@ TRAIN_DISCOUNT = Param(
 K = Param(
     "k",
     0,
-    "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
+    "rank at which the objective is cut off; 0 means the whole list (often the better choice for"
+    " training)",
     low=0,
     unit="rank",
     aliases=("truncation", "truncation_level", "at"),
@@ -34,16 +38,30 @@ K = Param(
 """The parameter for every objective with a cut-off."""
 
 
-def positive(name: str, default: float, help: str, unit: str = "", aliases: tuple[str, ...] = ()) -> Param:
-    """Return a parameter for a width or sharpness, which is above 0, on a log scale, and may be a schedule."""
-    return Param(name, default, help, low=0.0, open_low=True, log=True, schedulable=True, unit=unit, aliases=aliases)
+def positive(
+    name: str, default: float, help: str, unit: str = "", aliases: tuple[str, ...] = ()
+) -> Param:
+    """Return a parameter for a width or sharpness, which is above 0, on a log scale, and may be a
+    schedule.
+    """
+    return Param(
+        name,
+        default,
+        help,
+        low=0.0,
+        open_low=True,
+        log=True,
+        schedulable=True,
+        unit=unit,
+        aliases=aliases,
+    )
 
 
 SIGMA = positive(
     "sigma",
     1.0,
-    "width of the smooth ranks; without effect from a zero start with Newton leaves (the step scales with it), but it "
-    "matters with a regression part, a warm start or a schedule",
+    "width of the smooth ranks; without effect from a zero start with Newton leaves (the step"
+    " scales with it), but it matters with a regression part, a warm start or a schedule",
     unit="score",
 )
 """The parameter for the objectives over smooth ranks."""
@@ -57,30 +75,41 @@ ALPHA = positive(
 """The parameter 1 / sigma for the objectives over smooth ranks whose papers use it."""
 
 TAU = Param(
-    "tau", 1.0, "width of the truncation weight around k", low=0.0, open_low=True, schedulable=True, unit="rank"
+    "tau",
+    1.0,
+    "width of the truncation weight around k",
+    low=0.0,
+    open_low=True,
+    schedulable=True,
+    unit="rank",
 )
 """The parameter for the objectives with a truncation weight."""
 
 NORMALIZE = Param(
     "normalize",
     "ideal",
-    "divisor of DCG: the ideal DCG of the query, or none. Without it DCG is linear in the gains, so "
-    "clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without bias",
+    "divisor of DCG: the ideal DCG of the query, or none. Without it DCG is linear in the gains, so"
+    " clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without"
+    " bias",
     choices=("ideal", "none"),
     aliases=("normalise",),
 )
 """Shared by the objectives that are DCG over smooth ranks."""
 
 
-def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return no document constants and three query constants, where `values["k"]` is a number or int64[Q].
+def default_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
+    """Return no document constants and three query constants, where `values["k"]` is a number or
+    int64[Q].
 
-    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) with the log and the linear discount, which
-    `primitives.ideal_dcg` blends, as a blend of discounts has the blend of their ideals. Both are 0 if all documents
-    have the same gain, because all orders are then equal and kernels skip the query. Column 2 is the k-th largest gain.
+    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) with the log and the linear discount,
+    which `primitives.ideal_dcg` blends, as a blend of discounts has the blend of their ideals. Both
+    are 0 if all documents have the same gain, because all orders are then equal and kernels skip
+    the query. Column 2 is the k-th largest gain.
 
-    If `values["normalize"]` is none, both are 1 instead, and 0 in queries without gain; a sum linear in the gains needs
-    no other exception.
+    If `values["normalize"]` is none, both are 1 instead, and 0 in queries without gain; a sum
+    linear in the gains needs no other exception.
     """
     sizes = np.diff(ptr)
     ideal = np.zeros((sizes.size, 3))
@@ -113,21 +142,30 @@ def numbered(constants: Constants) -> Constants:
     return documents, np.column_stack([queries, np.arange(len(queries))])
 
 
-def numbered_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+def numbered_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
     """Return `default_constants` with the number of the query as column 3."""
     return numbered(default_constants(labels, gains, ptr, values))
 
 
 RELEVANT_FROM = Param(
-    "relevant_from", 0.0, "the smallest label that is relevant, as in the metrics; 0 means every label above 0", low=0.0
+    "relevant_from",
+    0.0,
+    "the smallest label that is relevant, as in the metrics; 0 means every label above 0",
+    low=0.0,
 )
 """The parameter for every objective of a binary metric."""
 
 
-def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return 1 for relevant and 0 for other documents in column 0, and each query's number of relevant documents.
+def relevance_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
+    """Return 1 for relevant and 0 for other documents in column 0, and each query's number of
+    relevant documents.
 
-    The number is 0 if all documents are relevant, because all orders are then equal and kernels skip the query.
+    The number is 0 if all documents are relevant, because all orders are then equal and kernels
+    skip the query.
     """
     threshold = values["relevant_from"]
     relevant = labels >= threshold if threshold > 0 else labels > 0
@@ -138,7 +176,8 @@ def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arr
 
 @inline
 def relevant_positions(doc_const: Float64Array, order: Int64Array, positions: Int64Array) -> int:
-    """Write the positions of the relevant documents (from 0, by descending score), and return their number.
+    """Write the positions of the relevant documents (from 0, by descending score), and return their
+    number.
 
     `doc_const` are the constants from `relevance_constants`.
     """
@@ -154,13 +193,16 @@ _BLOCK = 512
 
 
 @inline
-def softmax(scores: Float64Array, shares: Float64Array, other_shares: Float64Array) -> tuple[float, float]:
+def softmax(
+    scores: Float64Array, shares: Float64Array, other_shares: Float64Array
+) -> tuple[float, float]:
     """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the other shares, exact even near 0.
 
     Scores are finite, and there is at least one.
 
     Returns:
-        ln sum_i e^(s_i - t) for the largest score t, and t itself, so that differences to a score keep their digits.
+        ln sum_i e^(s_i - t) for the largest score t, and t itself, so that differences to a score
+        keep their digits.
     """
     n = scores.shape[0]
     top = 0
@@ -187,31 +229,53 @@ def softmax(scores: Float64Array, shares: Float64Array, other_shares: Float64Arr
 TARGETS = ("labels", "gains")
 
 DOCUMENT_WEIGHTS = "document weights"
-"""The key of the document weights in the values for `prepare`, for objectives that weight losses."""
+"""The key of the document weights in the values for `prepare`, for objectives that weight losses.
+"""
 
 
 def target_param(default: str) -> Param:
-    """Return the parameter for the squared error's target, whose default depends on the objective's paper."""
-    return Param("target", default, "what the regression part predicts: labels or gains", choices=TARGETS)
+    """Return the parameter for the squared error's target, whose default depends on the objective's
+    paper.
+    """
+    return Param(
+        "target", default, "what the regression part predicts: labels or gains", choices=TARGETS
+    )
 
 
 def mix_param(default: float, help: str) -> Param:
-    """Return the parameter for the squared error's share, for which each objective has its own schedule."""
-    return Param("mix", default, f"share of the regression; {help} unless given", low=0.0, high=1.0, schedulable=True)
+    """Return the parameter for the squared error's share, for which each objective has its own
+    schedule.
+    """
+    return Param(
+        "mix",
+        default,
+        f"share of the regression; {help} unless given",
+        low=0.0,
+        high=1.0,
+        schedulable=True,
+    )
 
 
-def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return the target and the weight of each document, and the query constants of `default_constants`."""
+def target_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
+    """Return the target and the weight of each document, and the query constants of
+    `default_constants`.
+    """
     target = labels if values["target"] == "labels" else gains
-    weights = np.broadcast_to(np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size)
+    weights = np.broadcast_to(
+        np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size
+    )
     return np.column_stack([target, weights]), default_constants(labels, gains, ptr, values)[1]
 
 
 @inline
 def mix_squared_error(query: Any, share: float, grad: Float64Array, hess: Float64Array) -> float:
-    """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2; return R.
+    """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i
+    - t_i)^2; return R.
 
-    The query and the outputs are in the order of the rows, and the target t is column 0 of `doc_const`.
+    The query and the outputs are in the order of the rows, and the target t is column 0 of
+    `doc_const`.
     """
     n = query.scores.size
     value = 0.0

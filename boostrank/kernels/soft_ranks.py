@@ -1,36 +1,42 @@
-"""SoftRank's ranks, which are contests between all documents, with expected discounts and their gradients.
+"""SoftRank's ranks, which are contests between all documents, with expected discounts and their
+gradients.
 
-Document i beats j with probability pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the rank of j (from 0) is
-the number of documents that beat it. The expected discount E_j depends on the model of that number's distribution:
+Document i beats j with probability pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the
+rank of j (from 0) is the number of documents that beat it. The expected discount E_j depends on the
+model of that number's distribution:
 
-* rank-binomial: independent contests. With the log discount as a short sum of powers of the rank (`DISCOUNTS`),
-      1 / log2(2 + r) = sum_l c_l z_l^r,    0 < z_l < 1,  c_l > 0
-      E_j = sum_l c_l P_jl,   P_jl = prod_i (1 - (1 - z_l) pi_ij)
-      dE_j/dpi_ij = -sum_l c_l (1 - z_l) P_jl / (1 - (1 - z_l) pi_ij)
+* rank-binomial: independent contests. With the log discount as a short sum of powers of the rank
+      (`DISCOUNTS`), 1 / log2(2 + r) = sum_l c_l z_l^r,    0 < z_l < 1,  c_l > 0 E_j = sum_l c_l
+      P_jl,   P_jl = prod_i (1 - (1 - z_l) pi_ij) dE_j/dpi_ij = -sum_l c_l (1 - z_l) P_jl / (1 - (1
+      - z_l) pi_ij)
   and a linear discount needs only the expected rank sum_i pi_ij.
-* normal: mean m = sum_i pi_ij and variance v = sum_i pi_ij (1 - pi_ij), in bins r +- 1/2 whose ends take the tails:
-      E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
+* normal: mean m = sum_i pi_ij and variance v = sum_i pi_ij (1 - pi_ij), in bins r +- 1/2 whose ends
+      take the tails: E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
 
-So E_j is a function of sums over i of a few curves of u_ij: ln(1 - (1 - z_l) Phi) for every node l, Phi, and Phi (1 -
-Phi). The curves level off on both sides. Each side, and its slope, is a sum of damped waves with common exponents:
+So E_j is a function of sums over i of a few curves of u_ij: ln(1 - (1 - z_l) Phi) for every node l,
+Phi, and Phi (1 - Phi). The curves level off on both sides. Each side, and its slope, is a sum of
+damped waves with common exponents:
 
     curve(u) = [u > 0] limit + sum_a Re(coefficient_a exp(-e_a |u|))
 
-The exponents come from a matrix pencil over all curves at once, and the coefficients from least squares (`_fit`), which
-are exact at u = 0 so that tied documents get the same value whichever comes first. Largest error of a curve / of its
-slope over all nodes, for curves of size up to 4: `FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
+The exponents come from a matrix pencil over all curves at once, and the coefficients from least
+squares (`_fit`), which are exact at u = 0 so that tied documents get the same value whichever comes
+first. Largest error of a curve / of its slope over all nodes, for curves of size up to 4:
+`FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
 
 With w_jr the derivative of E_j by the r-th sum,
 
     dJ/ds_m = (A_m - B_m) / (sqrt2 sigma)
     A_m = sum_j sum_r w_jr curve_r'(u_mj),   B_m = sum_i sum_r w_mr curve_r'(u_im)
 
-A is the effect of m on the others, and B is their effect on m. `direct` computes the sums pair by pair, and `swept` in
-three passes over the sorted scores. Since all curves share their exponents, one set of running sums serves every node.
+A is the effect of m on the others, and B is their effect on m. `direct` computes the sums pair by
+pair, and `swept` in three passes over the sorted scores. Since all curves share their exponents,
+one set of running sums serves every node.
 
-Source: Taylor, Guiver, Robertson, Minka, "SoftRank", WSDM 2008, for the contests, the rank-binomial and the normal; the
-sums that replace its recursion are not in the paper. `scaled` is that recursion, with the paper's scaling of the matrix
-of all rank distributions, and the gradient through it.
+Source: Taylor, Guiver, Robertson, Minka, "SoftRank", WSDM 2008, for the contests, the rank-binomial
+and the normal; the sums that replace its recursion are not in the paper. `scaled` is that
+recursion, with the paper's scaling of the matrix of all rank distributions, and the gradient
+through it.
 """
 
 from __future__ import annotations
@@ -45,85 +51,243 @@ from boostrank.kernels.primitives import discount
 
 DISCOUNTS: tuple[tuple[int, float, tuple[float, ...], tuple[float, ...]], ...] = (
     (
-        128, 8.9e-13,
+        128,
+        8.9e-13,
         (
-            4.04005954440351, 2.42567548256962, 1.60821499504137, 1.09979162043145, 0.759852892146649, 0.52513495185694,
-            0.360305554178668, 0.243282405187374, 0.159546912497756, 0.0994558720949385, 0.0567092095537416,
-            0.0273279688804726, 0.00893730073993991, 0.000344411634874868,
+            4.04005954440351,
+            2.42567548256962,
+            1.60821499504137,
+            1.09979162043145,
+            0.759852892146649,
+            0.52513495185694,
+            0.360305554178668,
+            0.243282405187374,
+            0.159546912497756,
+            0.0994558720949385,
+            0.0567092095537416,
+            0.0273279688804726,
+            0.00893730073993991,
+            0.000344411634874868,
         ),
         (
-            0.030958156014596, 0.0656735745968804, 0.0880644621572085, 0.0971536344268602, 0.0957793073732723,
-            0.0881756456745151, 0.0781105381343075, 0.0681232490855939, 0.0595586438225866, 0.0529433400169889,
-            0.0484559058685807, 0.0465295090806467, 0.0497096426040772, 0.130764391143884,
-        ),
-    ),
-    (
-        1024, 8.9e-13,
-        (
-            4.04425773941104, 2.43054307166824, 1.61428666760373, 1.10761423962982, 0.770005655261231,
-            0.538244679622945, 0.377029796368179, 0.264224256907807, 0.185076182864506, 0.129451967253161,
-            0.0902908307829484, 0.0626445970707521, 0.0430434438065803, 0.0290649854370697, 0.0190376521028971,
-            0.0118320475910708, 0.00670773672380677, 0.00319698210250226, 0.00101938662605348, 3.01861744705688e-05,
-        ),
-        (
-            0.0308235099186564, 0.0652960416627981, 0.0873164023596223, 0.0958800680482955, 0.093803302048728,
-            0.0852766136293064, 0.0740028568758564, 0.0624623005609064, 0.0519751858000279, 0.043062596303749,
-            0.0358010411651433, 0.030068701621603, 0.0256850656702753, 0.0224764289655498, 0.02030234536524,
-            0.0190788420760904, 0.0188433484590973, 0.019979116151103, 0.0244272546787209, 0.093438978639228,
-        ),
-    ),
-    (
-        4096, 2.0e-10,
-        (
-            3.62932777105285, 2.03974847181112, 1.2624990958385, 0.803609425950376, 0.51645012213445, 0.333009637184905,
-            0.214987293307246, 0.138884955531716, 0.0897767492277569, 0.058065666717259, 0.0375618530173907,
-            0.0242728159211501, 0.0156249600807176, 0.00996102136126014, 0.00621751914031453, 0.00371937247205024,
-            0.00204822793666977, 0.000954745689984054, 0.000298162155294662, 7.75656649313622e-06,
-        ),
-        (
-            0.0464086558127308, 0.0938016135542813, 0.116358837209542, 0.116635943719469, 0.103728246532805,
-            0.0861477669827383, 0.0690217280997833, 0.0544840541812517, 0.0429436363596649, 0.0340769868821735,
-            0.0273660761591028, 0.022327514568809, 0.0185865707596786, 0.0158862730511355, 0.0140729605847121,
-            0.0130802748441658, 0.0129489406040001, 0.0139951843077564, 0.0178295981058404, 0.0802991376803551,
+            0.030958156014596,
+            0.0656735745968804,
+            0.0880644621572085,
+            0.0971536344268602,
+            0.0957793073732723,
+            0.0881756456745151,
+            0.0781105381343075,
+            0.0681232490855939,
+            0.0595586438225866,
+            0.0529433400169889,
+            0.0484559058685807,
+            0.0465295090806467,
+            0.0497096426040772,
+            0.130764391143884,
         ),
     ),
     (
-        1 << 20, 2.8e-09,
+        1024,
+        8.9e-13,
         (
-            3.47660085196028, 1.89855866264133, 1.13938708530936, 0.701653438578831, 0.435598146000146,
-            0.27111230265561, 0.168905105688617, 0.105316353860782, 0.0657338977817854, 0.0410721266770698,
-            0.0256792594075312, 0.016043386929011, 0.00998510427225638, 0.0061555386198227, 0.0037263653233508,
-            0.00219679016147595, 0.00126466184475848, 0.000727507811472206, 0.000424879447613506, 0.000250411021841179,
-            0.000148475605589159, 8.83550664391634e-05, 5.25211296825431e-05, 3.08789655561353e-05,
-            1.75944072751554e-05, 9.32469238193635e-06, 4.20933447774534e-06, 1.26505337409742e-06,
+            4.04425773941104,
+            2.43054307166824,
+            1.61428666760373,
+            1.10761423962982,
+            0.770005655261231,
+            0.538244679622945,
+            0.377029796368179,
+            0.264224256907807,
+            0.185076182864506,
+            0.129451967253161,
+            0.0902908307829484,
+            0.0626445970707521,
+            0.0430434438065803,
+            0.0290649854370697,
+            0.0190376521028971,
+            0.0118320475910708,
+            0.00670773672380677,
+            0.00319698210250226,
+            0.00101938662605348,
+            3.01861744705688e-05,
+        ),
+        (
+            0.0308235099186564,
+            0.0652960416627981,
+            0.0873164023596223,
+            0.0958800680482955,
+            0.093803302048728,
+            0.0852766136293064,
+            0.0740028568758564,
+            0.0624623005609064,
+            0.0519751858000279,
+            0.043062596303749,
+            0.0358010411651433,
+            0.030068701621603,
+            0.0256850656702753,
+            0.0224764289655498,
+            0.02030234536524,
+            0.0190788420760904,
+            0.0188433484590973,
+            0.019979116151103,
+            0.0244272546787209,
+            0.093438978639228,
+        ),
+    ),
+    (
+        4096,
+        2.0e-10,
+        (
+            3.62932777105285,
+            2.03974847181112,
+            1.2624990958385,
+            0.803609425950376,
+            0.51645012213445,
+            0.333009637184905,
+            0.214987293307246,
+            0.138884955531716,
+            0.0897767492277569,
+            0.058065666717259,
+            0.0375618530173907,
+            0.0242728159211501,
+            0.0156249600807176,
+            0.00996102136126014,
+            0.00621751914031453,
+            0.00371937247205024,
+            0.00204822793666977,
+            0.000954745689984054,
+            0.000298162155294662,
+            7.75656649313622e-06,
+        ),
+        (
+            0.0464086558127308,
+            0.0938016135542813,
+            0.116358837209542,
+            0.116635943719469,
+            0.103728246532805,
+            0.0861477669827383,
+            0.0690217280997833,
+            0.0544840541812517,
+            0.0429436363596649,
+            0.0340769868821735,
+            0.0273660761591028,
+            0.022327514568809,
+            0.0185865707596786,
+            0.0158862730511355,
+            0.0140729605847121,
+            0.0130802748441658,
+            0.0129489406040001,
+            0.0139951843077564,
+            0.0178295981058404,
+            0.0802991376803551,
+        ),
+    ),
+    (
+        1 << 20,
+        2.8e-09,
+        (
+            3.47660085196028,
+            1.89855866264133,
+            1.13938708530936,
+            0.701653438578831,
+            0.435598146000146,
+            0.27111230265561,
+            0.168905105688617,
+            0.105316353860782,
+            0.0657338977817854,
+            0.0410721266770698,
+            0.0256792594075312,
+            0.016043386929011,
+            0.00998510427225638,
+            0.0061555386198227,
+            0.0037263653233508,
+            0.00219679016147595,
+            0.00126466184475848,
+            0.000727507811472206,
+            0.000424879447613506,
+            0.000250411021841179,
+            0.000148475605589159,
+            8.83550664391634e-05,
+            5.25211296825431e-05,
+            3.08789655561353e-05,
+            1.75944072751554e-05,
+            9.32469238193635e-06,
+            4.20933447774534e-06,
+            1.26505337409742e-06,
             2.14919725438894e-08,
         ),
         (
-            0.0539166633267387, 0.106565300499825, 0.127678455040386, 0.122944056964459, 0.105081872382338,
-            0.0842714637280486, 0.0656030052186476, 0.0506656061020395, 0.0392886658663065, 0.030839558097938,
-            0.0245771680480788, 0.0199741193010766, 0.0165752610062394, 0.0141215264419417, 0.0123179501668676,
-            0.0108939338598832, 0.00941982929843163, 0.00786491143522505, 0.00663376583349625, 0.00574000234107315,
-            0.00501595683777011, 0.00445363836946663, 0.00402316772575925, 0.00374664929790852, 0.00365658652655522,
-            0.00383871555067605, 0.00449552849004163, 0.00646897752946636, 0.0493276647128693,
+            0.0539166633267387,
+            0.106565300499825,
+            0.127678455040386,
+            0.122944056964459,
+            0.105081872382338,
+            0.0842714637280486,
+            0.0656030052186476,
+            0.0506656061020395,
+            0.0392886658663065,
+            0.030839558097938,
+            0.0245771680480788,
+            0.0199741193010766,
+            0.0165752610062394,
+            0.0141215264419417,
+            0.0123179501668676,
+            0.0108939338598832,
+            0.00941982929843163,
+            0.00786491143522505,
+            0.00663376583349625,
+            0.00574000234107315,
+            0.00501595683777011,
+            0.00445363836946663,
+            0.00402316772575925,
+            0.00374664929790852,
+            0.00365658652655522,
+            0.00383871555067605,
+            0.00449552849004163,
+            0.00646897752946636,
+            0.0493276647128693,
         ),
     ),
-)  # fmt: skip
-"""(N, largest error for r = 0..N, rates -ln z_l, weights c_l), by a matrix pencil over the samples r = 0..N.
+)
+"""(N, largest error for r = 0..N, rates -ln z_l, weights c_l), by a matrix pencil over the samples
+r = 0..N.
 
-For the largest N, slow nodes come from every 512th sample and the others from the residual. Beyond that N, the error
-grows with the logarithm of r.
+For the largest N, slow nodes come from every 512th sample and the others from the residual. Beyond
+that N, the error grows with the logarithm of r.
 """
 
 FAST_EXPONENTS = (
-    2.724356 + 0.465335j, 2.725884 + 1.413384j, 2.741931 + 2.412090j, 2.791186 + 3.506921j, 2.847578 + 4.757417j,
-    2.854485 + 6.178769j, 2.770452 + 7.768467j, 2.566256 + 9.537758j, 2.200972 + 11.530324j, 1.563285 + 13.866910j,
-)  # fmt: skip
+    2.724356 + 0.465335j,
+    2.725884 + 1.413384j,
+    2.741931 + 2.412090j,
+    2.791186 + 3.506921j,
+    2.847578 + 4.757417j,
+    2.854485 + 6.178769j,
+    2.770452 + 7.768467j,
+    2.566256 + 9.537758j,
+    2.200972 + 11.530324j,
+    1.563285 + 13.866910j,
+)
 EXACT_EXPONENTS = (
-    3.514049 + 0.389853j, 3.525127 + 1.174696j, 3.550985 + 1.974408j, 3.598202 + 2.797854j, 3.675613 + 3.654016j,
-    3.795395 + 4.558151j, 3.961922 + 5.540614j, 4.153187 + 6.635819j, 4.329526 + 7.854577j, 4.462083 + 9.187816j,
-    4.535884 + 10.626658j, 4.541738 + 12.168825j, 4.471729 + 13.818683j, 4.316828 + 15.587158j, 4.064243 + 17.493238j,
-    3.692080 + 19.569331j, 3.155148 + 21.877883j, 2.324508 + 24.579251j,
-)  # fmt: skip
+    3.514049 + 0.389853j,
+    3.525127 + 1.174696j,
+    3.550985 + 1.974408j,
+    3.598202 + 2.797854j,
+    3.675613 + 3.654016j,
+    3.795395 + 4.558151j,
+    3.961922 + 5.540614j,
+    4.153187 + 6.635819j,
+    4.329526 + 7.854577j,
+    4.462083 + 9.187816j,
+    4.535884 + 10.626658j,
+    4.541738 + 12.168825j,
+    4.471729 + 13.818683j,
+    4.316828 + 15.587158j,
+    4.064243 + 17.493238j,
+    3.692080 + 19.569331j,
+    3.155148 + 21.877883j,
+    2.324508 + 24.579251j,
+)
 
 VARIANCE, MEAN, FIRST_NODE = 0, 1, 2
 """The rows of curves: Phi (1 - Phi), Phi, then ln(1 - (1 - z_l) Phi) for each node."""
@@ -153,7 +317,8 @@ SHARES = -np.expm1(-RATES)
 
 
 def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Array, Float64Array]:
-    """Return each curve minus its limit, and its slope by the distance of i above j, at |distances| u on one side.
+    """Return each curve minus its limit, and its slope by the distance of i above j, at |distances|
+    u on one side.
 
     Both are float64[2 + nodes, points].
     """
@@ -165,7 +330,9 @@ def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Ar
     factor = np.expm1(rates)[:, None] if above else -share
     logs = np.log1p(factor * tail)
     values = np.vstack([tail * (1.0 - tail), mean, logs])
-    slopes = np.vstack([density * (1.0 - 2.0 * chance), density, -share * density / (1.0 - share * chance)])
+    slopes = np.vstack(
+        [density * (1.0 - 2.0 * chance), density, -share * density / (1.0 - share * chance)]
+    )
     return values, slopes
 
 
@@ -176,7 +343,9 @@ def waves(exponents: tuple[complex, ...], u: Float64Array) -> Float64Array:
 
 
 def _fit(exponents: tuple[complex, ...]) -> Float64Array:
-    """Return the coefficients of exp(-e |u|), real then imaginary, float64[discounts, sides, ROWS, 2 exponents]."""
+    """Return the coefficients of exp(-e |u|), real then imaginary, float64[discounts, sides, ROWS,
+    2 exponents].
+    """
     u = 0.5 * _FIT_END * (1.0 - np.cos(np.linspace(0.0, math.pi, _SAMPLES)))
     weight = np.where(u == 0.0, _PIN, 1.0)
     curves_at_u = np.zeros((len(DISCOUNTS), 4, ROWS, _SAMPLES))
@@ -228,8 +397,11 @@ def needed_rows(model: int, blend: float, c: int) -> tuple[int, int]:
 
 
 @inline
-def expected_discount(sums: Float64Array, model: int, blend: float, n: int, c: int, weights: Float64Array) -> float:
-    """Return E_j in a list of n documents, and write its derivatives with respect to the sums to `weights`.
+def expected_discount(
+    sums: Float64Array, model: int, blend: float, n: int, c: int, weights: Float64Array
+) -> float:
+    """Return E_j in a list of n documents, and write its derivatives with respect to the sums to
+    `weights`.
 
     Args:
         sums: float64[rows], variance and mean of the rank, then the product P_jl of each node.
@@ -285,11 +457,13 @@ def direct(
     room: Float64Array,
     work: Float64Array,
 ) -> float:
-    """Return J = sum_j gains_j E_j, and compute A and B pair by pair in n times relevant documents times nodes.
+    """Return J = sum_j gains_j E_j, and compute A and B pair by pair in n times relevant documents
+    times nodes.
 
     Args:
         s: float64[n], scores, in any order.
-        scale: 1 / (sqrt2 sigma), which multiplies differences so that the digits of the scores are kept.
+        scale: 1 / (sqrt2 sigma), which multiplies differences so that the digits of the scores are
+            kept.
         gains: float64[n], divided by the ideal.
         model, blend: as in `expected_discount`.
         on_others, on_own: float64[n], written: A and B.
@@ -356,9 +530,14 @@ def _slope(pi: float, weights: Float64Array, low: int, high: int, c: int) -> flo
 @inline
 @allocates
 def scaled(
-    s: Float64Array, scale: float, gains: Float64Array, blend: float, sweeps: int, on_others: Float64Array,
+    s: Float64Array,
+    scale: float,
+    gains: Float64Array,
+    blend: float,
+    sweeps: int,
+    on_others: Float64Array,
     on_own: Float64Array,
-) -> float:  # fmt: skip
+) -> float:
     """Compute the same as `direct` from rank-binomials scaled by sweeps of Sinkhorn, in n^3.
 
     A sweep divides every rank by the sum of its probabilities, then every document: p_jr becomes
@@ -423,9 +602,18 @@ def scaled(
 
 @inline
 def swept(
-    s: Float64Array, scale: float, gains: Float64Array, model: int, blend: float, waves: Float64Array,
-    tables: Float64Array, on_others: Float64Array, on_own: Float64Array, room: Float64Array, work: Float64Array,
-) -> float:  # fmt: skip
+    s: Float64Array,
+    scale: float,
+    gains: Float64Array,
+    model: int,
+    blend: float,
+    waves: Float64Array,
+    tables: Float64Array,
+    on_others: Float64Array,
+    on_own: Float64Array,
+    room: Float64Array,
+    work: Float64Array,
+) -> float:
     """Compute the same as `direct` in three passes over the documents by descending score.
 
     `waves` and `tables` are FAST_WAVES and FAST_TABLES, or EXACT_WAVES and EXACT_TABLES.
@@ -491,7 +679,8 @@ def swept(
 
 @inline
 def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
-    """Write exp(-e gap) for every exponent, real parts first, by squaring a series at a fraction of the gap.
+    """Write exp(-e gap) for every exponent, real parts first, by squaring a series at a fraction of
+    the gap.
 
     Neighbours are mostly so close that nothing is squared. Every inner loop uses SIMD.
     """
@@ -558,7 +747,9 @@ def _total(sums: Float64Array, half: int) -> float:
 
 
 @inline
-def _mixed(table: Float64Array, weights: Float64Array, low: int, high: int, out: Float64Array) -> None:
+def _mixed(
+    table: Float64Array, weights: Float64Array, low: int, high: int, out: Float64Array
+) -> None:
     """Write the sum of weight times coefficients over the rows to `out`."""
     out[:] = 0.0
     for row in range(low, high):

@@ -1,20 +1,21 @@
-"""The changes of a ranking metric when two documents are swapped, which are pair weights in LambdaRank and YetiRank.
+"""The changes of a ranking metric when two documents are swapped, which are pair weights in
+LambdaRank and YetiRank.
 
-With grades c (gains, relevance of 0 or 1, or stop probabilities) by rank from 0, the swap of i < j changes the metric
-by |c_i - c_j| (up_i - down_j), and the two rows take one pass:
+With grades c (gains, relevance of 0 or 1, or stop probabilities) by rank from 0, the swap of i < j
+changes the metric by |c_i - c_j| (up_i - down_j), and the two rows take one pass:
 
-    NDCG       up_i = down_i = D(i + 1) / Z
-    MAP        up_i = ((H_i + 1 - c_i) / (i + 1) - P_i) / R,   down_j = (H_j / (j + 1) - P_(j-1)) / R
-    MRR        1 / rank of the first relevant document, before and after the swap
-    precision  up_i = [i < k] / k,   down_j = [j < k] / k
-    ERR        up_i = Q_i (1 / (i + 1) - S_ij - M_ij / (j + 1)),   down_j = 0
+    NDCG       up_i = down_i = D(i + 1) / Z MAP        up_i = ((H_i + 1 - c_i) / (i + 1) - P_i) / R,
+    down_j = (H_j / (j + 1) - P_(j-1)) / R MRR        1 / rank of the first relevant document,
+    before and after the swap precision  up_i = [i < k] / k,   down_j = [j < k] / k ERR        up_i
+    = Q_i (1 / (i + 1) - S_ij - M_ij / (j + 1)),   down_j = 0
 
-H_i counts the relevant documents down to i and P_i sums c / rank over them. Q_i = prod_(r < i) (1 - c_r) is the
-probability that a user reads i; M_ij is that product and S_ij = sum c_r M_ir / (r + 1) the ERR strictly between i and
-j. `err_row` moves S and M from j to j + 1 by one operation per pair, without a difference that loses digits.
+H_i counts the relevant documents down to i and P_i sums c / rank over them. Q_i = prod_(r < i) (1 -
+c_r) is the probability that a user reads i; M_ij is that product and S_ij = sum c_r M_ir / (r + 1)
+the ERR strictly between i and j. `err_row` moves S and M from j to j + 1 by one operation per pair,
+without a difference that loses digits.
 
-The changes are those of the metric of the whole list, as in LightGBM and XGBoost (`rank:map`); only precision has a
-cut-off of its own.
+The changes are those of the metric of the whole list, as in LightGBM and XGBoost (`rank:map`); only
+precision has a cut-off of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ NDCG, MAP, MRR, ERR, PRECISION = range(len(METRICS))
 MAX_GAIN = Param(
     "max_gain",
     0.0,
-    "ERR: a document satisfies with probability gain / (max_gain + 1); 0: the largest of the data (of each worker's)",
+    "ERR: a document satisfies with probability gain / (max_gain + 1); 0: the largest of the data"
+    " (of each worker's)",
     low=0.0,
 )
 SWAP_PARAMS = (RELEVANT_FROM, MAX_GAIN)
@@ -41,11 +43,18 @@ SWAP_SCRATCH = "grades up down reading between passing"
 
 
 def swap_constants(
-    metric: str, k: int | Int64Array, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+    metric: str,
+    k: int | Int64Array,
+    labels: Float64Array,
+    gains: Float64Array,
+    ptr: Int64Array,
+    values: ParamValues,
 ) -> Constants:
-    """Return the grade of each document, and the metric's divisor for each query in the form of `default_constants`.
+    """Return the grade of each document, and the metric's divisor for each query in the form of
+    `default_constants`.
 
-    The divisor is R for MAP and 1 for MRR, ERR and precision, or 0 if all orders are equal. NDCG needs no grades.
+    The divisor is R for MAP and 1 for MRR, ERR and precision, or 0 if all orders are equal. NDCG
+    needs no grades.
     """
     if metric == "ndcg":
         return default_constants(labels, gains, ptr, {"k": k})
@@ -60,7 +69,9 @@ def swap_constants(
 
 
 def stop_chances(gains: Float64Array, values: ParamValues) -> Float64Array:
-    """Return the probability that each document satisfies a user, as defined by ERR, float64[N, 1]."""
+    """Return the probability that each document satisfies a user, as defined by ERR, float64[N,
+    1].
+    """
     top = values["max_gain"] or gains.max(initial=0.0)
     return np.minimum(gains / (top + 1.0), 1.0)[:, None]
 
@@ -108,7 +119,8 @@ def swap_rows(
         for pos in range(n - 1, -1, -1):
             if grades[pos] > 0.0:
                 first, second = pos, first
-        # The first relevant position after a swap with one below, and before or after one with another above.
+        # The first relevant position after a swap with one below, and before or after one with
+        # another above.
         for pos in range(n):
             relevant = grades[pos] > 0.0
             upper = min(pos, first) if not relevant else (first if pos == first else second)
@@ -140,7 +152,8 @@ def err_row(
     between: Float64Array,
     passing: Float64Array,
 ) -> None:
-    """Write the row `up` of ERR for swaps of the first `depth` documents with that at position j = 1, 2, ... in turn.
+    """Write the row `up` of ERR for swaps of the first `depth` documents with that at position j =
+    1, 2, ... in turn.
 
     `between` and `passing` keep S and M from one call to the next.
     """

@@ -1,7 +1,8 @@
-"""Features within queries: rank, z-score, and differences to the largest value and to the mean of a query's documents.
+"""Features within queries: rank, z-score, and differences to the largest value and to the mean of a
+query's documents.
 
-Each query is computed by one thread, in float64 and in the order of its rows, so the result does not depend on the
-number of threads.
+Each query is computed by one thread, in float64 and in the order of its rows, so the result does
+not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.kernels.jit import I1, INT, allocates, entry_point, inline, query_blocks, run_parallel
+from boostrank.kernels.jit import (
+    I1,
+    INT,
+    allocates,
+    entry_point,
+    inline,
+    query_blocks,
+    run_parallel,
+)
 
 KINDS = ("rank", "zscore", "best", "mean")
 """The kinds of features, whose indices the kernel uses."""
@@ -40,17 +49,18 @@ def fill_within_queries(
 ) -> None:
     """Copy features and append the columns of each kind.
 
-    Missing values (NaN) stay missing and are ignored, and -0 is 0. Mean, deviation and maximum are those of the finite
-    values; infinite values stay as they are, and ranks put them at the ends.
+    Missing values (NaN) stay missing and are ignored, and -0 is 0. Mean, deviation and maximum are
+    those of the finite values; infinite values stay as they are, and ranks put them at the ends.
 
     Args:
         features: float32[N, d], C order.
         columns: int64[c], columns to transform.
-        kinds: k of `KINDS`. "rank": rank from 0 (lowest) to 1, averaged over ties, 0.5 for a single document; "zscore":
-            (x - mean) / deviation, 0 if the deviation is 0; "best": x - maximum; "mean": x - mean.
+        kinds: k of `KINDS`. "rank": rank from 0 (lowest) to 1, averaged over ties, 0.5 for a single
+            document; "zscore": (x - mean) / deviation, 0 if the deviation is 0; "best": x -
+            maximum; "mean": x - mean.
         ptr: int64[Q+1], query boundaries.
-        out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features, followed by those of the
-            first kind, and so on.
+        out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features,
+            followed by those of the first kind, and so on.
     """
     ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code does not take read-only arrays
     columns = np.require(columns, np.int64, ["C", "W"])
@@ -74,7 +84,8 @@ def _within(number: float) -> float:
 def _sort(keys: Keys, spare: Keys, counts: Int64Array, n: int) -> None:
     """Sort keys[:n] by their upper halves, where ties keep their order.
 
-    This is a radix sort by the bytes that differ, which takes 15 to 25 ns per value, whatever the values are.
+    This is a radix sort by the bytes that differ, which takes 15 to 25 ns per value, whatever the
+    values are.
     """
     if n < _FEW:
         for i in range(1, n):
@@ -107,7 +118,14 @@ def _sort(keys: Keys, spare: Keys, counts: Int64Array, n: int) -> None:
 
 
 @inline
-def _rank(values: Float32Array, keys: Keys, spare: Keys, counts: Int64Array, out: Float32Array, column: int) -> None:
+def _rank(
+    values: Float32Array,
+    keys: Keys,
+    spare: Keys,
+    counts: Int64Array,
+    out: Float32Array,
+    column: int,
+) -> None:
     """Write the ranks of values, float32[n]."""
     m, bits = 0, values.view(np.uint32)
     for i in range(values.shape[0]):
@@ -143,12 +161,18 @@ def _fill(
     copied: int,
     out: Float32Array,
 ) -> None:
-    """Fill the rows of the queries `start` to `stop`, where the first `copied` columns of `out` are the features."""
+    """Fill the rows of the queries `start` to `stop`, where the first `copied` columns of `out` are
+    the features.
+    """
     longest = 0
     for q in range(start, stop):
         longest = max(longest, ptr[q + 1] - ptr[q])
     tile = np.empty((_TOGETHER, longest), np.float32)
-    keys, spare, counts = np.empty(longest, np.uint64), np.empty(longest, np.uint64), np.empty(256, np.int64)
+    keys, spare, counts = (
+        np.empty(longest, np.uint64),
+        np.empty(longest, np.uint64),
+        np.empty(256, np.int64),
+    )
     count = columns.size
     for q in range(start, stop):
         begin, n = ptr[q], ptr[q + 1] - ptr[q]
@@ -186,6 +210,8 @@ def _fill(
                         if not np.isfinite(value):
                             rows[i, column] = value
                         elif kinds[k] == 1:
-                            rows[i, column] = _within((value - mean) / deviation) if deviation > 0.0 else 0.0
+                            rows[i, column] = (
+                                _within((value - mean) / deviation) if deviation > 0.0 else 0.0
+                            )
                         else:
                             rows[i, column] = _within(value - (most if kinds[k] == 2 else mean))

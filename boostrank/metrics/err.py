@@ -1,12 +1,15 @@
 """ERR: expected reciprocal rank at which a user, reading downwards, is satisfied.
 
-    ERR@k = sum_{r <= k} (1/r) p_r prod_{i < r} (1 - p_i),     p = gain(label) / (gain(max_grade) + 1)
+    ERR@k = sum_{r <= k} (1/r) p_r prod_{i < r} (1 - p_i),     p = gain(label) / (gain(max_grade) +
+    1)
 
-Source: Chapelle, Metzler, Zhang, Grinspan 2009, eq (4). With exponential gain p = (2^label - 1) / 2^max_grade.
+Source: Chapelle, Metzler, Zhang, Grinspan 2009, eq (4). With exponential gain p = (2^label - 1) /
+    2^max_grade.
 
-Mean over tied orders: after j of n tied documents with q_i = 1 - p_i, the user is still unsatisfied with mean
-probability E_j = e_j(q) / C(n, j), where e_j is the elementary symmetric polynomial, as the j documents read are a
-random subset. So position j adds (E_{j-1} - E_j) / r. A recurrence of weighted means keeps the E_j in [0, 1].
+Mean over tied orders: after j of n tied documents with q_i = 1 - p_i, the user is still unsatisfied
+with mean probability E_j = e_j(q) / C(n, j), where e_j is the elementary symmetric polynomial, as
+the j documents read are a random subset. So position j adds (E_{j-1} - E_j) / r. A recurrence of
+weighted means keeps the E_j in [0, 1].
 Cost: n min(n, k) operations for a run of n tied documents.
 """
 
@@ -25,7 +28,9 @@ _NEGLIGIBLE = -40.0  # log of a probability that is lost in the rounding of the 
 
 
 @metric_kernel
-def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
+def kernel(
+    grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array
+) -> None:
     """Write the probability that the user stops at each rank to `worth`, float64[depth].
 
     The value is the mean over the orders of tied documents; see `kernels.metric`.
@@ -74,7 +79,9 @@ def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float6
     chance = gain / (gains_from_labels([top], conventions.gain)[0] + 1.0)
     if float(chance.max(initial=0.0)) > 1.0:
         row = int(np.argmax(chance))
-        raise RowError(row, f"err: label {labels[row]:g} has a stop probability above 1; max_grade={top:g}")
+        raise RowError(
+            row, f"err: label {labels[row]:g} has a stop probability above 1; max_grade={top:g}"
+        )
     return chance
 
 

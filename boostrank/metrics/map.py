@@ -2,7 +2,8 @@
 
     AP@k = (1/R) sum_{r <= k} relevant_r P@r,     R = number of relevant documents
 
-R may be min(R, k) instead, see `Conventions.ap_divisor`. Mean over tied orders: McSherry and Najork 2008, section 3.2.
+R may be min(R, k) instead, see `Conventions.ap_divisor`. Mean over tied orders: McSherry and Najork
+2008, section 3.2.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks
 
 
 @metric_kernel
-def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
+def kernel(
+    grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array
+) -> None:
     """Write the expected precision at each relevant rank to `worth`, float64[depth].
 
     The value is the mean over the orders of tied documents; see `kernels.metric`.
@@ -27,18 +30,24 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
         for i in range(pos, end):
             r += grades[i]
         for i in range(pos, min(end, worth.shape[0])):
-            # The document is relevant with probability r/n. Given that, each of the i - pos documents before it in the
-            # run is relevant with probability (r - 1) / (n - 1).
+            # The document is relevant with probability r/n. Given that, each of the i - pos
+            # documents before it in the run is relevant with probability (r - 1) / (n - 1).
             others = (i - pos) * (r - 1.0) / (n - 1) if n > 1 else 0.0
             worth[i] = r / n * (hits + others + 1.0)
         hits += r
         pos = end
 
 
-def divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+def divisors(
+    grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions
+) -> Float64Array:
     """Return the divisor of each query, which is R or min(R, k)."""
     relevant = totals(grades, ptr)[:, None]
-    limit = cutoffs if conventions.ap_divisor == "reachable" else np.full_like(cutoffs, np.iinfo(np.int64).max)
+    limit = (
+        cutoffs
+        if conventions.ap_divisor == "reachable"
+        else np.full_like(cutoffs, np.iinfo(np.int64).max)
+    )
     return np.minimum(relevant, limit)
 
 

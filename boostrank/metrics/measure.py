@@ -23,7 +23,16 @@ from boostrank.core.params import Registry
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
-from boostrank.kernels.metric import TIES, WHOLE_LIST, Grades, MetricPass, MetricSpec, measure, relevance, totals
+from boostrank.kernels.metric import (
+    TIES,
+    WHOLE_LIST,
+    Grades,
+    MetricPass,
+    MetricSpec,
+    measure,
+    relevance,
+    totals,
+)
 
 METRICS: Registry[MetricSpec] = Registry("boostrank.metrics", "metric")
 """The metrics, each in a file of its own."""
@@ -76,8 +85,8 @@ class Metric:
         if self.function is not None:
             if self.cutoffs or _arguments_of(self.function) == 0:
                 raise ParameterError(
-                    f"metric {self.name}: a function takes (labels, scores) of one query, or (labels, scores, sizes) "
-                    "of all queries, and has no cut-offs"
+                    f"metric {self.name}: a function takes (labels, scores) of one query, or"
+                    " (labels, scores, sizes) of all queries, and has no cut-offs"
                 )
             return
         if not self.higher_is_better:
@@ -98,13 +107,15 @@ class Metric:
         """
         if text.strip().endswith("-"):  # XGBoost's suffix
             raise ParameterError(
-                f"metric {text!r}: remove the minus, and set the value of queries without a relevant document by "
-                'conventions=Conventions(empty="zero"), or --conventions'
+                f"metric {text!r}: remove the minus, and set the value of queries without a"
+                ' relevant document by conventions=Conventions(empty="zero"), or --conventions'
             )
         name, at, numbers = _OTHER_SPELLING.sub(r"\1@\2", text.strip()).partition("@")
         words = [word.strip() for word in numbers.split(",")] if at else []
         if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
-            raise ParameterError(f"metric {text!r}: expected ranks after @, such as 10 or 1,3,5, below 2^63")
+            raise ParameterError(
+                f"metric {text!r}: expected ranks after @, such as 10 or 1,3,5, below 2^63"
+            )
         return cls(name.strip(), tuple(int(word) for word in words))
 
     @classmethod
@@ -114,14 +125,19 @@ class Metric:
             return cls(metric)  # type: ignore[arg-type]
         if not isinstance(metric, str | Metric):
             raise ParameterError(
-                f"metric {metric!r}: pass a name such as ndcg@10, a Metric, or a function (labels, scores) of one query"
+                f"metric {metric!r}: pass a name such as ndcg@10, a Metric, or a function (labels,"
+                " scores) of one query"
             )
         return cls.parse(metric) if isinstance(metric, str) else metric
 
     @classmethod
     def all_of(cls, metrics: Metrics) -> list[Metric]:
         """Return one or more metrics as a list."""
-        alone = isinstance(metrics, str | Metric) or callable(metrics) or not isinstance(metrics, Iterable)
+        alone = (
+            isinstance(metrics, str | Metric)
+            or callable(metrics)
+            or not isinstance(metrics, Iterable)
+        )
         return [cls.of(one) for one in ([metrics] if alone else metrics)]  # type: ignore[arg-type, union-attr]
 
     def __str__(self) -> str:
@@ -154,14 +170,21 @@ class Metric:
         threads: int | None = None,
         seed: int = 0,
     ) -> MetricResult:
-        """Evaluate the metric at a single cut-off. The arguments are those of `boostrank.metrics.evaluate`.
+        """Evaluate the metric at a single cut-off. The arguments are those of
+        `boostrank.metrics.evaluate`.
 
         Raises:
-            ParameterError: the metric has several cut-offs, which require `boostrank.metrics.evaluate`.
+            ParameterError: the metric has several cut-offs, which require
+                `boostrank.metrics.evaluate`.
         """
         if len(self.cutoffs) > 1:
-            raise ParameterError(f"{self} has several cut-offs; use boostrank.metrics.evaluate to measure all of them")
-        results = evaluate(self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed)
+            raise ParameterError(
+                f"{self} has several cut-offs; use boostrank.metrics.evaluate to measure all of"
+                " them"
+            )
+        results = evaluate(
+            self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed
+        )
         return results[self.names[0]]
 
 
@@ -172,8 +195,8 @@ class MetricResult:
     Args:
         name: metric and cut-off, such as "ndcg@10".
         mean: weighted mean over the included queries.
-        low, high: 95% interval of the mean, from a percentile bootstrap over queries with 2,000 resamples, or the
-            normal interval above 20,000 queries.
+        low, high: 95% interval of the mean, from a percentile bootstrap over queries with 2,000
+            resamples, or the normal interval above 20,000 queries.
         queries: number of included queries.
         empty: number of queries without a relevant document, whether or not they are included.
         single: number of queries with one document.
@@ -190,7 +213,10 @@ class MetricResult:
     per_query: Float64Array
 
     def __repr__(self) -> str:
-        return f"MetricResult({self.name} {self.mean:.4f} [{self.low:.4f}, {self.high:.4f}], {self.queries:,} queries)"
+        return (
+            f"MetricResult({self.name} {self.mean:.4f} [{self.low:.4f}, {self.high:.4f}],"
+            f" {self.queries:,} queries)"
+        )
 
 
 def evaluate(
@@ -210,9 +236,10 @@ def evaluate(
         metrics: one or more metrics, given as `Metric`, as text or as functions.
         labels: float[N], where larger is better.
         scores: float[N], finite. Scores are compared only within a query.
-        queries: rows and weights of each query, or one query id per row (a query's rows are contiguous), or group
-            sizes.
-        conventions: choices that the metric definitions leave open, or the name of a library whose choices are used.
+        queries: rows and weights of each query, or one query id per row (a query's rows are
+            contiguous), or group sizes.
+        conventions: choices that the metric definitions leave open, or the name of a library whose
+            choices are used.
         docnos: document names, which ties="docno" requires.
         threads: number of threads, or None for every available core.
         seed: random seed for the bootstrap.
@@ -222,10 +249,13 @@ def evaluate(
 
     Raises:
         ParameterError: an unknown metric or convention.
-        DataError: lengths that differ, invalid labels for the gain, a score that is not finite, or no included query.
+        DataError: lengths that differ, invalid labels for the gain, a score that is not finite, or
+            no included query.
     """
     check_in_step(labels=labels, scores=scores, queries=queries)
-    return BoundMetrics(metrics, labels, queries, conventions, threads, docnos=docnos).results(scores, seed=seed)
+    return BoundMetrics(metrics, labels, queries, conventions, threads, docnos=docnos).results(
+        scores, seed=seed
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +271,9 @@ class _Bound:
     weight: float  # total of the included queries
 
     def mean(self, values: Float64Array) -> float:
-        """Return the weighted mean over queries. It does not depend on other metrics or the number of threads."""
+        """Return the weighted mean over queries. It does not depend on other metrics or the number
+        of threads.
+        """
         return float(np.sum(np.ascontiguousarray(values) * self.weights))
 
     def per_query(self, values: Float64Array) -> Float64Array:
@@ -251,7 +283,9 @@ class _Bound:
         """Return the metric over the queries that count."""
         weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
         weight = float(weights.sum())
-        return replace(self, counted=counted, weights=weights / weight if weight else weights, weight=weight)
+        return replace(
+            self, counted=counted, weights=weights / weight if weight else weights, weight=weight
+        )
 
     def columns(self) -> list[tuple[str, int]]:
         increasing = sorted(self.metric.cutoffs)
@@ -260,47 +294,70 @@ class _Bound:
 
 
 class BoundMetrics:
-    """Metrics bound to a data set for repeated use. Grades, ideal values and weights are computed only once.
+    """Metrics bound to a data set for repeated use. Grades, ideal values and weights are computed
+    only once.
 
     Args:
         metrics, labels, queries, conventions, docnos, threads: as in `evaluate`.
-        partial: whether the data set is a part of a larger one, for use with `sums`, and may have no included query.
-        judged: labels and queries of all judged documents, if some are not ranked, for the ideal order and recall.
+        partial: whether the data set is a part of a larger one, for use with `sums`, and may have
+            no included query.
+        judged: labels and queries of all judged documents, if some are not ranked, for the ideal
+            order and recall.
 
     Raises:
         DataError, ParameterError: as for `evaluate`, except errors about scores.
     """
 
     def __init__(
-        self, metrics: Metrics, labels: npt.ArrayLike,
+        self,
+        metrics: Metrics,
+        labels: npt.ArrayLike,
         queries: QueryIndex | npt.ArrayLike,
-        conventions: Conventions | str = "default", threads: int | None = None, *,
-        docnos: Names | None = None, partial: bool = False, judged: tuple[Float64Array, QueryIndex] | None = None,
-    ) -> None:  # fmt: skip
+        conventions: Conventions | str = "default",
+        threads: int | None = None,
+        *,
+        docnos: Names | None = None,
+        partial: bool = False,
+        judged: tuple[Float64Array, QueryIndex] | None = None,
+    ) -> None:
         self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
         self._threads = resolve_threads(threads)
         y = _writable(as_numbers(labels, "labels"))
         self.queries = queries = QueryIndex.of(queries, y.size)
         if y.shape != (queries.n_documents,):
-            raise DataError(f"there are {y.size} labels, but the queries cover {queries.n_documents} documents")
-        self._rows: Int64Array | None = None  # row order that breaks ties, if it is not the input order
+            raise DataError(
+                f"there are {y.size} labels, but the queries cover {queries.n_documents} documents"
+            )
+        self._rows: Int64Array | None = (
+            None  # row order that breaks ties, if it is not the input order
+        )
         if self.conventions.ties == "docno":  # by query, then by descending name, as trec_eval does
             if docnos is None:
-                raise ParameterError("ties='docno' sorts tied documents by name; pass docnos, or choose other ties")
+                raise ParameterError(
+                    "ties='docno' sorts tied documents by name; pass docnos, or choose other ties"
+                )
             names = np.array([str(name).encode() for name in docnos], dtype=object)
             if names.size != queries.n_documents:
-                raise DataError(f"there are {names.size} document names for {queries.n_documents} documents")
+                raise DataError(
+                    f"there are {names.size} document names for {queries.n_documents} documents"
+                )
             if names.size and (unnamed := np.flatnonzero(names == b"")).size:
-                raise queries.row_error(int(unnamed[0]), "has no name for ties='docno'; name it, or choose other ties")
+                raise queries.row_error(
+                    int(unnamed[0]), "has no name for ties='docno'; name it, or choose other ties"
+                )
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
         self._labels, self._partial, self._judged = y, partial, judged
-        self._grades: dict[Grades, Float64Array] = {}  # shared by metrics to save 8 bytes per document
+        self._grades: dict[
+            Grades, Float64Array
+        ] = {}  # shared by metrics to save 8 bytes per document
         self._bound = [self._bind(m) for m in self.metrics]
         for metric in self.metrics:
             if metric.function and self.names.count(metric.name) > 1:
-                raise ParameterError(f"two metrics are called {metric}; name each: Metric('NAME', function=...)")
+                raise ParameterError(
+                    f"two metrics are called {metric}; name each: Metric('NAME', function=...)"
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -308,8 +365,14 @@ class BoundMetrics:
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
-        queries, conventions, everything = self.queries, self.conventions, np.ones(len(self.queries), dtype=bool)
-        unweighted = _Bound(metric, None, np.ones((len(queries), 1)), ~everything, everything, np.zeros(0), 0.0)
+        queries, conventions, everything = (
+            self.queries,
+            self.conventions,
+            np.ones(len(self.queries), dtype=bool),
+        )
+        unweighted = _Bound(
+            metric, None, np.ones((len(queries), 1)), ~everything, everything, np.zeros(0), 0.0
+        )
         if metric.function is not None:
             with queries.naming_rows():
                 empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
@@ -337,30 +400,42 @@ class BoundMetrics:
             counted = counted & (queries.sizes != 1)
         if not counted.any() and not self._partial:
             raise DataError(
-                f"{metric}: none of the {len(queries)} queries is included ({int(empty.sum())} have no relevant "
-                f"document, {int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
+                f"{metric}: none of the {len(queries)} queries is included ({int(empty.sum())} have"
+                f" no relevant document, {int((queries.sizes == 1).sum())} have one document);"
+                f" conventions: {conventions.describe()}"
             )
         divisors = spec.divisors(pool, ptr, cutoffs, conventions)
-        return replace(unweighted, work=work, divisors=divisors, empty=empty).restricted_to(counted, queries)
+        return replace(unweighted, work=work, divisors=divisors, empty=empty).restricted_to(
+            counted, queries
+        )
 
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
         return {name: bound.mean(values) for name, bound, values in self._columns(scores)}
 
     def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
-        """Return the weighted sum over the included queries and their total weight, for every metric and cut-off.
+        """Return the weighted sum over the included queries and their total weight, for every
+        metric and cut-off.
 
-        The mean over several parts of a data set is the total of the sums divided by the total of the weights.
+        The mean over several parts of a data set is the total of the sums divided by the total of
+        the weights.
         """
         columns = self._columns(scores)
-        return {name: (bound.mean(values) * bound.weight, bound.weight) for name, bound, values in columns}
+        return {
+            name: (bound.mean(values) * bound.weight, bound.weight)
+            for name, bound, values in columns
+        }
 
     def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
-        """Return the values per query, float64[Q], for every metric and cut-off, with NaN for excluded queries."""
+        """Return the values per query, float64[Q], for every metric and cut-off, with NaN for
+        excluded queries.
+        """
         return {name: bound.per_query(values) for name, bound, values in self._columns(scores)}
 
     def _columns(self, scores: npt.ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
-        """Yield the name, the metric and the values per query, float64[Q], for every metric and cut-off."""
+        """Yield the name, the metric and the values per query, float64[Q], for every metric and
+        cut-off.
+        """
         for bound, values in self._measure(scores):
             for name, c in bound.columns():
                 yield name, bound, values[:, c]
@@ -369,17 +444,28 @@ class BoundMetrics:
         """Return the full result for every metric and cut-off, as `evaluate` does."""
         out: dict[str, MetricResult] = {}
         measured = self._measure(scores)
-        for (bound, values), (low, high) in zip(measured, self._intervals(measured, seed), strict=True):
+        for (bound, values), (low, high) in zip(
+            measured, self._intervals(measured, seed), strict=True
+        ):
             for name, c in bound.columns():
                 out[name] = MetricResult(
-                    name=name, mean=bound.mean(values[:, c]), low=float(low[c]), high=float(high[c]),
-                    queries=int(bound.counted.sum()), empty=int(bound.empty.sum()),
-                    single=int((self.queries.sizes == 1).sum()), per_query=bound.per_query(values[:, c]),
-                )  # fmt: skip
+                    name=name,
+                    mean=bound.mean(values[:, c]),
+                    low=float(low[c]),
+                    high=float(high[c]),
+                    queries=int(bound.counted.sum()),
+                    empty=int(bound.empty.sum()),
+                    single=int((self.queries.sizes == 1).sum()),
+                    per_query=bound.per_query(values[:, c]),
+                )
         return out
 
-    def _intervals(self, measured: Sequence[tuple[_Bound, Float64Array]], seed: int) -> list[Float64Array]:
-        """Return the interval ends of every metric, float64[2, p]. Metrics over the same queries share resamples."""
+    def _intervals(
+        self, measured: Sequence[tuple[_Bound, Float64Array]], seed: int
+    ) -> list[Float64Array]:
+        """Return the interval ends of every metric, float64[2, p]. Metrics over the same queries
+        share resamples.
+        """
         ends: dict[int, Float64Array] = {}
         counted = [bound.counted.tobytes() for bound, _ in measured]
         for same in dict.fromkeys(counted):
@@ -392,34 +478,56 @@ class BoundMetrics:
         return [ends[i] for i in range(len(measured))]
 
     def _measure(self, scores: npt.ArrayLike) -> list[tuple[_Bound, Float64Array]]:
-        """Return each metric over the queries that count, and its values per query, float64[Q, p]."""
+        """Return each metric over the queries that count, and its values per query, float64[Q,
+        p].
+        """
         with np.errstate(over="ignore"):
-            s = _writable(as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False))
+            s = _writable(
+                as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False)
+            )
         if s.shape != self._labels.shape:
             raise DataError(f"there are {s.size} scores for {self._labels.size} documents")
         bad = np.flatnonzero(~np.isfinite(s))
         if bad.size:
             row = int(bad[0])
             qid = self.queries.qid[self.queries.of_row(row)]
-            raise DataError(f"the score of row {row} (query {qid}) is {s[row]}, but only finite scores can be ranked")
+            raise DataError(
+                f"the score of row {row} (query {qid}) is {s[row]}, but only finite scores can be"
+                " ranked"
+            )
         in_order = s if self._rows is None else s[self._rows]
-        work, ties = [bound.work for bound in self._bound if bound.work is not None], TIES[self.conventions.ties]
-        sums = iter(measure(work, in_order, self._labels, self.queries.ptr, ties=ties, threads=self._threads))
+        work, ties = (
+            [bound.work for bound in self._bound if bound.work is not None],
+            TIES[self.conventions.ties],
+        )
+        sums = iter(
+            measure(
+                work, in_order, self._labels, self.queries.ptr, ties=ties, threads=self._threads
+            )
+        )
         out = []
         for bound in self._bound:
             if bound.work is None:
                 out.append(self._of_function(bound, s))
                 continue
             spec, total = bound.metric.spec, next(sums)
-            values = np.divide(total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0)
+            values = np.divide(
+                total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0
+            )
             if spec.upper is not None:
-                np.minimum(values, spec.upper, out=values)  # rounding may raise a perfect list above 1
-            values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
+                np.minimum(
+                    values, spec.upper, out=values
+                )  # rounding may raise a perfect list above 1
+            values[bound.empty] = (
+                1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
+            )
             out.append((bound, values))
         return out
 
     def _of_function(self, bound: _Bound, scores: Float64Array) -> tuple[_Bound, Float64Array]:
-        """Return a function over the queries for which it is not NaN, and its values, float64[Q, 1]."""
+        """Return a function over the queries for which it is not NaN, and its values, float64[Q,
+        1].
+        """
         metric, queries, values = bound.metric, self.queries, np.full(len(self.queries), np.nan)
         assert metric.function is not None
         labels, scores = self._labels.copy(), scores.copy()  # the function may sort them in place
@@ -428,28 +536,40 @@ class BoundMetrics:
             if _arguments_of(metric.function) == 3:
                 values = np.array(metric.function(labels, scores, queries.sizes), np.float64)
                 if values.shape != (len(queries),):
-                    raise ValueError(f"expected {len(queries)} values, one per query, but got {values.shape}")
+                    raise ValueError(
+                        f"expected {len(queries)} values, one per query, but got {values.shape}"
+                    )
             else:
                 for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
                     where = f"query {queries.shown(q)}"
                     if start < stop:
                         value = metric.function(labels[start:stop], scores[start:stop])
                         if isinstance(value, tuple):
-                            raise TypeError(f"expected one number for a query, but got {value!r}; {_OF_ALL}")
+                            raise TypeError(
+                                f"expected one number for a query, but got {value!r}; {_OF_ALL}"
+                            )
                         values[q] = float(value)
         except BoostrankError:
             raise
         except Exception as error:  # whatever the user's code raises
-            raise ParameterError(f"metric {metric}, {where}: {type(error).__name__}: {error}") from error
+            raise ParameterError(
+                f"metric {metric}, {where}: {type(error).__name__}: {error}"
+            ) from error
         for q in np.flatnonzero(np.isinf(values)).tolist():
-            raise ParameterError(f"metric {metric}, query {queries.shown(q)}: {values[q]} is neither finite nor NaN")
+            raise ParameterError(
+                f"metric {metric}, query {queries.shown(q)}: {values[q]} is neither finite nor NaN"
+            )
         counted = ~np.isnan(values)
         if not counted.any() and not self._partial:
-            raise DataError(f"metric {metric}: the function returned NaN for all {len(queries):,} queries")
+            raise DataError(
+                f"metric {metric}: the function returned NaN for all {len(queries):,} queries"
+            )
         return bound.restricted_to(counted, queries), np.where(counted, values, 0.0)[:, None]
 
 
-_OF_ALL = "train takes a function of all queries that returns (name, value, higher is better) as feval="
+_OF_ALL = (
+    "train takes a function of all queries that returns (name, value, higher is better) as feval="
+)
 
 
 def _name_of(function: Any) -> str:
@@ -458,7 +578,9 @@ def _name_of(function: Any) -> str:
 
 
 def _arguments_of(function: Function) -> int:
-    """Return with how many arguments to call a function, 2 if possible or else 3, or 0 if neither is."""
+    """Return with how many arguments to call a function, 2 if possible or else 3, or 0 if neither
+    is.
+    """
     with contextlib.suppress(ValueError):  # of a function without a signature
         signature = inspect.signature(function)
         for count in (2, 3):
@@ -475,13 +597,19 @@ def is_built_in(name: str) -> bool:
 
 
 def measures_a_query(function: Any) -> bool:
-    """Return whether a function of (labels, scores) returns a number, tried on a query of two documents."""
+    """Return whether a function of (labels, scores) returns a number, tried on a query of two
+    documents.
+    """
     try:
-        return callable(function) and isinstance(function(np.array([1.0, 0.0]), np.array([0.5, 0.25])), Real)
+        return callable(function) and isinstance(
+            function(np.array([1.0, 0.0]), np.array([0.5, 0.25])), Real
+        )
     except Exception:  # a function of other arguments
         return False
 
 
 def _writable(values: npt.ArrayLike) -> Float64Array:
-    """Return a contiguous array, float64[N], copied if read-only, because compiled code requires writable arrays."""
+    """Return a contiguous array, float64[N], copied if read-only, because compiled code requires
+    writable arrays.
+    """
     return np.require(values, np.float64, ["C", "W"]).ravel()

@@ -12,7 +12,9 @@ from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks
 
 
 @metric_kernel
-def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
+def kernel(
+    grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array
+) -> None:
     """Write the probability that a rank has the first relevant document to `worth`.
 
     The value is the mean over the orders of tied documents; see `kernels.metric`.
@@ -25,8 +27,8 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
         for i in range(pos, end):
             r += grades[i]
         for i in range(pos, min(end, worth.shape[0])):
-            # With no relevant document so far in the run, the next of `left` is relevant with probability r / left.
-            # It reaches 1 before the end of a run with a relevant document.
+            # With no relevant document so far in the run, the next of `left` is relevant with
+            # probability r / left. It reaches 1 before the end of a run with a relevant document.
             left = end - i
             worth[i] = waiting * min(1.0, r / left)
             waiting -= worth[i]

@@ -14,7 +14,9 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric import MetricSpec, cumulated, equal_weights, relevance, totals
 
 
-def relevant(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+def relevant(
+    grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions
+) -> Float64Array:
     """Return the number of relevant documents, R, for every cut-off."""
     return np.repeat(totals(grades, ptr)[:, None], cutoffs.size, axis=1)
 

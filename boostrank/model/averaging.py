@@ -1,8 +1,9 @@
 """Averages of models, and models truncated to a number of trees.
 
-The mean of models that differ only in their seed ranks better than each single model (Breiman 1996, bagging). The mean
-of tree ensembles is an ensemble of all their trees, which is stored in an ordinary model file. Early rounds contribute
-most, so an average is truncated by limiting the number of rounds in each of its models.
+The mean of models that differ only in their seed ranks better than each single model (Breiman 1996,
+bagging). The mean of tree ensembles is an ensemble of all their trees, which is stored in an
+ordinary model file. Early rounds contribute most, so an average is truncated by limiting the number
+of rounds in each of its models.
 """
 
 from __future__ import annotations
@@ -25,19 +26,23 @@ from boostrank.model.ranking_model import RankingModel, tree_counts
 
 
 def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
-    """Return a model whose scores are the weighted sum of several models' scores, up to rounding of the leaves.
+    """Return a model whose scores are the weighted sum of several models' scores, up to rounding of
+    the leaves.
 
     Args:
-        models: models from the same engine, with the same features. Each contributes its best rounds.
-        weights: positive weight for each model; None for the mean. XGBoost's base score, a constant, is not scaled.
+        models: models from the same engine, with the same features. Each contributes its best
+            rounds.
+        weights: positive weight for each model; None for the mean. XGBoost's base score, a
+            constant, is not scaled.
 
     Returns:
-        A model without history, which predicts with all its trees. Its `info` is the first model's `info`, with the
-        rounds and parameters of all models in `averaged`.
+        A model without history, which predicts with all its trees. Its `info` is the first model's
+        `info`, with the rounds and parameters of all models in `averaged`.
 
     Raises:
         ParameterError: if there are no models, models are incompatible, or weights are invalid.
-        ModelError: if trees cannot be added (LightGBM's random forests, XGBoost's dart, linear models).
+        ModelError: if trees cannot be added (LightGBM's random forests, XGBoost's dart, linear
+            models).
 
     Example:
         >>> import boostrank
@@ -53,19 +58,27 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         raise ParameterError("there are no models to average")
     if odd := [model for model in models if not isinstance(model, RankingModel)]:
         raise ParameterError(f"average() needs RankingModels, but got {type(odd[0]).__name__}")
-    if weights is not None and not (len(weights) == len(models) and all(0.0 < w < math.inf for w in weights)):
-        raise ParameterError(f"weights must have a finite number above 0 for each of {len(models)} models")
+    if weights is not None and not (
+        len(weights) == len(models) and all(0.0 < w < math.inf for w in weights)
+    ):
+        raise ParameterError(
+            f"weights must have a finite number above 0 for each of {len(models)} models"
+        )
     first = models[0]
     for model in models[1:]:
         if model.backend != first.backend:
-            raise ParameterError(f"a model of {model.backend} cannot be averaged with one of {first.backend}")
+            raise ParameterError(
+                f"a model of {model.backend} cannot be averaged with one of {first.backend}"
+            )
         if model.column_names != first.column_names:
             raise ParameterError("the models have different features, or the same in another order")
         if model.categories != first.categories:
             raise ParameterError("the models encode categories differently")
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
-    merged = engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)
+    merged = (
+        engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)
+    )
     booster = engine.load(merged).finished({})
     origins: list[dict[str, Any]] = [
         {
@@ -79,7 +92,9 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    info = structs.replace(first.info, price=None, folds=None, calibration=None)  # they describe only the first model
+    info = structs.replace(
+        first.info, price=None, folds=None, calibration=None
+    )  # they describe only the first model
     return RankingModel(booster, info=info | {"averaged": origins})
 
 
@@ -99,12 +114,17 @@ def deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce =
 
 
 def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
-    """Truncate all models to the same number of rounds: the largest with at most `trees` trees in total."""
+    """Truncate all models to the same number of rounds: the largest with at most `trees` trees in
+    total.
+    """
     counts = [tree_counts(model) for model in models]
     start = max(first for first, _ in counts)  # an average has one start
 
     def total(rounds: int) -> int:
-        return start + sum(each * min(rounds, m.best_iteration) for (_, each), m in zip(counts, models, strict=True))
+        return start + sum(
+            each * min(rounds, m.best_iteration)
+            for (_, each), m in zip(counts, models, strict=True)
+        )
 
     if total(1) > trees:
         raise _too_few(trees, start, total(1) - start)
@@ -142,13 +162,23 @@ def with_price(model: RankingModel, trees: int) -> RankingModel:
 
 
 def check_limit(trees: int, engine: Backend, start: int = 0) -> None:
-    """Raise an error if the engine grows no trees, or a start of `start` trees leaves none for a round."""
+    """Raise an error if the engine grows no trees, or a start of `start` trees leaves none for a
+    round.
+    """
     if not engine.grows_trees:
-        raise ParameterError(f"max_trees does not apply: models with backend={engine.name!r} have no trees")
+        raise ParameterError(
+            f"max_trees does not apply: models with backend={engine.name!r} have no trees"
+        )
     if trees <= start:
         raise _too_few(trees, start, 1)
 
 
 def _too_few(trees: int, start: int, each: int) -> ParameterError:
-    of_start = f", including {start} of the linear start (one per feature); start='none' omits it" if start else ""
-    return ParameterError(f"max_trees={trees} is too low: the model has at least {start + each} trees{of_start}")
+    of_start = (
+        f", including {start} of the linear start (one per feature); start='none' omits it"
+        if start
+        else ""
+    )
+    return ParameterError(
+        f"max_trees={trees} is too low: the model has at least {start + each} trees{of_start}"
+    )

@@ -1,9 +1,10 @@
 """Calibration, which is a strictly increasing map from scores to expected grades.
 
-Documents from queries that the model has not seen are grouped by score, and isotonic regression makes the mean grades
-of the groups increase (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
-estimates", KDD 2002). The map is linear between the mean scores of groups with distinct means, and approaches the
-extreme grades outside their range, so that documents keep their order.
+Documents from queries that the model has not seen are grouped by score, and isotonic regression
+makes the mean grades of the groups increase (Zadrozny and Elkan, "Transforming classifier scores
+into accurate multiclass probability estimates", KDD 2002). The map is linear between the mean
+scores of groups with distinct means, and approaches the extreme grades outside their range, so that
+documents keep their order.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ from boostrank.model.ranking_model import RankingModel, as_model, calibrated_sco
 from boostrank.records import CalibrationRecord
 
 _FEW_QUERIES, _FOLDS, _MOST_GROUPS = 20, 5, 100
-_INWARDS = 1e-4  # share by which values move towards the middle of the grades, so that the ends are never reached
+# Share by which values move towards the middle of the grades, so that the ends are never reached.
+_INWARDS = 1e-4
 _MOST_RESAMPLED = 2_000  # with more queries, groups of queries are resampled
 _NO_RELATION = "these data do not say what a score means: "
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Mean prediction and mean grade (`observed`) in bins of documents by prediction, with 95% intervals over queries.
+    """Mean prediction and mean grade (`observed`) in bins of documents by prediction, with 95%
+    intervals over queries.
 
-    `error` is the expected calibration error, which is the mean of abs(observed - predicted) over documents, and its
-    interval. Because of noise, the error is positive even for a perfect map.
+    `error` is the expected calibration error, which is the mean of abs(observed - predicted) over
+    documents, and its interval. Because of noise, the error is positive even for a perfect map.
     """
 
     documents: Int64Array
@@ -47,17 +50,27 @@ class Reliability:
 
 
 def reliability(
-    predictions: Float64Array, grades: Float64Array, queries: QueryIndex, *, bins: int = 10, seed: int = 0
+    predictions: Float64Array,
+    grades: Float64Array,
+    queries: QueryIndex,
+    *,
+    bins: int = 10,
+    seed: int = 0,
 ) -> Reliability:
     """Compare predictions with grades in bins that contain about the same number of documents."""
     group, owner = _groups(predictions, bins), queries.of_rows()
     count, drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
     cell, weights = owner % drawn * count + group, queries.each_weight[owner]
-    each = (np.bincount(cell, weights * of, drawn * count) for of in (np.ones(grades.size), predictions, grades))
+    each = (
+        np.bincount(cell, weights * of, drawn * count)
+        for of in (np.ones(grades.size), predictions, grades)
+    )
     columns = np.hstack([sums.reshape(drawn, count) for sums in each], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
-    means = np.divide(observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0)
+    means = np.divide(
+        observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0
+    )
     errors = np.abs(observed - predicted).sum(axis=1) / weight.sum(axis=1)
     low, high = expanded_interval(means[1:], drawn)
     ends = expanded_interval(errors[1:], drawn)
@@ -67,18 +80,22 @@ def reliability(
 
 @takes_dataset
 def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -> RankingModel:
-    """Fit a strictly increasing map from scores to expected grades, which `predict(calibrated=True)` applies.
+    """Fit a strictly increasing map from scores to expected grades, which
+    `predict(calibrated=True)` applies.
 
     Args:
         model: a model, a booster or a fitted ranker, or the path of a model file.
-        data: labelled queries that the model has not seen. With labels 0 and 1, expected grades are probabilities.
+        data: labelled queries that the model has not seen. With labels 0 and 1, expected grades are
+            probabilities.
         threads: number of threads; None for every available core.
 
     Returns:
-        The model with `info.calibration`, which contains the map and its error in 5-fold cross-validation by query.
+        The model with `info.calibration`, which contains the map and its error in 5-fold
+        cross-validation by query.
 
     Raises:
-        DataError: if the model was trained on the data, or they have one query or grades that do not rise with scores.
+        DataError: if the model was trained on the data, or they have one query or grades that do
+            not rise with scores.
 
     Example:
         >>> import boostrank
@@ -94,36 +111,68 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     """
     ranker = as_model(model)
     data = ranker.check_features(data)
-    learnt_from: list[Mapping[str, Any]] = [record for record in (ranker.info.data, ranker.info.renewed) if record]
+    learnt_from: list[Mapping[str, Any]] = [
+        record for record in (ranker.info.data, ranker.info.renewed) if record
+    ]
     queries = data.queries
     if any(record.get("fingerprint") == data.fingerprint for record in learnt_from):
-        raise DataError("the model was trained on these data, where its scores are too good: pass other queries")
+        raise DataError(
+            "the model was trained on these data, where its scores are too good: pass other queries"
+        )
     files = {os.path.abspath(name) for record in learnt_from for name in record.get("files", ())}
     if seen := [name for name in data.provenance.files if os.path.abspath(name) in files]:
-        warn_user(f"{seen[0]}: training read this file; scores are too good for the same queries", DataWarning)
+        warn_user(
+            f"{seen[0]}: training read this file; scores are too good for the same queries",
+            DataWarning,
+        )
     grades, owner, count = data.labels, queries.of_rows(), len(queries)
     if count < 2 or not np.ptp(grades):
-        raise DataError(f"{_NO_RELATION}{'all grades are equal' if count > 1 else 'pass several queries'}")
-    scores, weights = data.in_row_order(ranker.predict(data, threads=threads)), queries.each_weight[owner]
+        raise DataError(
+            f"{_NO_RELATION}{'all grades are equal' if count > 1 else 'pass several queries'}"
+        )
+    scores, weights = (
+        data.in_row_order(ranker.predict(data, threads=threads)),
+        queries.each_weight[owner],
+    )
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(count) % min(_FOLDS, count))[owner]
     held_out, constant = np.empty(scores.size), np.empty(scores.size)
     for inside in (fold == number for number in np.unique(fold)):
         x, y, w = scores[~inside], grades[~inside], weights[~inside]
-        held_out[inside], constant[inside] = calibrated_scores(_fit(x, y, w), scores[inside]), np.average(y, weights=w)
-    explained = 1.0 - float(weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2))
+        held_out[inside], constant[inside] = (
+            calibrated_scores(_fit(x, y, w), scores[inside]),
+            np.average(y, weights=w),
+        )
+    explained = 1.0 - float(
+        weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2)
+    )
     if explained <= 0.0:
-        raise DataError(f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well")
+        raise DataError(
+            f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"
+        )
     # Compute the share of the variance of grades between queries, corrected for their number.
-    mean = np.bincount(owner, weights * grades, count) / np.maximum(np.bincount(owner, weights, count), 1e-300)
+    mean = np.bincount(owner, weights * grades, count) / np.maximum(
+        np.bincount(owner, weights, count), 1e-300
+    )
     within = weights @ (grades - mean[owner]) ** 2
     overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
-    by_query = max(0.0, 1.0 - float(within / overall) * (grades.size - 1) / max(1, grades.size - count))
+    by_query = max(
+        0.0, 1.0 - float(within / overall) * (grades.size - 1) / max(1, grades.size - count)
+    )
     if count < _FEW_QUERIES:
-        warn_user(f"{count} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more", DataWarning)
+        warn_user(
+            f"{count} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more",
+            DataWarning,
+        )
     if by_query > explained:
-        words = f"the query explains {by_query:.0%} of the variance of grades, the calibrated score {explained:.0%}"
-        warn_user(f"{words}: do not compare calibrated scores of single documents between queries", DataWarning)
+        words = (
+            f"the query explains {by_query:.0%} of the variance of grades, the calibrated score"
+            f" {explained:.0%}"
+        )
+        warn_user(
+            f"{words}: do not compare calibrated scores of single documents between queries",
+            DataWarning,
+        )
     record = _fit(scores, grades, weights) | CalibrationRecord(
         queries=count,
         rows=scores.size,
@@ -152,6 +201,10 @@ def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> C
 
 
 def _groups(values: Float64Array, count: int) -> Int64Array:
-    """Number at most `count` groups of about equal size, by ascending value. Equal values are in the same group."""
+    """Number at most `count` groups of about equal size, by ascending value. Equal values are in
+    the same group.
+    """
     edges = np.unique(np.sort(values)[np.arange(1, count) * values.size // count])
-    return np.unique(np.searchsorted(edges, values, side="right"), return_inverse=True)[1].astype(np.int64)
+    return np.unique(np.searchsorted(edges, values, side="right"), return_inverse=True)[1].astype(
+        np.int64
+    )

@@ -1,13 +1,15 @@
 """Model files in the engine's format, and sidecar files with the model's provenance.
 
-    model.txt            the engine's file, which is readable without boostrank (JSON for a linear model)
-    model.txt.meta.json  the sidecar, a `ModelInfo` as JSON, where "file" contains the checksums of both files
+    model.txt            the engine's file, which is readable without boostrank (JSON for a linear
+    model) model.txt.meta.json  the sidecar, a `ModelInfo` as JSON, where "file" contains the
+    checksums of both files
 
-A file's structure, and its checksum if there is a sidecar, are checked before an engine opens the file. Nothing is
-executed or unpickled.
+A file's structure, and its checksum if there is a sidecar, are checked before an engine opens the
+file. Nothing is executed or unpickled.
 
-Saving replaces two files and may be interrupted in between. Therefore, the sidecar is written first, and keeps the
-checksum and description of the old model (`previous`) until the new model has been written.
+Saving replaces two files and may be interrupted in between. Therefore, the sidecar is written
+first, and keeps the checksum and description of the old model (`previous`) until the new model has
+been written.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _PIECE_BYTES = 2**23
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
     """Return `model.txt.meta.json` for `model.txt`.
 
-    For a symbolic link, the sidecar is next to the link's target, which saving replaces, or else next to the link.
+    For a symbolic link, the sidecar is next to the link's target, which saving replaces, or else
+    next to the link.
     """
     beside, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
     return beside if os.path.lexists(beside) or not os.path.lexists(linked) else linked
@@ -49,7 +52,18 @@ def content_sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_OTHER_FORMATS = (".ubj", ".bin", ".pkl", ".pickle", ".joblib", ".cbm", ".onnx", ".pmml", ".zip", ".gz")
+_OTHER_FORMATS = (
+    ".ubj",
+    ".bin",
+    ".pkl",
+    ".pickle",
+    ".joblib",
+    ".cbm",
+    ".onnx",
+    ".pmml",
+    ".zip",
+    ".gz",
+)
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
@@ -60,8 +74,11 @@ def check_ending(path: str | os.PathLike[str]) -> None:
         raise ParameterError(f"{os.fspath(path)}: {words}: name it model.txt or model.json")
 
 
-def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
-    """Write a model and its sidecar, or raise TrainingError. Errors and crashes leave the old pair of files or the new.
+def write_model_files(
+    path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]
+) -> None:
+    """Write a model and its sidecar, or raise TrainingError. Errors and crashes leave the old pair
+    of files or the new.
 
     Args:
         sidecar: the provenance as JSON data without NaN, infinity or a key "file".
@@ -75,7 +92,10 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     }
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
-        words = f"the model has {len(body)} bytes and its sidecar {len(final)}, which is too large to load"
+        words = (
+            f"the model has {len(body)} bytes and its sidecar {len(final)}, which is too large to"
+            " load"
+        )
         raise TrainingError(f"{os.fspath(path)}: {words}")
     try:
         old = read_file(Path(path), MAX_MODEL_BYTES)
@@ -101,7 +121,9 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
 
 
 def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
-    """Read and check a model and its sidecar (None if there is none), or raise ModelError with the file and reason."""
+    """Read and check a model and its sidecar (None if there is none), or raise ModelError with the
+    file and reason.
+    """
     body = read_file(Path(path), MAX_MODEL_BYTES)
     beside = sidecar_path(path)
     sidecar = _open_sidecar(beside, body) if os.path.lexists(beside) else None
@@ -128,7 +150,10 @@ def _checksum(content: Mapping[str, Any]) -> str:
 def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     """Read the description of this model file from its sidecar."""
     data = read_file(beside, MAX_SIDECAR_BYTES)
-    mend = f"restore both files from a copy, or remove {beside.name} to load the model without its provenance"
+    mend = (
+        f"restore both files from a copy, or remove {beside.name} to load the model without its"
+        " provenance"
+    )
     try:
         content = from_json(data)
     except ValueError as error:
@@ -138,8 +163,13 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     except (TypeError, KeyError, ValueError):
         raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}") from None
     if seal.schema_version > SCHEMA_VERSION:
-        words = f"it has schema version {seal.schema_version}, but this boostrank reads up to {SCHEMA_VERSION}"
-        raise ModelError(f"{beside}: {words}; install boostrank {seal.readable_since[:20]} or later")
+        words = (
+            f"it has schema version {seal.schema_version}, but this boostrank reads up to"
+            f" {SCHEMA_VERSION}"
+        )
+        raise ModelError(
+            f"{beside}: {words}; install boostrank {seal.readable_since[:20]} or later"
+        )
     content["file"].pop("checksum", None)
     wrong = seal.checksum != _checksum(content)
     refuse(wrong, f"{beside}: its checksum does not match: it was changed or damaged; {mend}")
@@ -150,7 +180,10 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
         return dict(content)
     if seal.previous is not None and digest == seal.previous.body_sha256:
         return seal.previous.said
-    words = f"its {len(body)} bytes do not match the checksum in its sidecar (for {seal.body_bytes} bytes)"
+    words = (
+        f"its {len(body)} bytes do not match the checksum in its sidecar (for {seal.body_bytes}"
+        " bytes)"
+    )
     model = beside.parent / beside.name.removesuffix(_SUFFIX)
     raise ModelError(f"{model}: {words}: the file was changed, truncated or damaged; {mend}")
 
@@ -158,14 +191,21 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
 def read_file(path: Path, limit: int | None = None) -> bytes:
     """Read a regular file that has at most `limit` bytes."""
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        with open(
+            os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)),
+            "rb",
+        ) as file:
             status = os.fstat(file.fileno())
             refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
             if limit is not None and status.st_size > limit:
-                raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
+                raise ModelError(
+                    f"{path}: {status.st_size} bytes, more than the {limit} that are read"
+                )
             # Read in pieces, because a single read of `limit` bytes would allocate all of them.
             pieces, remaining = [], limit
-            while piece := file.read(_PIECE_BYTES if remaining is None else min(_PIECE_BYTES, remaining)):
+            while piece := file.read(
+                _PIECE_BYTES if remaining is None else min(_PIECE_BYTES, remaining)
+            ):
                 pieces.append(piece)
                 remaining = None if remaining is None else remaining - len(piece)
             return b"".join(pieces)

@@ -1,7 +1,7 @@
 """Columns within queries, which are features relative to the other documents in the query.
 
-They follow a model's features and have names such as `rank(price|query)` and `zscore(price|query)`. The names are in
-the engine's own file, so that the columns are recognised without a sidecar.
+They follow a model's features and have names such as `rank(price|query)` and `zscore(price|query)`.
+The names are in the engine's own file, so that the columns are recognised without a sidecar.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ class WithinQuery:
     """Columns within queries to add to the features.
 
     Args:
-        kinds: one or more kinds, as a sequence or as names separated by commas. "rank" is the mean rank among the
-            query's documents, from 0 (smallest) to 1. "zscore" is (x - mean) / deviation. "best" is the difference from
-            the largest value, and "mean" is the difference from the mean.
-        of: features by name or by number in their file (in arrays, column numbers from 0), as a sequence or as names
-            separated by commas; None for all numeric features.
+        kinds: one or more kinds, as a sequence or as names separated by commas. "rank" is the mean
+            rank among the query's documents, from 0 (smallest) to 1. "zscore" is (x - mean) /
+            deviation. "best" is the difference from the largest value, and "mean" is the difference
+            from the mean.
+        of: features by name or by number in their file (in arrays, column numbers from 0), as a
+            sequence or as names separated by commas; None for all numeric features.
 
     Raises:
         ParameterError: if a kind is unknown or repeated.
@@ -62,7 +63,9 @@ class WithinQuery:
         kinds, of = _words(self.kinds), self.of
         for kind in kinds:
             if kind not in KINDS:
-                raise ParameterError(f"within_query: unknown kind {kind!r}.{did_you_mean(str(kind), KINDS)}")
+                raise ParameterError(
+                    f"within_query: unknown kind {kind!r}.{did_you_mean(str(kind), KINDS)}"
+                )
         if len(set(kinds)) < len(kinds):
             raise ParameterError("within_query names a kind twice")
         object.__setattr__(self, "kinds", kinds)
@@ -77,8 +80,11 @@ class WithinQuery:
         requested = columns if isinstance(columns, WithinQuery) else cls(columns)
         return requested if options.of is None else replace(requested, of=options.of)
 
-    def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
-        """Resolve the features and kinds (None without kinds), or raise ParameterError if features cannot be used.
+    def columns(
+        self, names: Sequence[str], base: int | None, unused: Collection[int] = ()
+    ) -> WithinColumns | None:
+        """Resolve the features and kinds (None without kinds), or raise ParameterError if features
+        cannot be used.
 
         Args:
             base: number of the first feature in the file; None for arrays.
@@ -93,18 +99,30 @@ class WithinQuery:
         if len(set(chosen)) < len(chosen):
             raise ParameterError("within_query: a feature is named twice")
         if lost := [names[i] for i in chosen if i in unused]:
-            raise ParameterError(f"within_query: these parameters do not let trees use {lost[0]!r} as a number")
+            raise ParameterError(
+                f"within_query: these parameters do not let trees use {lost[0]!r} as a number"
+            )
         if not chosen:
             raise ParameterError("within_query: the data has no suitable feature")
         columns = WithinColumns(tuple(names), tuple(self.kinds), tuple(chosen))
-        if WithinColumns.from_names(engine_names(columns.names)) != replace(columns, features=engine_names(names)):
+        if WithinColumns.from_names(engine_names(columns.names)) != replace(
+            columns, features=engine_names(names)
+        ):
             wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
-            raise ParameterError(f"feature {wrong!r} has the name of a column of within_query: rename it")
+            raise ParameterError(
+                f"feature {wrong!r} has the name of a column of within_query: rename it"
+            )
         return columns
 
 
 def _words(value: Any) -> tuple[Any, ...]:
-    words = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else list(value)
+    words = (
+        value.split(",")
+        if isinstance(value, str)
+        else [value]
+        if isinstance(value, int)
+        else list(value)
+    )
     stripped = (word.strip() if isinstance(word, str) else word for word in words)
     return tuple(word for word in stripped if word != "")
 
@@ -114,7 +132,9 @@ def _column(word: str | int, names: Sequence[str], base: int) -> int:
         return list(names).index(str(word))
     if isinstance(word, int | np.integer) or str(word).isdecimal():
         if not 0 <= int(word) - base < len(names):
-            raise ParameterError(f"within_query: {word} is not a feature, use {base} to {base + len(names) - 1}")
+            raise ParameterError(
+                f"within_query: {word} is not a feature, use {base} to {base + len(names) - 1}"
+            )
         return int(word) - base
     hint = did_you_mean(str(word), names, list_all=False)
     raise ParameterError(f"within_query: the data has no feature {word!r}.{hint}")
@@ -122,7 +142,9 @@ def _column(word: str | int, names: Sequence[str], base: int) -> int:
 
 @dataclass(frozen=True)
 class WithinColumns:
-    """A model's columns within queries, with one column of each of the `kinds` for each feature in `of`."""
+    """A model's columns within queries, with one column of each of the `kinds` for each feature in
+    `of`.
+    """
 
     features: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -168,7 +190,9 @@ class WithinColumns:
             pairs = [(match[1], match[2]) for match in matches[d:] if match]
             kinds = tuple(dict.fromkeys(kind for kind, _ in pairs))
             of = [name for kind, name in pairs if kind == kinds[0]]
-            if pairs == [(kind, name) for kind in kinds for name in of] and all(name in places for name in of):
+            if pairs == [(kind, name) for kind in kinds for name in of] and all(
+                name in places for name in of
+            ):
                 return cls(tuple(names[:d]), kinds, tuple(places[name] for name in of))
         return None
 
@@ -176,7 +200,9 @@ class WithinColumns:
         """Return the data set with the added columns."""
         features = data.features
         whole = whole_of(features)
-        if whole is not None:  # compute the columns once for all parts, because they depend on one query
+        if (
+            whole is not None
+        ):  # compute the columns once for all parts, because they depend on one query
             if whole.wider is None or whole.wider.data.feature_names != self.names:
                 whole.wider = Whole(self.dataset(whole.data, threads))
             features = whole.wider.view(features.rows)
@@ -185,7 +211,9 @@ class WithinColumns:
         return replace(data, features=features, feature_names=self.names, candidates=None)
 
     def of_data(self, data: RankingDataset, threads: int) -> Features:
-        """Return a data set's rows with the added columns, which are computed over all candidate documents."""
+        """Return a data set's rows with the added columns, which are computed over all candidate
+        documents.
+        """
         if data.candidates is None:
             return self.rows(data.features, data.queries, threads)
         every, rows = data.candidates.data, data.candidates.rows
@@ -193,24 +221,36 @@ class WithinColumns:
             sampled = RowsWithin(every.features, every.queries, self, threads).take(rows)
             sampled.watch = data.features.watch
             return sampled
-        every = every.with_features(data.feature_names, whose="these documents", categories=data.categories)
+        every = every.with_features(
+            data.feature_names, whose="these documents", categories=data.categories
+        )
         owners = np.searchsorted(every.queries.ptr, rows, side="right") - 1
         chosen, number = np.unique(owners, return_inverse=True)
         index, taken = every.queries.take(chosen)
         features = every.features if taken.size == every.n_documents else every.features[taken]
-        return self.rows(features, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
+        return self.rows(features, index, threads)[
+            index.ptr[number] + rows - every.queries.ptr[owners]
+        ]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
-        """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if memory is too small."""
+        """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if
+        memory is too small.
+        """
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)
         to_dense = not is_sparse or ("rank" in self.kinds and m >= d)  # ranks have few zeros
         size = 4 * rows * (d + m) if to_dense else 8 * rows * m
         if size > _LITTLE_BYTES and size > free_memory():
-            words = f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB, more than is free"
+            words = (
+                f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB,"
+                " more than is free"
+            )
             raise DataError(f"{words}: select fewer features (--of, WithinQuery(of=...))")
-        out, of = np.empty((rows, d + m if to_dense else 0), np.float32), np.array(self.of, np.int64)
+        out, of = (
+            np.empty((rows, d + m if to_dense else 0), np.float32),
+            np.array(self.of, np.int64),
+        )
         if not is_sparse:
             fill_within_queries(features, of, self.kinds, queries.ptr, out, threads)
             return out
@@ -228,17 +268,28 @@ class WithinColumns:
             parts.append(sparse.csr_matrix(added))
         if to_dense or not parts:
             return out if to_dense else sparse.csr_matrix((rows, d + m), dtype=np.float32)
-        return sparse.csr_matrix(sparse.hstack([features, sparse.vstack(parts)], format="csr"), dtype=np.float32)
+        return sparse.csr_matrix(
+            sparse.hstack([features, sparse.vstack(parts)], format="csr"), dtype=np.float32
+        )
 
 
 class RowsWithin(Rows):
-    """Rows on disk with columns within queries, float32[N, d + m]. The columns are computed in each read."""
+    """Rows on disk with columns within queries, float32[N, d + m]. The columns are computed in each
+    read.
+    """
 
     on_disk = True
 
-    def __init__(self, stored: Any, queries: QueryIndex, columns: WithinColumns, threads: int = 1) -> None:
+    def __init__(
+        self, stored: Any, queries: QueryIndex, columns: WithinColumns, threads: int = 1
+    ) -> None:
         super().__init__()
-        self._stored, self._queries, self._columns, self._threads = stored, queries, columns, threads
+        self._stored, self._queries, self._columns, self._threads = (
+            stored,
+            queries,
+            columns,
+            threads,
+        )
         self.shape = (stored.shape[0], len(columns.names))
         self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
 
@@ -249,13 +300,19 @@ class RowsWithin(Rows):
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
         """Return float32 rows in memory, dense or CSR, which are computed from whole queries."""
-        numbers = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows, np.int64)
+        numbers = (
+            np.arange(*rows.indices(len(self)))
+            if isinstance(rows, slice)
+            else np.asarray(rows, np.int64)
+        )
         ptr = self._queries.ptr
         owners = np.searchsorted(ptr, numbers, side="right") - 1
         chosen = np.unique(owners)
         index, whole = self._queries.take(chosen)
         stretch = whole.size and whole[-1] - whole[0] + 1 == whole.size
-        features = self._stored[int(whole[0]) : int(whole[-1]) + 1] if stretch else self._stored[whole]
+        features = (
+            self._stored[int(whole[0]) : int(whole[-1]) + 1] if stretch else self._stored[whole]
+        )
         computed = self._columns.rows(features, index, self._threads)
         if stretch and isinstance(rows, slice) and numbers.size == whole.size:
             return computed
@@ -263,6 +320,8 @@ class RowsWithin(Rows):
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, rows) in order, with a few megabytes of whole queries at a time."""
-        for first, last in self._queries.blocks(max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))):
+        for first, last in self._queries.blocks(
+            max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))
+        ):
             begin, end = int(self._queries.ptr[first]), int(self._queries.ptr[last])
             yield begin, self[begin:end]

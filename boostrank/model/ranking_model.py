@@ -38,11 +38,14 @@ class TrainingSummary:
     """Statistics about a training.
 
     Args:
-        dead_queries: number of queries without gradients in the last round; None for an engine's own objective.
-        rounds: number of rounds trained, including the rounds of a continued model. The model may keep fewer.
+        dead_queries: number of queries without gradients in the last round; None for an engine's
+            own objective.
+        rounds: number of rounds trained, including the rounds of a continued model. The model may
+            keep fewer.
         seconds: wall time of the whole call.
         kernel_seconds, metric_seconds: wall time spent in boostrank's objective and in its metrics.
-        floored: number of documents whose Hessian was raised to the minimum in the last round; None if not counted.
+        floored: number of documents whose Hessian was raised to the minimum in the last round; None
+            if not counted.
     """
 
     rows: int
@@ -62,19 +65,25 @@ class TrainingSummary:
 
 
 def check_finite(scores: Float64Array, first: int = 0) -> None:
-    """Raise ModelError with the row if scores (or contributions) are NaN, infinite or beyond `LARGEST_SCORE`."""
+    """Raise ModelError with the row if scores (or contributions) are NaN, infinite or beyond
+    `LARGEST_SCORE`.
+    """
     if not in_range(scores):
-        row = next(row for row, row_scores in enumerate(scores) if not in_range(np.atleast_1d(row_scores)))
+        row = next(
+            row for row, row_scores in enumerate(scores) if not in_range(np.atleast_1d(row_scores))
+        )
         raise ModelError(
-            f"the score of row {first + row} (from 0) is not a finite number, or beyond {LARGEST_SCORE:g}: leaves or "
-            "weights of the model are too large, or features are infinite"
+            f"the score of row {first + row} (from 0) is not a finite number, or beyond"
+            f" {LARGEST_SCORE:g}: leaves or weights of the model are too large, or features are"
+            " infinite"
         )
 
 
 class RankingModel:
     """A trained ranker, which has the methods of LightGBM's Booster.
 
-    Scores are only comparable within a query and have no unit. The trees of a linear start precede the first round.
+    Scores are only comparable within a query and have no unit. The trees of a linear start precede
+    the first round.
 
     Args:
         booster: the engine's own booster, also available as `.booster`.
@@ -84,7 +93,8 @@ class RankingModel:
         summary: statistics about the training; None for a loaded model.
 
     Attributes:
-        within_query: the columns within queries that the model computes from its features; None if there are none.
+        within_query: the columns within queries that the model computes from its features; None if
+            there are none.
 
     Example:
         >>> import pathlib, tempfile
@@ -111,7 +121,9 @@ class RankingModel:
     ) -> None:
         known = booster if isinstance(booster, Booster) else booster_of(booster)
         if known is None:
-            raise ParameterError(f"{type(booster).__name__} is not a lightgbm.Booster or xgboost.Booster")
+            raise ParameterError(
+                f"{type(booster).__name__} is not a lightgbm.Booster or xgboost.Booster"
+            )
         self._booster = known
         self._best_rounds = best_rounds
         self.info = info if isinstance(info, ModelInfo) else ModelInfo(**(info or {}))
@@ -146,7 +158,10 @@ class RankingModel:
     @property
     def _size(self) -> str:
         averaged = bool(self.info.averaged)
-        return f"{self.num_trees() if averaged else self.best_iteration:,} {'trees' if averaged else 'rounds'}"
+        return (
+            f"{self.num_trees() if averaged else self.best_iteration:,}"
+            f" {'trees' if averaged else 'rounds'}"
+        )
 
     @property
     def backend(self) -> str:
@@ -174,11 +189,17 @@ class RankingModel:
     @property
     def n_features(self) -> int:
         """Number of features that `predict` expects."""
-        return self._booster.n_features if self.within_query is None else len(self.within_query.features)
+        return (
+            self._booster.n_features
+            if self.within_query is None
+            else len(self.within_query.features)
+        )
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns that the trees use, which are the features followed by the columns within queries."""
+        """Names of the columns that the trees use, which are the features followed by the columns
+        within queries.
+        """
         return self.feature_names + (() if self.within_query is None else self.within_query.added)
 
     @cached_property
@@ -191,7 +212,9 @@ class RankingModel:
 
     @property
     def best_iteration(self) -> int:
-        """Number of rounds used in prediction: the best number after early stopping, or else all rounds."""
+        """Number of rounds used in prediction: the best number after early stopping, or else all
+        rounds.
+        """
         return self._best_rounds or self._booster.rounds
 
     @property
@@ -218,7 +241,9 @@ class RankingModel:
         """Metrics at the best round (data set -> metric -> value)."""
         at = self.best_iteration - self.info.rounds_before - 1
         return {
-            name: {metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)}
+            name: {
+                metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)
+            }
             for name, metrics in self.evals_result.items()
         }
 
@@ -238,34 +263,42 @@ class RankingModel:
         """Compute a score for each document. Within a query, higher scores are better.
 
         Args:
-            data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). Table columns are
-                matched by name, and extra columns are ignored. Unknown categories are treated as missing, with a
-                warning. In arrays, categories are codes. Absent entries in sparse rows are zero, or missing for models
-                trained by XGBoost alone or on the user's own XGBoost matrix.
-            num_iteration: number of rounds to use; None for the best rounds, 0 or less for all rounds.
-            threads: number of threads; None for every available core, or for one thread if there are few rows.
-            qid, group: queries, for data other than a `RankingDataset`. Models with columns within queries require
-                them. For other models, only the total number of rows is checked.
-            start_iteration: first round to use, as in LightGBM. If above 0, the linear start is excluded, and
-                num_iteration=None means all remaining rounds.
-            pred_leaf: whether to return leaf indices instead of scores, with the linear start first. The indices are
-                LightGBM's leaf numbers or XGBoost's node numbers.
+            data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...).
+                Table columns are matched by name, and extra columns are ignored. Unknown categories
+                are treated as missing, with a warning. In arrays, categories are codes. Absent
+                entries in sparse rows are zero, or missing for models trained by XGBoost alone or
+                on the user's own XGBoost matrix.
+            num_iteration: number of rounds to use; None for the best rounds, 0 or less for all
+                rounds.
+            threads: number of threads; None for every available core, or for one thread if there
+                are few rows.
+            qid, group: queries, for data other than a `RankingDataset`. Models with columns within
+                queries require them. For other models, only the total number of rows is checked.
+            start_iteration: first round to use, as in LightGBM. If above 0, the linear start is
+                excluded, and num_iteration=None means all remaining rounds.
+            pred_leaf: whether to return leaf indices instead of scores, with the linear start
+                first. The indices are LightGBM's leaf numbers or XGBoost's node numbers.
             pred_contrib: whether to return `contributions` instead of scores.
-            calibrated: whether to return expected grades in the same order instead; see `boostrank.calibrate`.
+            calibrated: whether to return expected grades in the same order instead; see
+                `boostrank.calibrate`.
 
         Returns:
-            float64[N], in input order; int32[N, trees] for leaves, and float64[N, d+1] for contributions.
+            float64[N], in input order; int32[N, trees] for leaves, and float64[N, d+1] for
+            contributions.
 
         Raises:
             ParameterError: if several outputs are requested, or leaves from a model without trees.
             ModelError: if calibrated scores are requested from a model without calibration.
-            DataError: if the number of features differs, a column is missing or has another type, or the model needs
-                queries and there are none.
+            DataError: if the number of features differs, a column is missing or has another type,
+                or the model needs queries and there are none.
         """
         data = self._with_queries(data, qid, group)
         if calibrated:
             if pred_leaf or pred_contrib or start_iteration > 0 or self._are_others(num_iteration):
-                raise ParameterError("calibrated=True needs scores of the best rounds: pass no other output or rounds")
+                raise ParameterError(
+                    "calibrated=True needs scores of the best rounds: pass no other output or"
+                    " rounds"
+                )
             scores = self._each_row(SCORES, data, self._best_rounds, threads)
             return calibrated_scores(self.info.calibration, scores)
         if pred_leaf and pred_contrib:
@@ -277,7 +310,9 @@ class RankingModel:
         if pred_leaf:
             self._need_trees("pred_leaf=True")
             start, each = tree_counts(self)
-            leaves = self._each_row(LEAVES, data, last, threads, start + each * (last or count)).astype(np.int32)
+            leaves = self._each_row(
+                LEAVES, data, last, threads, start + each * (last or count)
+            ).astype(np.int32)
             return leaves[:, start + each * first if first else 0 :]  # type: ignore[return-value]
         output = self._rows_worth(data, last, threads, pred_contrib)
         return output - self._rows_worth(data, first, threads, pred_contrib) if first else output
@@ -288,44 +323,61 @@ class RankingModel:
         The arguments are the same as in `predict`. The features must be in memory.
 
         Returns:
-            float64[N, d+1], in input order, with a column for each feature followed by the mean score. Each row sums to
-            its score. Contributions of columns within queries are added to those of their source feature.
+            float64[N, d+1], in input order, with a column for each feature followed by the mean
+            score. Each row sums to its score. Contributions of columns within queries are added to
+            those of their source feature.
 
         Raises:
             ModelError: if the engine does not support contributions (LightGBM for linear trees).
         """
         return self.predict(data, pred_contrib=True, **options)
 
-    def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array:
+    def _rows_worth(
+        self, data: Any, rounds: int, threads: int | None, by_feature: bool
+    ) -> Float64Array:
         if not by_feature:
             return self._each_row(SCORES, data, rounds, threads)
-        return self._of_features(self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1))
+        return self._of_features(
+            self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
+        )
 
     def _of_features(self, contributions: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Add the values for columns within queries, on the last axis, to those for their source features."""
+        """Add the values for columns within queries, on the last axis, to those for their source
+        features.
+        """
         if self.within_query is None:
             return contributions
         sources = self.within_query.sources
-        merged = np.delete(contributions, np.s_[self.n_features : self.n_features + len(sources)], axis=-1)
+        merged = np.delete(
+            contributions, np.s_[self.n_features : self.n_features + len(sources)], axis=-1
+        )
         for i, source in enumerate(sources):
             merged[..., source] += contributions[..., self.n_features + i]
         return merged
 
     def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
-        """Return an equivalent model whose features are the `column_names`, and the data with these columns."""
+        """Return an equivalent model whose features are the `column_names`, and the data with these
+        columns.
+        """
         if self.within_query is None:
             return self, self.check_features(data)
         about_data = {**(self.info.data or {}), "feature_names": self.column_names}
         plain = self.altered(info=self.info | {"within_query": {"kinds": []}, "data": about_data})
         data = self.check_features(data)
-        return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
+        return plain, replace(self.within_query, features=self.feature_names).dataset(
+            data, resolve_threads(None)
+        )
 
     def altered(self, **changes: Any) -> RankingModel:
         """Return a copy with other constructor arguments."""
         state = {name: getattr(self, name) for name in ("info", "evals_result", "summary")}
-        return RankingModel(**{"booster": self._booster, "best_rounds": self._best_rounds, **state, **changes})
+        return RankingModel(
+            **{"booster": self._booster, "best_rounds": self._best_rounds, **state, **changes}
+        )
 
-    def _each_row(self, what: str, data: Any, rounds: int, threads: int | None, *columns: int) -> Float64Array:
+    def _each_row(
+        self, what: str, data: Any, rounds: int, threads: int | None, *columns: int
+    ) -> Float64Array:
         if self.within_query is not None:
             threads = resolve_threads(threads)
         features = self._features(data, threads or 1)
@@ -344,12 +396,16 @@ class RankingModel:
         check_finite(output)
         return data.in_input_order(output) if isinstance(data, RankingDataset) else output
 
-    def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
+    def _with_queries(
+        self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+    ) -> Any:
         """Add the queries to the data if scores depend on them."""
         if qid is None and group is None:
             return data
         if isinstance(data, RankingDataset):
-            raise DataError("qid and group are for data without queries, but a RankingDataset has queries")
+            raise DataError(
+                "qid and group are for data without queries, but a RankingDataset has queries"
+            )
         rows = self._rows(data)
         if qid is not None:
             ids_of_rows(qid, rows.shape[0])
@@ -359,12 +415,22 @@ class RankingModel:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
         labels = np.zeros(rows.shape[0])
-        options: dict[str, Any] = {"qid": qid, "group": group, "sort": True, "copy": False, "feature_names": names}
+        options: dict[str, Any] = {
+            "qid": qid,
+            "group": group,
+            "sort": True,
+            "copy": False,
+            "feature_names": names,
+        }
         return RankingDataset.from_arrays(rows, labels, **options)
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Return the number of rounds as the engine counts them, with 0 for all."""
-        return self._best_rounds if num_iteration is None else min(max(0, num_iteration), self._booster.rounds)
+        return (
+            self._best_rounds
+            if num_iteration is None
+            else min(max(0, num_iteration), self._booster.rounds)
+        )
 
     def _are_others(self, num_iteration: int | None) -> bool:
         return self._rounds(num_iteration) not in (self._best_rounds, self.best_iteration)
@@ -378,18 +444,24 @@ class RankingModel:
         base, model_base = data.provenance.index_base, self.info.index_base
         if None not in (base, model_base) and base != model_base:
             raise DataError(
-                f"the files of the model number features from {model_base}, but this file numbers them from "
-                f"{base}: read it like the training file (like=, or --zero-based)"
+                f"the files of the model number features from {model_base}, but this file numbers"
+                f" them from {base}: read it like the training file (like=, or --zero-based)"
             )
         return data.with_features(self.feature_names, whose="the model", categories=self.categories)
 
     def _features(self, data: Any, threads: int) -> Any:
         if isinstance(data, RankingDataset):
             data = self.check_features(data)
-            return data.features if self.within_query is None else self.within_query.of_data(data, threads)
+            return (
+                data.features
+                if self.within_query is None
+                else self.within_query.of_data(data, threads)
+            )
         features = self._rows(data)
         if features.shape[1] != self.n_features:
-            raise DataError(f"the data has {features.shape[1]} features, but the model has {self.n_features}")
+            raise DataError(
+                f"the data has {features.shape[1]} features, but the model has {self.n_features}"
+            )
         if self.within_query is not None:
             words = f"this model computes {self.within_query.words(2)}, which needs queries"
             raise DataError(f"{words}: predict a RankingDataset, or pass qid or group")
@@ -399,7 +471,11 @@ class RankingModel:
         """Return the features in an array, or the model's columns in a table."""
         if isinstance(data, np.ndarray) or sparse.issparse(data):
             rows = as_features(data)
-            if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
+            if (
+                self.categories
+                and isinstance(rows, np.ndarray)
+                and rows.shape[1] == self.n_features
+            ):
                 say_no_codes(rows, self.feature_names, self.categories, "the model")
             return rows
         from boostrank.data.frames import as_frame, names_of, read_table
@@ -414,7 +490,12 @@ class RankingModel:
         return read_table(table, names, known=self.categories, whose="the model")[0]
 
     def rank(
-        self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
+        self,
+        data: Any,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        **options: Any,
     ) -> Int64Array:
         """Rank the documents in each query, where rank 1 is best and ties keep the input order.
 
@@ -433,14 +514,18 @@ class RankingModel:
         else:
             raise DataError("rank needs queries: pass qid or group, or a RankingDataset")
         by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
-        ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(scores[by_query])
+        ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(
+            scores[by_query]
+        )
         return ranks
 
     def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
-        """Write the model file, which the engine can read without boostrank, and its sidecar, atomically.
+        """Write the model file, which the engine can read without boostrank, and its sidecar,
+        atomically.
 
         Args:
-            num_iteration: number of rounds to keep; None for the best rounds, 0 or less for all rounds.
+            num_iteration: number of rounds to keep; None for the best rounds, 0 or less for all
+                rounds.
 
         Raises:
             TrainingError: if the files cannot be written. Existing files are unchanged.
@@ -448,7 +533,10 @@ class RankingModel:
         check_ending(path)
         info = dict(self.info)
         if self._are_others(num_iteration) and info.pop("calibration", None):
-            warn_user(f"{path}: saved without the calibration of other rounds: calibrate it again", DataWarning)
+            warn_user(
+                f"{path}: saved without the calibration of other rounds: calibrate it again",
+                DataWarning,
+            )
         body = self._engine.format.stamp(self.to_bytes(num_iteration))
         write_model_files(Path(path), body, jsonable({**info, "evals_result": self.evals_result}))
 
@@ -466,25 +554,33 @@ class RankingModel:
             iteration: number of rounds to use; None for the best rounds, 0 or less for all rounds.
 
         Returns:
-            int32[d] or float64[d], excluding the linear start, which has no gain. Columns within queries are attributed
-            to their source feature.
+            int32[d] or float64[d], excluding the linear start, which has no gain. Columns within
+            queries are attributed to their source feature.
 
         Raises:
             ParameterError: if the type is unknown, or the model has no trees.
         """
         if importance_type not in IMPORTANCES:
             words = "for the effect of features on a metric, use boostrank.reporting.importance"
-            raise ParameterError(f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; {words}")
+            raise ParameterError(
+                f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; {words}"
+            )
         self._need_trees("feature_importance()")
         trees = self.trees(iteration)
-        return self._of_features(trees.splits.astype(np.int32) if importance_type == "split" else trees.gain)
+        return self._of_features(
+            trees.splits.astype(np.int32) if importance_type == "split" else trees.gain
+        )
 
     def num_trees(self) -> int:
-        """Return the number of trees in all rounds and the linear start, or raise ParameterError for linear models."""
+        """Return the number of trees in all rounds and the linear start, or raise ParameterError
+        for linear models.
+        """
         start, each = tree_counts(self)
         return start + each * self._booster.rounds
 
-    def save_model(self, filename: str | PathLike[str], num_iteration: int | None = None) -> RankingModel:
+    def save_model(
+        self, filename: str | PathLike[str], num_iteration: int | None = None
+    ) -> RankingModel:
         """Save the model like `save`, under LightGBM's name."""
         self.save(filename, num_iteration=num_iteration)
         return self
@@ -498,7 +594,8 @@ class RankingModel:
     def load(cls, path: str | PathLike[str]) -> RankingModel:
         """Load a model file that boostrank, LightGBM or XGBoost wrote.
 
-        Before the engine opens the file, its structure is checked, and its checksum if there is a sidecar.
+        Before the engine opens the file, its structure is checked, and its checksum if there is a
+        sidecar.
 
         Raises:
             ModelError: if the file is damaged, is not a model, or was written by a newer version.
@@ -510,7 +607,10 @@ class RankingModel:
             history: Any = as_record(History, content.pop("evals_result", {}))
             info = as_record(ModelInfo, content)
         except ValueError as fault:
-            words = f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model still opens"
+            words = (
+                f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model"
+                " still opens"
+            )
             raise ModelError(words) from None
         try:
             booster = engine.load(body)
@@ -520,23 +620,32 @@ class RankingModel:
         best = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
             best = booster.stopped_rounds
-            words = f"uses {best} of its {booster.rounds} rounds, up to best_iteration={best - 1}, as XGBRanker does"
+            words = (
+                f"uses {best} of its {booster.rounds} rounds, up to best_iteration={best - 1}, as"
+                " XGBRanker does"
+            )
             warn_user(f"{path}: {words}; xgboost.Booster.predict uses all", DataWarning)
         return cls(booster, best_rounds=best, info=info, evals_result=history)
 
 
 def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
-    """Map scores by the best rounds to expected grades in the same order, or raise ModelError if there is no map."""
+    """Map scores by the best rounds to expected grades in the same order, or raise ModelError if
+    there is no map.
+    """
     if record is None:
-        raise ModelError("the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries")
+        raise ModelError(
+            "the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries"
+        )
     distinct, rank_of_score = np.unique(scores, return_inverse=True)
     x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
     grades = np.interp(distinct, x, y)
-    # Beyond the known scores, approach the extreme grades, half of the way at ten times their range.
+    # Beyond the known scores, approach the extreme grades, half of the way at ten times their
+    # range.
     for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
         far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
         grades += room * far / (10.0 + far)
-    # Keep the order of scores that differ only in their last digits and may round to the same value.
+    # Keep the order of scores that differ only in their last digits and may round to the same
+    # value.
     while (tied := np.flatnonzero(np.diff(grades) <= 0.0)).size:
         grades[tied + 1] = np.nextafter(grades[tied], np.inf)
     return grades[rank_of_score]
@@ -548,13 +657,18 @@ def tree_counts(model: RankingModel) -> tuple[int, int]:
     if not engine.grows_trees:
         raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
     parsed = engine.format.parse(model.to_bytes(1))
-    return int(getattr(parsed, "start_trees", 0)), engine.format.trees(parsed, len(model.column_names)).count
+    return (
+        int(getattr(parsed, "start_trees", 0)),
+        engine.format.trees(parsed, len(model.column_names)).count,
+    )
 
 
 def find_model(given: Any) -> RankingModel | None:
-    """Convert a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker to a model.
+    """Convert a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker
+    to a model.
 
-    A model from a booster or ranker keeps the rounds that its own `predict` uses. Return None for other objects.
+    A model from a booster or ranker keeps the rounds that its own `predict` uses. Return None for
+    other objects.
     """
     if isinstance(given, RankingModel):
         return given
@@ -567,7 +681,10 @@ def find_model(given: Any) -> RankingModel | None:
         given = given.booster_
     sklearn = engine == "xgboost" and hasattr(given, "get_booster")
     if sklearn and given.missing is not None and given.missing == given.missing:  # not NaN
-        words = "the model does not store this value, and scores would differ: fit it with NaN for missing values"
+        words = (
+            "the model does not store this value, and scores would differ: fit it with NaN for"
+            " missing values"
+        )
         raise ModelError(f"{type(given).__name__}(missing={given.missing:g}): {words}")
     known = booster_of(given.get_booster() if sklearn else given)
     if known is None:
@@ -576,9 +693,14 @@ def find_model(given: Any) -> RankingModel | None:
 
 
 def as_model(given: Any) -> RankingModel:
-    """Convert an object to a model, as `find_model` does, or raise ParameterError for other objects."""
+    """Convert an object to a model, as `find_model` does, or raise ParameterError for other
+    objects.
+    """
     found = find_model(given)
     if found is None:
-        words = "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or BoostRanker"
+        words = (
+            "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or"
+            " BoostRanker"
+        )
         raise ParameterError(f"model={type(given).__name__}: {words}")
     return found

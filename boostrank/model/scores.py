@@ -1,7 +1,9 @@
-"""Scoring of files, and score files, which are one number per line or tables with query ids and names.
+"""Scoring of files, and score files, which are one number per line or tables with query ids and
+names.
 
-Files of any size are scored in constant memory. A compiled scorer evaluates trees several times as fast as LightGBM.
-It is first compared with the engine on rows at and next to every threshold. If a score differs, the engine is used.
+Files of any size are scored in constant memory. A compiled scorer evaluates trees several times as
+fast as LightGBM. It is first compared with the engine on rows at and next to every threshold. If a
+score differs, the engine is used.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ import numpy as np
 
 from boostrank.core.errors import DataWarning, FileFormatError, ModelError, warn_user
 from boostrank.core.files import foreign_kind, read_text, replacing
-from boostrank.core.text import NUMBER, NUMERIC, PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
+from boostrank.core.text import (
+    NUMBER,
+    NUMERIC,
+    PLAIN_DIGITS,
+    WRITTEN,
+    count_of,
+    no_number,
+    number_in,
+)
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numbers
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import formats
@@ -36,28 +46,41 @@ from boostrank.model.ranking_model import RankingModel, check_finite
 from boostrank.records import from_json
 
 _PROOF_ROWS = 512
-_ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32)
+_ODD = np.array(
+    [np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32
+)
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
 def scores_of_files(
-    model: RankingModel, source: Any, *, num_iteration: int | None = None, threads: int | None = None, **options: Any
+    model: RankingModel,
+    source: Any,
+    *,
+    num_iteration: int | None = None,
+    threads: int | None = None,
+    **options: Any,
 ) -> Iterator[Any] | None:
-    """Score the rows in files in order, one block at a time, or return None if all rows must be in memory.
+    """Score the rows in files in order, one block at a time, or return None if all rows must be in
+    memory.
 
-    All rows must be in memory if scores depend on other rows (columns within queries, or the last bit of linear
-    models), or if absent entries in sparse rows are missing, because whether rows are sparse depends on all rows.
+    All rows must be in memory if scores depend on other rows (columns within queries, or the last
+    bit of linear models), or if absent entries in sparse rows are missing, because whether rows are
+    sparse depends on all rows.
 
     Yields:
-        float64[n], or `Named` scores with the reader option `keep_names`. Scores that are not finite raise ModelError.
+        float64[n], or `Named` scores with the reader option `keep_names`. Scores that are not
+        finite raise ModelError.
     """
     if not model.scores_rows_alone or model.absent_is_missing:
         return None
     scorer = compiled_scorer(model, num_iteration)
     if scorer is None:
-        columns, work = None, lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads)
+        columns, work = (
+            None,
+            lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads),
+        )
     else:
         columns, work = scorer.columns, scorer.scores
     return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))
@@ -91,7 +114,9 @@ def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Sc
 
 
 def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) -> Float32Array:
-    """Create rows, float32[n, d], with values at and next to the thresholds, zeros and missing values."""
+    """Create rows, float32[n, d], with values at and next to the thresholds, zeros and missing
+    values.
+    """
     rng, start = np.random.default_rng(0), forest.start
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
     for column in columns.tolist():
@@ -101,10 +126,16 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
         with np.errstate(over="ignore"):
             near = np.concatenate(ends).astype(np.float32)
         near = rng.choice(near[np.isfinite(near)], _PROOF_ROWS)
-        around = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
+        around = [
+            near,
+            np.nextafter(near, np.float32(-np.inf)),
+            np.nextafter(near, np.float32(np.inf)),
+        ]
         # Mix in zeros, subnormals, infinities and missing values.
         near = np.choose(rng.integers(0, 3, _PROOF_ROWS), around)
-        rows[:, column] = np.where(rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS), near)
+        rows[:, column] = np.where(
+            rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS), near
+        )
     return rows
 
 
@@ -114,7 +145,8 @@ def has_names(path: str) -> bool:
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
-    """Write scores atomically, one per line, or as CSV, JSON lines or Parquet depending on the file extension.
+    """Write scores atomically, one per line, or as CSV, JSON lines or Parquet depending on the file
+    extension.
 
     Tables have a column `score`, and the columns `qid` and `doc_id` if the data have them.
 
@@ -145,7 +177,9 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
                 lines.writerows(rows)
                 writer = lines
             else:
-                text.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+                text.writelines(
+                    json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows
+                )
             file.write(text.getvalue().encode())
         if ending == ".parquet" and writer is not None:
             writer.close()
@@ -167,7 +201,9 @@ def load_ranker(path: str) -> RankingModel | None:
 
 
 def holds_ranker(path: str) -> bool:
-    """Return True if a file is empty or looks like a model or scores, and False if it may be data."""
+    """Return True if a file is empty or looks like a model or scores, and False if it may be
+    data.
+    """
     if not os.path.isfile(path):
         return False
     head = _beginning(path)
@@ -178,7 +214,9 @@ def holds_ranker(path: str) -> bool:
     return not head or plain or is_model or bool(columns_of(path))
 
 
-def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
+def scores_of(
+    path: str, model: RankingModel | None, data: RankingDataset, threads: int | None
+) -> Any:
     """Return the scores by a model, or else from a file, float64[N], in the row order of `data`."""
     if model is not None:
         return data.in_row_order(model.predict(data, threads=threads))
@@ -186,7 +224,8 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
 
 
 def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
-    """Return the columns `qid`, `id` and `score` of a score table, as far as it has them. Other files have none.
+    """Return the columns `qid`, `id` and `score` of a score table, as far as it has them. Other
+    files have none.
 
     Args:
         alone: whether other columns make the table one of data.
@@ -209,11 +248,12 @@ def _roles_in(names: Sequence[str]) -> dict[str, str]:
 
 
 def read_scores(path: str, data: RankingDataset) -> Float64Array:
-    """Read a score file, float64[N] in the input order of `data`, or raise FileFormatError with the line.
+    """Read a score file, float64[N] in the input order of `data`, or raise FileFormatError with the
+    line.
 
     Args:
-        path: a table, such as `write_scores` writes, or a file with one finite score per line, and blank lines only at
-            the end. Rows that name a query and a document may have any order.
+        path: a table, such as `write_scores` writes, or a file with one finite score per line, and
+            blank lines only at the end. Rows that name a query and a document may have any order.
     """
     if columns_of(path, alone=False):
         return read_logged(path, data)[0]
@@ -221,24 +261,31 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
-    return _matched(DocumentRows(path, lines=list(range(1, len(lines) + 1))), [line.strip() for line in lines], data)[0]
+    return _matched(
+        DocumentRows(path, lines=list(range(1, len(lines) + 1))),
+        [line.strip() for line in lines],
+        data,
+    )[0]
 
 
 def read_logged(
     path: str, data: RankingDataset, column: str | None = None, more: Sequence[str] = ()
 ) -> tuple[Float64Array, Float64Array]:
-    """Read scores another program logged, float64[N] in input order, and half a unit of each last digit.
+    """Read scores another program logged, float64[N] in input order, and half a unit of each last
+    digit.
 
-    Numbers that all have the same number of decimals were rounded to that number. Otherwise, the longest number gives
-    the number of significant digits.
+    Numbers that all have the same number of decimals were rounded to that number. Otherwise, the
+    longest number gives the number of significant digits.
 
     Args:
-        path: a table or JSON lines with a score, or lines with one score or several columns, of which "score", or else
-            the last column, is used. Rows that name a query and a document may have any order.
+        path: a table or JSON lines with a score, or lines with one score or several columns, of
+            which "score", or else the last column, is used. Rows that name a query and a document
+            may have any order.
         column: column with the scores if `path` and `more` are the files of `data`.
 
     Raises:
-        FileFormatError: a row has no finite score, or the rows are not those of the data. The message has the line.
+        FileFormatError: a row has no finite score, or the rows are not those of the data. The
+            message has the line.
     """
     rows, words = DocumentRows(path), list[str]()
     rows.columns = columns_of(path, alone=False) if column is None else {"score": column}
@@ -246,7 +293,9 @@ def read_logged(
         for file in (path, *more):
             for batch in batches(file, texts=tuple(rows.columns.values())):
                 rows.add_names(batch)
-                column_words = [word or "" for word in batch.text(rows.columns["score"]).to_pylist()]
+                column_words = [
+                    word or "" for word in batch.text(rows.columns["score"]).to_pylist()
+                ]
                 _check_numbers(column_words, batch.refuse)
                 words += column_words
     else:
@@ -259,7 +308,9 @@ def read_logged(
 
 
 def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
-    """Return scores, float64[N], in input order, from an array, or from a frame that names queries and documents."""
+    """Return scores, float64[N], in input order, from an array, or from a frame that names queries
+    and documents.
+    """
     from boostrank.data.frames import as_frame, names_of
 
     frame = as_frame(scores) if hasattr(type(scores), "columns") else None
@@ -273,14 +324,18 @@ def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
 def _check_numbers(words: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
     for row, word in enumerate(words):
         if math.isnan(number_in(word)):
-            raise refuse(row, no_number(word) if word else "the row has no score; write one in each line")
+            raise refuse(
+                row, no_number(word) if word else "the row has no score; write one in each line"
+            )
 
 
-def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tuple[Float64Array, list[str]]:
+def _matched(
+    rows: DocumentRows, words: list[str], data: RankingDataset
+) -> tuple[Float64Array, list[str]]:
     """Return the score of each row of the data, in input order, and the words that say them.
 
-    Rows that name documents are matched by name if no two rows of the data have the same names. Otherwise, row i is
-    that of the data, and must have the same names.
+    Rows that name documents are matched by name if no two rows of the data have the same names.
+    Otherwise, row i is that of the data, and must have the same names.
     """
     _check_numbers(words, rows.refuse)
     # Compare the names that both the rows and the data have.
@@ -293,15 +348,32 @@ def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tupl
     if documents and len(set(of_data)) == len(of_data):
         order = _order(rows, of_rows, of_data)
     elif len(words) != data.n_documents:
-        raise FileFormatError(f"{len(words):,} scores, but the data has {data.n_documents:,} rows", file=rows.file)
+        raise FileFormatError(
+            f"{len(words):,} scores, but the data has {data.n_documents:,} rows", file=rows.file
+        )
     else:
         if documents is None and any(rows.names) and rows.columns.get("id") != "id":
-            words_of_file = f"{rows.file}: the data name no documents, so the scores are taken in the order of the rows"
-            mend = "--id COLUMN, or comments in libsvm text, name them (in Python, keep_names=True reads them)"
+            words_of_file = (
+                f"{rows.file}: the data name no documents, so the scores are taken in the order of"
+                " the rows"
+            )
+            mend = (
+                "--id COLUMN, or comments in libsvm text, name them (in Python, keep_names=True"
+                " reads them)"
+            )
             warn_user(f"{words_of_file}; {mend}", DataWarning)
-        row = next((i for i, (name, other) in enumerate(zip(of_rows, of_data, strict=True)) if name != other), -1)
+        row = next(
+            (
+                i
+                for i, (name, other) in enumerate(zip(of_rows, of_data, strict=True))
+                if name != other
+            ),
+            -1,
+        )
         if row >= 0:
-            what = f"the score is for {of_rows[row]}, but data row {row + 1:,} is for {of_data[row]}"
+            what = (
+                f"the score is for {of_rows[row]}, but data row {row + 1:,} is for {of_data[row]}"
+            )
             raise rows.refuse(row, f"{what}: write the scores in the order of the data")
     words = [words[i] for i in order]
     return np.array(words, np.float64), words
@@ -312,12 +384,15 @@ def _phrases(
 ) -> tuple[list[str], list[str]] | None:
     """Return the names of the rows and of the data in phrases, or None if one of them has none.
 
-    A column `id` may number the rows, and `query` may have the words: they are names if any is in the data.
+    A column `id` may number the rows, and `query` may have the words: they are names if any is in
+    the data.
     """
     if ids is None or not of_rows or len(of_rows) != len(rows.lines):
         return None
     of_data = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
-    if not any(of_data) or (rows.columns.get(role) in ("id", "query") and not set(of_data) & set(of_rows)):
+    if not any(of_data) or (
+        rows.columns.get(role) in ("id", "query") and not set(of_data) & set(of_rows)
+    ):
         return None
     return [f"{kind} {name!r}" for name in of_rows], [f"{kind} {name!r}" for name in of_data]
 
@@ -330,8 +405,12 @@ def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -
             raise rows.refuse(row, f"{name} has two scores; keep one of the lines")
     missing = [name for name in of_data if name not in at]
     if missing:
-        words = f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score"
-        raise FileFormatError(f"{words}; first: {missing[0]}; the scores begin with {of_rows[0]}", file=rows.file)
+        words = (
+            f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score"
+        )
+        raise FileFormatError(
+            f"{words}; first: {missing[0]}; the scores begin with {of_rows[0]}", file=rows.file
+        )
     documents = set(of_data)
     others = [row for name, row in at.items() if name not in documents]
     if others:
@@ -340,7 +419,9 @@ def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -
     return [at[name] for name in of_data]
 
 
-def _with_precision(scores: Float64Array, words: Sequence[str]) -> tuple[Float64Array, Float64Array]:
+def _with_precision(
+    scores: Float64Array, words: Sequence[str]
+) -> tuple[Float64Array, Float64Array]:
     # Use the common number of decimals, or else the largest number of significant digits.
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
     decimals = {len(after) for _, _, after in parts}
@@ -356,7 +437,9 @@ def _lines_of(path: str) -> list[str]:
 
 
 def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the number and the score of each line, with its query and document if JSON or the first line names them."""
+    """Yield the number and the score of each line, with its query and document if JSON or the first
+    line names them.
+    """
     path, lines = rows.file, _lines_of(rows.file)
     if lines[0].lstrip().startswith(("{", "[")):
         for number, value in json_of(path, lines[0].encode()):
@@ -364,10 +447,15 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
             for index, entry in enumerate(entries, 1):
                 rows.columns = _roles_in(list(entry)) if isinstance(entry, dict) else {}
                 values = {role: entry[name] for role, name in rows.columns.items()}
-                cells_of_entry = {role: str(cell) for role, cell in values.items() if type(cell) in (str, int, float)}
+                cells_of_entry = {
+                    role: str(cell)
+                    for role, cell in values.items()
+                    if type(cell) in (str, int, float)
+                }
                 yield number or index, cells_of_entry
         return
-    # Commas separate columns if no other mark does, unless they are the decimal marks of all numbers.
+    # Commas separate columns if no other mark does, unless they are the decimal marks of all
+    # numbers.
     cut = next((mark for mark in "\t;," if mark in lines[0]), "")
     last = [(line.split() or [""])[-1] for line in lines]
     if cut == "," and all(map(WRITTEN.fullmatch, last)) and not all(map(NUMBER.fullmatch, last)):
@@ -382,9 +470,14 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     for number, line in enumerate(lines[has_names:], 1 + has_names):
         cells = _split(line, cut)
         # Numbers with decimal commas are two columns.
-        halved = cut == "," and any(re.fullmatch(r"[+-]?0\d+", cell) for cell in cells[roles["score"] :][:1])
+        halved = cut == "," and any(
+            re.fullmatch(r"[+-]?0\d+", cell) for cell in cells[roles["score"] :][:1]
+        )
         if halved or (len(cells) != len(heading) and (cut or len(roles) > 1)):
-            words = f"{line[:40]!r} has {len(cells)} columns, and the first line {len(heading)}: {PLAIN_DIGITS}"
+            words = (
+                f"{line[:40]!r} has {len(cells)} columns, and the first line {len(heading)}:"
+                f" {PLAIN_DIGITS}"
+            )
             raise FileFormatError(words, file=path, line=number)
         yield number, {role: cells[at] for role, at in roles.items() if cells and at < len(cells)}
 
@@ -394,5 +487,8 @@ def _split(line: str, cut: str) -> list[str]:
     if not cut:
         return [word.strip('"') for word in line.split()]
     with contextlib.suppress(csv.Error):
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=cut, skipinitialspace=True), [])]
+        return [
+            cell.strip()
+            for cell in next(csv.reader([line], delimiter=cut, skipinitialspace=True), [])
+        ]
     return []

@@ -22,13 +22,15 @@ RUN = "query Q0 document rank score tag"
 
 
 def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
-    """Yield the lines of a run, ranked as in trec_eval by score in float32 and then by document name, both descending.
+    """Yield the lines of a run, ranked as in trec_eval by score in float32 and then by document
+    name, both descending.
 
     Args:
         pieces: `boostrank.files.assemble.Named`.
 
     Raises:
-        InputError: if ids or names are missing, or names have blanks or are repeated, or queries are not contiguous.
+        InputError: if ids or names are missing, or names have blanks or are repeated, or queries
+            are not contiguous.
     """
     queries = set[str]()
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
@@ -40,10 +42,15 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
         for rank, (_, name, score, _) in enumerate(ranked, 1):
             line = f"{qid} Q0 {name} {rank} {score!r} {tag}"
             if len(line.split()) != len(RUN.split()):
-                words = "names must not be empty or contain blanks: use other names, or write a table, -o scores.csv"
+                words = (
+                    "names must not be empty or contain blanks: use other names, or write a table,"
+                    " -o scores.csv"
+                )
                 raise InputError(f"{line!r} is not a line of a run, `{RUN}`: {words}")
             if name in seen:
-                raise InputError(f"query {qid!r} has two documents {name!r}, but a run lists each document once")
+                raise InputError(
+                    f"query {qid!r} has two documents {name!r}, but a run lists each document once"
+                )
             seen.add(name)
             yield f"{line}\n".encode()
 
@@ -51,26 +58,41 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
 def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
     for piece in pieces:
         if piece.qids is None or piece.document_names is None:
-            raise InputError("a run needs query and document ids: use --id COLUMN, or comments in libsvm rows")
+            raise InputError(
+                "a run needs query and document ids: use --id COLUMN, or comments in libsvm rows"
+            )
         single = piece.values.astype(np.float32).tolist()
-        yield from zip(map(str, piece.qids), map(str, piece.document_names), piece.values.tolist(), single, strict=True)
+        yield from zip(
+            map(str, piece.qids),
+            map(str, piece.document_names),
+            piece.values.tolist(),
+            single,
+            strict=True,
+        )
 
 
 def evaluate_run(
-    metrics: Sequence[str | Metric], run: Any, qrels: Any, rules: Conventions | str = "trec", threads: int | None = None
+    metrics: Sequence[str | Metric],
+    run: Any,
+    qrels: Any,
+    rules: Conventions | str = "trec",
+    threads: int | None = None,
 ) -> dict[str, MetricResult]:
     """Evaluate a run as trec_eval does.
 
-    Unjudged documents are irrelevant. Judged documents that are not in the run contribute to recall, MAP and the ideal
-    ranking of NDCG. Queries in the qrels without documents in the run are excluded (`trec_eval -c` includes them as 0).
+    Unjudged documents are irrelevant. Judged documents that are not in the run contribute to
+    recall, MAP and the ideal ranking of NDCG. Queries in the qrels without documents in the run are
+    excluded (`trec_eval -c` includes them as 0).
 
     Args:
-        metrics: metrics from boostrank or ir-measures, such as `judged@10`, `bpref` and `rbp(p=0.8,rel=1)`.
+        metrics: metrics from boostrank or ir-measures, such as `judged@10`, `bpref` and
+            `rbp(p=0.8,rel=1)`.
         run, qrels: paths, data frames, or mappings such as {"q1": {"d1": 2}}, in a form of
             `boostrank.files.judgements`.
 
     Returns:
-        The result of each metric. `per_query` has the order of `qrels`, with NaN for excluded queries.
+        The result of each metric. `per_query` has the order of `qrels`, with NaN for excluded
+        queries.
 
     Raises:
         DataError: if no query in the run is judged, or a file cannot be read.
@@ -80,7 +102,10 @@ def evaluate_run(
     run, qrels = values_by_query(run, run=True), values_by_query(qrels)
     asked = [qid for qid in qrels if qid in run]
     if not asked:
-        raise DataError(f"no query in the run is judged: it has {next(iter(run))}, the qrels have {next(iter(qrels))}")
+        raise DataError(
+            f"no query in the run is judged: it has {next(iter(run))}, the qrels have"
+            f" {next(iter(qrels))}"
+        )
     run, results, ours = {qid: run[qid] for qid in asked}, {}, []
     for name in metrics:
         try:
@@ -90,7 +115,9 @@ def evaluate_run(
             values = _by_ir_measures(name, run, qrels, error)
             low, high = bootstrap_intervals(values[:, None], np.ones(values.size))
             interval = float(low[0]), float(high[0])
-            results[name] = MetricResult(name, float(values.mean()), *interval, values.size, 0, 0, values)
+            results[name] = MetricResult(
+                name, float(values.mean()), *interval, values.size, 0, 0, values
+            )
     # Unjudged documents have label 0; ideal rankings are of the judged ones.
     labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
     judged = np.array([max(grade, 0.0) for qid in asked for grade in qrels[qid].values()])
@@ -99,31 +126,49 @@ def evaluate_run(
     pool = QueryIndex(np.cumsum([0, *(len(qrels[qid]) for qid in asked)]), ids)
     names = [name for of_query in run.values() for name in of_query]
     bound = BoundMetrics(ours, labels, queries, rules, threads, docnos=names, judged=(judged, pool))
-    results = bound.results([score for of_query in run.values() for score in of_query.values()]) | results
+    results = (
+        bound.results([score for of_query in run.values() for score in of_query.values()]) | results
+    )
     for name, result in results.items():
         of_query = dict(zip(asked, result.per_query, strict=True))
-        results[name] = replace(result, per_query=np.array([of_query.get(qid, np.nan) for qid in qrels]))
+        results[name] = replace(
+            result, per_query=np.array([of_query.get(qid, np.nan) for qid in qrels])
+        )
     return results
 
 
 def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError) -> Any:
-    """Return the value for each query of an ir-measures metric, whose name is not case-sensitive."""
+    """Return the value for each query of an ir-measures metric, whose name is not
+    case-sensitive.
+    """
     try:
         library = import_module("ir_measures")
     except ImportError:
-        words = f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install 'boostrank[trec]'"
+        words = (
+            f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install"
+            " 'boostrank[trec]'"
+        )
         raise MissingDependency(words) from None
-    spellings = {measure_class.lower(): measure_class for measure_class in library.measures.registry}
+    spellings = {
+        measure_class.lower(): measure_class for measure_class in library.measures.registry
+    }
     # Replace scores by ranks, so that there are no ties.
     ranked = {}
     for qid, scores in run.items():
         order = sorted(scores, key=lambda name: (np.float32(scores[name]), name.encode()))
         ranked[qid] = {name: float(rank) for rank, name in enumerate(order)}
-    grades = {qid: {name: int(grade) for name, grade in of_query.items()} for qid, of_query in qrels.items()}
+    grades = {
+        qid: {name: int(grade) for name, grade in of_query.items()}
+        for qid, of_query in qrels.items()
+    }
     try:
-        spelling = re.sub(r"^\w+", lambda word: spellings.get(word[0].lower(), word[0]), name.strip())
+        spelling = re.sub(
+            r"^\w+", lambda word: spellings.get(word[0].lower(), word[0]), name.strip()
+        )
         measure = library.parse_measure(spelling)
-        values = {result.query_id: result.value for result in library.iter_calc([measure], grades, ranked)}
+        values = {
+            result.query_id: result.value for result in library.iter_calc([measure], grades, ranked)
+        }
     except (NameError, SyntaxError):
         raise error from None
     except ValueError as wrong:  # a measure that lacks a parameter or a package

@@ -1,4 +1,6 @@
-"""Objectives bound to a data set, with their constants and buffers, which compute one gradient per round."""
+"""Objectives bound to a data set, with their constants and buffers, which compute one gradient per
+round.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Schedule
-from boostrank.kernels.driver import AllReduce, Buffers, PassStats, alone, finish, mix_gradients, run_kernel
+from boostrank.kernels.driver import (
+    AllReduce,
+    Buffers,
+    PassStats,
+    alone,
+    finish,
+    mix_gradients,
+    run_kernel,
+)
 from boostrank.kernels.objective import GAIN_WEIGHTS, LOSS_WEIGHTS
 from boostrank.kernels.options import GAIN_BASE, Composition
 from boostrank.kernels.shared import DOCUMENT_WEIGHTS, K
@@ -47,22 +57,28 @@ class BoundObjective:
 
     Args:
         labels: float64[N].
-        queries: queries of the N documents. Their `k`, if they have one, replaces that of the objective.
-        all_reduce: function that adds up the sums of several processes, for the hessian's scale, the balance of a
-            mixture and the mean weight. Every process calls it equally often.
+        queries: queries of the N documents. Their `k`, if they have one, replaces that of the
+            objective.
+        all_reduce: function that adds up the sums of several processes, for the hessian's scale,
+            the balance of a mixture and the mean weight. Every process calls it equally often.
 
     Raises:
-        DataError: lengths differ, labels are invalid for the gain, a list is too long for a pair loop, the queries have
-            a `k` but the objective has none, or the objective does not support the document weights.
+        DataError: lengths differ, labels are invalid for the gain, a list is too long for a pair
+            loop, the queries have a `k` but the objective has none, or the objective does not
+            support the document weights.
     """
 
     def __init__(
-        self, objective: Any, labels: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone
+        self,
+        objective: Any,
+        labels: Float64Array,
+        queries: QueryIndex,
+        all_reduce: AllReduce = alone,
     ) -> None:
         if labels.shape != (queries.n_documents,):
             raise DataError(
-                f"there are {labels.size} labels, but the queries cover {queries.n_documents} documents: group sizes "
-                "must sum to the number of rows"
+                f"there are {labels.size} labels, but the queries cover {queries.n_documents}"
+                " documents: group sizes must sum to the number of rows"
             )
         self.objective, self.queries = objective, queries
         self._parts = [_Part(part, labels, queries) for part in objective.parts]
@@ -73,11 +89,14 @@ class BoundObjective:
         """The number of queries over all processes."""
         self._weights = weights / (total / count) if count else weights
         if queries.k is not None and all(part.slot < 0 for part in self._parts):
-            raise DataError(f"the queries have their own k, but objective {objective.name!r} has no cut-off")
+            raise DataError(
+                f"the queries have their own k, but objective {objective.name!r} has no cut-off"
+            )
         self._buffers = Buffers.allocate(labels.size, len(queries))
         single = len(self._parts) == 1
         self._part_buffers = [
-            self._buffers if single else Buffers.allocate(labels.size, len(queries), np.float64) for _ in self._parts
+            self._buffers if single else Buffers.allocate(labels.size, len(queries), np.float64)
+            for _ in self._parts
         ]
         self._exact_buffers = [] if single else self._part_buffers
         self._threads = resolve_threads(objective.threads)
@@ -85,30 +104,41 @@ class BoundObjective:
     def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
         """Compute the gradient and hessian of the loss in one round.
 
-        Rounds are counted from 0, and those of a continued model are included. Without `loss`, a loss that is expensive
-        to compute (`Kernel.loss_on_demand`) is returned as 0.
+        Rounds are counted from 0, and those of a continued model are included. Without `loss`, a
+        loss that is expensive to compute (`Kernel.loss_on_demand`) is returned as 0.
 
         Raises:
-            TrainingError: a result is not finite. The message names the objective, round, query and range of scores.
+            TrainingError: a result is not finite. The message names the objective, round, query and
+                range of scores.
         """
         s = self._run(scores, round, self._part_buffers, loss)
         if len(self._parts) > 1:
             factors = self._factors(round, self._part_buffers)
-            mix_gradients(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
+            mix_gradients(
+                self._part_buffers,
+                factors,
+                self._parts[0].ptr,
+                self._buffers,
+                threads=self._threads,
+            )
         unit = self.objective.hessian_scale == "unit"
-        stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce)
+        stats = finish(
+            self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce
+        )
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
         if round == 0 and stats.dead_queries == self.total_queries:
             self.check_gains()
             raise NothingToLearn(
-                f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these "
-                f"scores (range {np.ptp(s):g}); it needs a warm start"
+                f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every"
+                f" query at these scores (range {np.ptp(s):g}); it needs a warm start"
             )
         return Gradient(self._buffers.grad, self._buffers.hess, self._buffers.loss, stats)
 
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Gradient:
-        """Compute loss, gradient and curvature in float64 and unscaled, even if all gradients are 0."""
+        """Compute loss, gradient and curvature in float64 and unscaled, even if all gradients are
+        0.
+        """
         buffers = self._exact(scores, round)
         factors = self._factors(round, buffers)
         pairs = list(zip(factors, buffers, strict=True))
@@ -134,8 +164,15 @@ class BoundObjective:
 
     def check_gains(self) -> None:
         """Raise `NothingToLearn` if all documents of each query have the same gain."""
-        if not any(np.ptp(part.gains[a:b]) > 0 for part in self._parts for a, b in pairwise(part.ptr) if b > a):
-            raise NothingToLearn("nothing to learn: in every query all documents have the same gain")
+        if not any(
+            np.ptp(part.gains[a:b]) > 0
+            for part in self._parts
+            for a, b in pairwise(part.ptr)
+            if b > a
+        ):
+            raise NothingToLearn(
+                "nothing to learn: in every query all documents have the same gain"
+            )
 
     def _exact(self, scores: npt.ArrayLike, round: int) -> list[Buffers]:
         """Run the kernel of every part in float64."""
@@ -145,11 +182,17 @@ class BoundObjective:
         self._run(scores, round, self._exact_buffers, True)
         return self._exact_buffers
 
-    def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool) -> Float64Array:
+    def _run(
+        self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool
+    ) -> Float64Array:
         """Run the kernel of every part, and return the scores in the form that the kernels take."""
-        s = np.require(scores, np.float64, ["C", "W"]).ravel()  # copies only another dtype or a read-only array
+        s = np.require(
+            scores, np.float64, ["C", "W"]
+        ).ravel()  # copies only another dtype or a read-only array
         if s.shape != (self.queries.n_documents,):
-            raise TrainingError(f"there are {s.size} scores for {self.queries.n_documents} documents")
+            raise TrainingError(
+                f"there are {s.size} scores for {self.queries.n_documents} documents"
+            )
         for part, buffers in zip(self._parts, out, strict=True):
             part.run(s, self._weights, round, buffers, self._threads, loss)
             if buffers.broken_query >= 0:
@@ -172,36 +215,53 @@ class BoundObjective:
         span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
         if finite.size < in_query.size:
             cause = (
-                f"{in_query.size - finite.size} of its {in_query.size} scores are not finite; lower the learning rate"
+                f"{in_query.size - finite.size} of its {in_query.size} scores are not finite; lower"
+                " the learning rate"
             )
         else:
             cause = "the gradient or hessian is not finite, or the hessian is negative"
-        which = f", part {part.objective.name!r}" if part is not None and len(self._parts) > 1 else ""
+        which = (
+            f", part {part.objective.name!r}" if part is not None and len(self._parts) > 1 else ""
+        )
         return (
-            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]} ({in_query.size} "
-            f"documents, scores {span}): {cause}"
+            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]}"
+            f" ({in_query.size} documents, scores {span}): {cause}"
         )
 
 
 def _check_pairs(objective: Any, queries: QueryIndex) -> None:
-    """Reject queries that need more pairs than a query of `MAX_QUADRATIC_DOCUMENTS` documents has."""
+    """Reject queries that need more pairs than a query of `MAX_QUADRATIC_DOCUMENTS` documents
+    has.
+    """
     spec, values, longest = objective.spec, objective.params, queries.longest
     most = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
     depth, what = longest if spec.quadratic else 0, f"objective {spec.name!r}"
-    mend = f"Use an objective without this limit: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
+    mend = (
+        "Use an objective without this limit:"
+        f" {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
+    )
     if values.get("sums") == "direct":
-        depth, what, mend = longest, "sums=direct", "Use sums=fast or sums=exact, which have no such limit"
+        depth, what, mend = (
+            longest,
+            "sums=direct",
+            "Use sums=fast or sums=exact, which have no such limit",
+        )
     elif "truncation_level" in values:
         depth, mend = values["truncation_level"], f"Set truncation_level to at most {most:,}"
         what = f"truncation_level={depth:,}"
     elif values.get("neighbors") == 0 and values["mode"] != "classic":
-        depth, what, mend = values["k"] or longest, "neighbors=0", f"Set neighbors, or set k to at most {most:,}"
+        depth, what, mend = (
+            values["k"] or longest,
+            "neighbors=0",
+            f"Set neighbors, or set k to at most {most:,}",
+        )
     pairs = longest * min(depth, longest)
     if pairs > MAX_QUADRATIC_DOCUMENTS**2:
         q = int(np.argmax(queries.sizes))
         raise DataError(
-            f"query {queries.qid[q]} has {longest:,} documents and needs {pairs:.1e} pairs per round, but {what} is "
-            f"limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query. {mend}"
+            f"query {queries.qid[q]} has {longest:,} documents and needs {pairs:.1e} pairs per"
+            f" round, but {what} is limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query."
+            f" {mend}"
         )
 
 
@@ -212,12 +272,14 @@ class _Part:
         spec = objective.spec
         _check_pairs(objective, queries)
         self.objective = objective
-        self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
+        self.ptr = np.require(
+            queries.ptr, np.int64, ["C", "W"]
+        )  # compiled code takes no read-only arrays
         if queries.document_weights is not None and spec.document_weights is None:
             raise DataError(
-                f"objective {spec.name!r} does not support document weights: remove them, or use one weight per query. "
-                "Objectives that support them: "
-                f"{', '.join(s.name for s in OBJECTIVES if s.document_weights is not None)}"
+                f"objective {spec.name!r} does not support document weights: remove them, or use"
+                " one weight per query. Objectives that support them:"
+                f" {', '.join(s.name for s in OBJECTIVES if s.document_weights is not None)}"
             )
         targets = labels
         if spec.document_weights == GAIN_WEIGHTS and queries.document_weights is not None:
@@ -240,7 +302,13 @@ class _Part:
         self._doc_const, self._query_const = spec.prepare(targets, self.gains, self.ptr, constants)
 
     def run(
-        self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int, loss: bool
+        self,
+        scores: Float64Array,
+        weights: Float64Array,
+        round: int,
+        out: Buffers,
+        threads: int,
+        loss: bool,
     ) -> None:
         """Write the gradient, the hessian and, if requested, the loss, neither mixed nor scaled."""
         spec = self.objective.spec

@@ -1,7 +1,7 @@
 """Objectives with their parameters, which can be bound to labels and queries.
 
-An `Objective` has a name and parameters, and can be pickled. Its method `bind` adds data and buffers. It can be passed
-to an engine as a custom objective, which binds itself at the first call:
+An `Objective` has a name and parameters, and can be pickled. Its method `bind` adds data and
+buffers. It can be passed to an engine as a custom objective, which binds itself at the first call:
 
     lgb.train({"objective": Objective("shf-sdcg", sigma=0.5)}, dataset)
     lgb.LGBMRanker(objective=Objective("shf-sdcg", sigma=0.5)).fit(X, y, group=sizes)
@@ -36,7 +36,9 @@ from boostrank.schedules import is_schedule_text, parse_schedule
 
 @dataclass
 class _Binding:
-    """An objective's state between the calls of an engine, without a reference to the engine's data set."""
+    """An objective's state between the calls of an engine, without a reference to the engine's data
+    set.
+    """
 
     key: weakref.ref[Any]
     bound: BoundObjective
@@ -71,7 +73,9 @@ class TrainingObjective(ABC):
 
     @abstractmethod
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """Return the factor of each part in a round, counted from 0, given each part's mean absolute gradient."""
+        """Return the factor of each part in a round, counted from 0, given each part's mean
+        absolute gradient.
+        """
 
     @abstractmethod
     def settled_round(self, total: int) -> int:
@@ -82,11 +86,14 @@ class TrainingObjective(ABC):
         """Return the objective as plain data, from which `from_dict` recreates it."""
 
     def check_gain_weights(self, what: str, mends: str) -> None:
-        """Reject a component that applies document weights to gains if this objective applies them to losses."""
+        """Reject a component that applies document weights to gains if this objective applies them
+        to losses.
+        """
         losses = [part.name for part in self.parts if part.spec.document_weights == LOSS_WEIGHTS]
         if losses:
             raise ParameterError(
-                f"{what} applies document weights to gains, but objective {losses[0]!r} applies them to losses: {mends}"
+                f"{what} applies document weights to gains, but objective {losses[0]!r} applies"
+                f" them to losses: {mends}"
             )
 
     def over(self, total_rounds: int) -> Self:
@@ -102,14 +109,21 @@ class TrainingObjective(ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
-    def bind(self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone) -> BoundObjective:
-        """Bind to data: compute constants and allocate buffers; arguments and errors are those of `BoundObjective`."""
-        return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, all_reduce)
+    def bind(
+        self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone
+    ) -> BoundObjective:
+        """Bind to data: compute constants and allocate buffers; arguments and errors are those of
+        `BoundObjective`.
+        """
+        return BoundObjective(
+            self, np.ascontiguousarray(labels, dtype=np.float64), queries, all_reduce
+        )
 
     def __call__(
         self, first: Any, second: Any, weight: Any = None, group: Any = None
     ) -> tuple[Float32Array, Float32Array]:
-        """Return the gradient for (scores, data) or, from LGBMRanker, for (labels, scores, weights, group sizes).
+        """Return the gradient for (scores, data) or, from LGBMRanker, for (labels, scores, weights,
+        group sizes).
 
         Returns:
             Gradient and hessian, float32[N], valid until the next call.
@@ -139,12 +153,14 @@ class Objective(TrainingObjective):
     """An objective with its parameters, which are numbers, words or, where supported, schedules.
 
     Args:
-        name: name or alias, see `boostrank objectives`; or your own objective from `boostrank.define_objective`.
+        name: name or alias, see `boostrank objectives`; or your own objective from
+            `boostrank.define_objective`.
         gain: "exponential", "linear", or a table of gains by label.
-        total_rounds: length of the whole training, for schedules that span it; `boostrank.train` sets it.
+        total_rounds: length of the whole training, for schedules that span it; `boostrank.train`
+            sets it.
         threads: threads for the kernels; None for every available core.
-        params: the objective's parameters and the options shared by all objectives (score noise, normalisation, scale
-            control, `hessian_scale`: see `kernels.options`), by name or alias.
+        params: the objective's parameters and the options shared by all objectives (score noise,
+            normalisation, scale control, `hessian_scale`: see `kernels.options`), by name or alias.
 
     Raises:
         ParameterError: the name or a parameter is unknown, or a value is out of range.
@@ -166,11 +182,14 @@ class Objective(TrainingObjective):
         **params: Any,
     ) -> None:
         if not isinstance(name, str | ObjectiveSpec):
-            raise ParameterError(f"{name!r} is neither a name nor the result of boostrank.define_objective")
+            raise ParameterError(
+                f"{name!r} is neither a name nor the result of boostrank.define_objective"
+            )
         if isinstance(name, str) and name.strip().lower() == "auto":
             raise ParameterError(
-                "'auto' is a mixture after a linear start, available in boostrank.train and BoostRanker; the mixture "
-                "alone, for LGBMRanker(objective=...), is boostrank.Mixture('lambdarank', 'xe-ndcg')"
+                "'auto' is a mixture after a linear start, available in boostrank.train and"
+                " BoostRanker; the mixture alone, for LGBMRanker(objective=...), is"
+                " boostrank.Mixture('lambdarank', 'xe-ndcg')"
             )
         self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name
         self.gain = parse_gain(gain)
@@ -179,12 +198,16 @@ class Objective(TrainingObjective):
         owner = f"objective {self.spec.name!r}"
         shared = tuple(option for option in OPTIONS if option not in self.spec.params)
         resolved = resolve_params((*self.spec.params, *shared), params, owner=owner)
-        self.params = {p.name: parse_value(p, resolved.get(p.name, p.default), owner) for p in self.spec.params}
+        self.params = {
+            p.name: parse_value(p, resolved.get(p.name, p.default), owner) for p in self.spec.params
+        }
         for parameter, text in self.spec.default_schedules.items():
             if parameter not in resolved:
                 self.params[parameter] = parse_schedule(text.format_map(self.params))
         chosen = {**self.spec.default_options, **resolved}
-        self.options = {o.name: parse_value(o, chosen.get(o.name, o.default), owner) for o in shared}
+        self.options = {
+            o.name: parse_value(o, chosen.get(o.name, o.default), owner) for o in shared
+        }
         self.hessian_scale = self.options["hessian_scale"]
 
     @property
@@ -220,11 +243,15 @@ class Objective(TrainingObjective):
         super().__setstate__(state | {"spec": spec})
 
     def values(self, round: int) -> dict[str, Any]:
-        """Return the values of all parameters in a round (from 0), or raise an error as `value_at` does."""
+        """Return the values of all parameters in a round (from 0), or raise an error as `value_at`
+        does.
+        """
         return {p.name: value_at(p, self.params[p.name], round, self) for p in self.spec.params}
 
     def option_values(self, round: int) -> dict[str, Any]:
-        """Return the values of all options in a round (from 0), or raise an error as `value_at` does."""
+        """Return the values of all options in a round (from 0), or raise an error as `value_at`
+        does.
+        """
         values = self.options | self.params
         return {o.name: value_at(o, values[o.name], round, self) for o in OPTIONS}
 
@@ -252,19 +279,22 @@ class Objective(TrainingObjective):
         """Create an objective from the result of `to_dict`.
 
         Raises:
-            ParameterError: the objective is from a user's file, whose code is never loaded from a model.
+            ParameterError: the objective is from a user's file, whose code is never loaded from a
+                model.
         """
         if "source" in data:
             raise ParameterError(
-                f"objective {data['name']!r} is defined in {data['source']['file']}: import it and create "
-                "Objective(SPEC, ...) with these parameters"
+                f"objective {data['name']!r} is defined in {data['source']['file']}: import it and"
+                " create Objective(SPEC, ...) with these parameters"
             )
         values = {**data["params"], **data["options"]}
         return cls(data["name"], gain=data["gain"], total_rounds=data["total_rounds"], **values)
 
 
 def objective_constructor(name: str) -> Callable[..., Objective] | None:
-    """Return a constructor, such as `ShfSdcg` for `Objective("shf-sdcg")`, or None if the name is unknown."""
+    """Return a constructor, such as `ShfSdcg` for `Objective("shf-sdcg")`, or None if the name is
+    unknown.
+    """
     spec = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
     if spec is None:
         return None
@@ -275,14 +305,18 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
 
     construct.__name__ = construct.__qualname__ = name
     lines = [f"    {p.name} ({p.range}; default {p.default}): {p.help}" for p in spec.params]
-    construct.__doc__ = "\n".join([f"{spec.summary}. See `Objective` for the shared options.", "", *lines])
+    construct.__doc__ = "\n".join(
+        [f"{spec.summary}. See `Objective` for the shared options.", "", *lines]
+    )
     return construct
 
 
 def parse_value(param: Param, value: Any, owner: str) -> Any:
     """Convert a parameter's value to its type, or parse its schedule."""
     called = param.schedulable and isinstance(value, str) and value.rstrip().endswith(")")
-    if (is_schedule_text(value) or called) and value not in param.choices:  # "logistic" is also a choice of noise
+    if (
+        is_schedule_text(value) or called
+    ) and value not in param.choices:  # "logistic" is also a choice of noise
         value = parse_schedule(value)
     if isinstance(value, Schedule):
         if not param.schedulable:
@@ -297,14 +331,16 @@ def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> 
     Raises:
         ParameterError: a schedule needs `total_rounds`, or its value leaves the parameter's range.
     """
-    # Check plain types first: isinstance with a protocol is slow, and this runs some twenty times per round.
+    # Check plain types first: isinstance with a protocol is slow, and this runs some twenty times
+    # per round.
     if isinstance(value, str | int | float) or not isinstance(value, Schedule):
         return value
     if value.needs_total:
         if owner.total_rounds is None:
             raise ParameterError(
-                f"objective {owner.name!r}: {param.name}={value} spans the whole training, whose length is not known "
-                f"here. Pass total_rounds=N, or use boostrank.train, which sets it."
+                f"objective {owner.name!r}: {param.name}={value} spans the whole training, whose"
+                " length is not known here. Pass total_rounds=N, or use boostrank.train, which"
+                " sets it."
             )
         value = value.over(owner.total_rounds)
     return param.parse(value(round))
@@ -316,7 +352,8 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
-    """Return the labels and queries of a LightGBM Dataset or an XGBoost DMatrix, distinguished by their methods.
+    """Return the labels and queries of a LightGBM Dataset or an XGBoost DMatrix, distinguished by
+    their methods.
 
     Raises:
         DataError: there are no queries, or the group sizes do not sum to the number of rows.
@@ -333,7 +370,9 @@ def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
 
 
 def _check_whole(dataset: Any) -> None:
-    """Reject a subset of a LightGBM Dataset that cuts queries, because `lgb.cv` splits by row for custom objectives."""
+    """Reject a subset of a LightGBM Dataset that cuts queries, because `lgb.cv` splits by row for
+    custom objectives.
+    """
     rows, whole = getattr(dataset, "used_indices", None), getattr(dataset, "reference", None)
     sizes = None if rows is None or whole is None else whole.get_group()
     if sizes is None or not len(sizes):
@@ -343,19 +382,20 @@ def _check_whole(dataset: Any) -> None:
     cut = int(np.count_nonzero((inside > 0) & (inside < sizes)))
     if cut:
         raise DataError(
-            f"lgb.cv splits by row, which cuts {cut} of {len(sizes)} queries: pass `folds` of whole queries "
-            "(sklearn.model_selection.GroupKFold), or use boostrank.train with folds=5, `boostrank train --folds 5`, "
-            "or BoostRanker with QueryKFold"
+            f"lgb.cv splits by row, which cuts {cut} of {len(sizes)} queries: pass `folds` of whole"
+            " queries (sklearn.model_selection.GroupKFold), or use boostrank.train with folds=5,"
+            " `boostrank train --folds 5`, or BoostRanker with QueryKFold"
         )
 
 
-# The current round is read from the stack frame of the engine that calls an objective. Tested with LightGBM 4.6, 4.7
-# and XGBoost 3.1 to 3.4 in `tests/engines/test_private.py`.
+# The current round is read from the stack frame of the engine that calls an objective. Tested with
+# LightGBM 4.6, 4.7 and XGBoost 3.1 to 3.4 in `tests/engines/test_private.py`.
 def round_of_caller() -> int | None:
     """Return the engine's current round, including rounds of a continued model.
 
-    No engine passes the round: LightGBM passes only scores and data, and `xgb.train` restarts at 0 when it continues a
-    model. The calling booster has the round, and is the `self` of an `update` a few frames up the stack.
+    No engine passes the round: LightGBM passes only scores and data, and `xgb.train` restarts at 0
+    when it continues a model. The calling booster has the round, and is the `self` of an `update` a
+    few frames up the stack.
     """
     frame = sys._getframe(2)
     for _ in range(6):

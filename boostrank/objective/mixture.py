@@ -17,16 +17,30 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param, find_param
 from boostrank.core.types import Schedule
 from boostrank.kernels.options import HESSIAN_SCALE, OPTIONS
-from boostrank.objective.description import Objective, TrainingObjective, parse_value, plain_values, value_at
+from boostrank.objective.description import (
+    Objective,
+    TrainingObjective,
+    parse_value,
+    plain_values,
+    value_at,
+)
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import split_outside_brackets
 
-MIX = Param("mix", 0.5, "share of the first objective", low=0.0, high=1.0, schedulable=True, aliases=("lambda",))
+MIX = Param(
+    "mix",
+    0.5,
+    "share of the first objective",
+    low=0.0,
+    high=1.0,
+    schedulable=True,
+    aliases=("lambda",),
+)
 BALANCE = Param(
     "balance",
     "l1",
-    "l1: divide the gradients of each objective by their mean size over the training set, in each round; raw: do not "
-    "scale",
+    "l1: divide the gradients of each objective by their mean size over the training set, in each"
+    " round; raw: do not scale",
     choices=("l1", "raw"),
 )
 MIXTURE_PARAMS = (MIX, BALANCE)
@@ -40,15 +54,17 @@ _SETTINGS = re.compile(r"\s*([^\s():=]+):([^\s():]+=[^():]+)")
 
 
 class Mixture(TrainingObjective):
-    """A mixture of two objectives: mix * first + (1 - mix) * second, applied to gradients and Hessians in each round.
+    """A mixture of two objectives: mix * first + (1 - mix) * second, applied to gradients and
+    Hessians in each round.
 
-    By default, the gradient and Hessian of each objective are first divided by its mean |gradient| over the training
-    set in that round; an objective without any gradient is ignored in that round. REG-SHF-SDCG (Wu et al. 2009, eqs
-    (18)-(19)) is `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
+    By default, the gradient and Hessian of each objective are first divided by its mean |gradient|
+    over the training set in that round; an objective without any gradient is ignored in that round.
+    REG-SHF-SDCG (Wu et al. 2009, eqs (18)-(19)) is `Mixture("regression(per_query=true)",
+    "shf-sdcg", mix="logistic", balance="raw")`.
 
     Args:
-        first, second: an `Objective`, or a text such as "shf-sdcg(sigma=0.5)". Metrics use the gain of `first` by
-            default.
+        first, second: an `Objective`, or a text such as "shf-sdcg(sigma=0.5)". Metrics use the gain
+            of `first` by default.
         mix: share of `first`, from 0 to 1, or a schedule.
         balance: "l1" as above, or "raw".
         hessian_scale: option of the mixture, as in `Objective`; the option of each part is ignored.
@@ -97,15 +113,22 @@ class Mixture(TrainingObjective):
         return self.first, self.second
 
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """Return the share of each part, divided by the part's magnitude if the mixture is balanced."""
+        """Return the share of each part, divided by the part's magnitude if the mixture is
+        balanced.
+        """
         share = float(value_at(MIX, self.mix, round, self))
         shares = share, 1.0 - share
         if self.balance == "raw":
             return shares
-        return tuple(w / magnitude if magnitude > 0.0 else 0.0 for w, magnitude in zip(shares, magnitudes, strict=True))
+        return tuple(
+            w / magnitude if magnitude > 0.0 else 0.0
+            for w, magnitude in zip(shares, magnitudes, strict=True)
+        )
 
     def settled_round(self, total: int) -> int:
-        """Return the first round with both parts settled and `mix` closer to its last value than to its first."""
+        """Return the first round with both parts settled and `mix` closer to its last value than to
+        its first.
+        """
         settled = max(part.settled_round(total) for part in self.parts)
         if not isinstance(self.mix, Schedule) or total < 1:
             return settled
@@ -143,7 +166,9 @@ class Mixture(TrainingObjective):
     def from_dict(cls, data: Mapping[str, Any]) -> Mixture:
         """Create a mixture from the result of `to_dict`."""
         options = {key: data[key] for key in ("mix", "balance", "hessian_scale", "total_rounds")}
-        return cls(Objective.from_dict(data["first"]), Objective.from_dict(data["second"]), **options)
+        return cls(
+            Objective.from_dict(data["first"]), Objective.from_dict(data["second"]), **options
+        )
 
 
 def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
@@ -158,7 +183,9 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
         if isinstance(error, ParameterError):
             raise
         reason = f"{type(error).__name__}: {str(error)[:100]}"
-        raise ParameterError(f"the data do not describe an objective of boostrank ({reason})") from error
+        raise ParameterError(
+            f"the data do not describe an objective of boostrank ({reason})"
+        ) from error
 
 
 def accepted_params(text: str) -> tuple[Param, ...]:
@@ -166,15 +193,17 @@ def accepted_params(text: str) -> tuple[Param, ...]:
     name, positional, _ = _call(text)
     if name not in _NAMES:
         return (*OBJECTIVES.get(name).params, *OPTIONS)
-    of_parts = [param for part in _two(text, positional) for param in OBJECTIVES.get(_call(part)[0]).params]
+    of_parts = [
+        param for part in _two(text, positional) for param in OBJECTIVES.get(_call(part)[0]).params
+    ]
     return tuple(dict.fromkeys((*MIXTURE_PARAMS, *of_parts, *OPTIONS)))
 
 
 def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> TrainingObjective:
     """Create an objective from its text and parameters.
 
-    The parameters of a mixture apply to the mixture itself. Every other parameter applies to each part that accepts it
-    and does not set it in brackets.
+    The parameters of a mixture apply to the mixture itself. Every other parameter applies to each
+    part that accepts it and does not set it in brackets.
 
     Args:
         text: objective in one of the forms listed in the module.
@@ -188,7 +217,12 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     if name not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
-        return Objective(name, threads=threads, **_outside(OBJECTIVES.get(name).params, params, keywords), **keywords)
+        return Objective(
+            name,
+            threads=threads,
+            **_outside(OBJECTIVES.get(name).params, params, keywords),
+            **keywords,
+        )
     # Split the parameters between the mixture and its parts.
     first, second = _two(text, positional)
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
@@ -196,19 +230,27 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     mixed = {key: value for key, value in outside.items() if find_param(key, of_mixture)} | keywords
     for key in mixed:
         if find_param(key, of_mixture) is None:
-            raise ParameterError(f"{text!r}: a mixture takes {', '.join(p.name for p in of_mixture)}, not {key!r}")
+            raise ParameterError(
+                f"{text!r}: a mixture takes {', '.join(p.name for p in of_mixture)}, not {key!r}"
+            )
     for_parts = {key: value for key, value in params.items() if find_param(key, of_mixture) is None}
     parts = []
     for part in (first, second):
         part_name, _, in_brackets = _call(part)
         if part_name in _NAMES:
-            raise ParameterError(f"{text!r}: a mixture consists of two single objectives, not of another mixture")
+            raise ParameterError(
+                f"{text!r}: a mixture consists of two single objectives, not of another mixture"
+            )
         takes = (*OBJECTIVES.get(part_name).params, *OPTIONS)
         part_params = {
-            k: v for k, v in _outside(takes, for_parts, in_brackets).items() if k == "gain" or find_param(k, takes)
+            k: v
+            for k, v in _outside(takes, for_parts, in_brackets).items()
+            if k == "gain" or find_param(k, takes)
         }
         parts.append(parse_objective(part, **part_params))
-    canonical = {param.name: value for key, value in mixed.items() if (param := find_param(key, of_mixture))}
+    canonical = {
+        param.name: value for key, value in mixed.items() if (param := find_param(key, of_mixture))
+    }
     return Mixture(parts[0], parts[1], threads=threads, **canonical)  # type: ignore[arg-type]
 
 
@@ -219,10 +261,16 @@ def _as_part(part: Objective | str) -> Objective:
     return objective
 
 
-def _outside(params: Sequence[Param], params_given: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
+def _outside(
+    params: Sequence[Param], params_given: Mapping[str, Any], inside: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the given parameters that the text does not already set in brackets."""
     taken = {find_param(key, params) for key in inside} - {None}
-    return {k: v for k, v in params_given.items() if k not in inside and find_param(k, params) not in taken}
+    return {
+        k: v
+        for k, v in params_given.items()
+        if k not in inside and find_param(k, params) not in taken
+    }
 
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
@@ -233,10 +281,14 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
         text = AUTO
     call = _CALL.fullmatch(text)
     if call is None:
-        raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")
+        raise ParameterError(
+            f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)"
+        )
     positional: list[str] = []
     keywords: dict[str, Any] = {}
-    for piece in filter(None, (p.strip() for p in split_outside_brackets(call.group(2) or "", ","))):
+    for piece in filter(
+        None, (p.strip() for p in split_outside_brackets(call.group(2) or "", ","))
+    ):
         key, equals, value = piece.partition("=")
         if not equals or "(" in key:
             positional.append(piece)
@@ -247,5 +299,7 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
 
 def _two(text: str, positional: list[str]) -> tuple[str, str]:
     if len(positional) != 2:
-        raise ParameterError(f"{text!r}: a mixture needs two objectives, as in mix(shf-sdcg, regression, mix=0.5)")
+        raise ParameterError(
+            f"{text!r}: a mixture needs two objectives, as in mix(shf-sdcg, regression, mix=0.5)"
+        )
     return positional[0], positional[1]

@@ -1,20 +1,24 @@
-"""ApproxAP: average precision over smooth ranks; a sigmoid of ranks compares two relevant documents.
+"""ApproxAP: average precision over smooth ranks; a sigmoid of ranks compares two relevant
+documents.
 
-    pi_y = 1 + sum_{x != y} 1 / (1 + exp(alpha (s_y - s_x))),   J_yx = 1 / (1 + exp(-beta (pi_y - pi_x)))
-    J    = (1/N) sum_y (r_y / pi_y) (1 + sum_{x != y} r_x J_yx),   r = 1 for a relevant document, N = sum r
+    pi_y = 1 + sum_{x != y} 1 / (1 + exp(alpha (s_y - s_x))),   J_yx = 1 / (1 + exp(-beta (pi_y -
+    pi_x))) J    = (1/N) sum_y (r_y / pi_y) (1 + sum_{x != y} r_x J_yx),   r = 1 for a relevant
+    document, N = sum r
 
-The factor in brackets is the smooth rank of y among the relevant documents, with sharpness beta and -pi as scores.
+The factor in brackets is the smooth rank of y among the relevant documents, with sharpness beta and
+-pi as scores.
 
-With the default alpha the ranks are blunt, and with a sharp beta a relevant document then gains by falling below
-another relevant one: on OHSUMED (five folds, 120 trees) MAP is .390 with beta 1, .448 with 0.1 and .451 with 0.02. beta
-may rise with the rounds.
+With the default alpha the ranks are blunt, and with a sharp beta a relevant document then gains by
+falling below another relevant one: on OHSUMED (five folds, 120 trees) MAP is .390 with beta 1, .448
+with 0.1 and .451 with 0.02. beta may rise with the rounds.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information
 retrieval measures", Information Retrieval 13 (2010), eq (11) for the smooth ranks in the value,
 (35) and (38) for the gradient. Deviation: the paper tunes alpha in 50..300 for linear models on
 normalised features; the default here suits scores on the scale of labels.
 
-Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), c = dJ / dpi, w = P (1 - P), a proxy that bounds |P''|.
+Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), c = dJ / dpi, w = P (1 - P), a proxy that bounds
+    |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 
 Example:
@@ -33,26 +37,37 @@ from typing import Any
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants, relevant_positions
+from boostrank.kernels.shared import (
+    ALPHA,
+    RELEVANT_FROM,
+    positive,
+    relevance_constants,
+    relevant_positions,
+)
 from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
 
 PARAMS = (
     ALPHA,
-    positive("beta", 0.1, "sharpness of the comparison of two relevant documents' ranks", unit="1/rank"),
+    positive(
+        "beta", 0.1, "sharpness of the comparison of two relevant documents' ranks", unit="1/rank"
+    ),
     RELEVANT_FROM,
     SUMS,
 )
 
 
 @objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="place", by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus J, a smooth average precision, with its gradient and curvature by score."""
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
     s, positions, slope = query.scores, scratch.place, scratch.slope
     soft_ranks(params.sums, s, params.alpha, scratch.ranks, scratch.work)
-    # The ranks among the relevant documents follow from -pi, which descends with the scores except for rounding.
+    # The ranks among the relevant documents follow from -pi, which descends with the scores except
+    # for rounding.
     m, lowest = relevant_positions(query.doc_const, query.order, positions), 0.0
     for a in range(m):
         lowest = min(lowest, -scratch.ranks[positions[a]])

@@ -2,13 +2,15 @@
 
     L = sum over pairs with g_i > g_j of 1/2 max(0, s_j - s_i + tau)^2
 
-The paper fits a tree by least squares to the targets s_j + tau for i and s_i - tau for j of each pair with s_i < s_j +
-tau. The leaf of that tree is exactly the Newton step of L: the gradient is the sum of score minus target, the Hessian
-the number of pairs. So GBRank is RankSVM with a squared hinge, but it is derived from regression.
+The paper fits a tree by least squares to the targets s_j + tau for i and s_i - tau for j of each
+pair with s_i < s_j + tau. The leaf of that tree is exactly the Newton step of L: the gradient is
+the sum of score minus target, the Hessian the number of pairs. So GBRank is RankSVM with a squared
+hinge, but it is derived from regression.
 
-Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking functions using relative relevance
-judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as with all objectives here, whereas the
-paper averages trees fitted to the targets, h_k = (k h_(k-1) + eta tree) / (k + 1).
+Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking functions using relative
+relevance judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as with all
+objectives here, whereas the paper averages trees fitted to the targets, h_k = (k h_(k-1) + eta
+tree) / (k + 1).
 
 Hessian: the number of misordered pairs, exact unless a pair is exactly on the margin.
 Cost: n log n, see `kernels.margin`.
@@ -35,7 +37,8 @@ PARAMS = (
     positive(
         "tau",
         1.0,
-        "distance of a target from the other document's score; without it constant scores would be optimal",
+        "distance of a target from the other document's score; without it constant scores would be"
+        " optimal",
         unit="score",
         aliases=("margin",),
     ),
@@ -43,7 +46,9 @@ PARAMS = (
 
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Sum the squared hinges of the pairs, with their gradient and number of pairs by score."""
     return margin_pairs(query, params.tau, True, grad, hess, scratch)
 

@@ -1,21 +1,24 @@
 """LambdaLoss: logistic losses of pairs with weights that bound the lost NDCG.
 
-    L = sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma)),   d the discount of a rank, G = g / ideal DCG
-    ndcg-loss1    w_ij = G_i d(rank_i), every ordered pair i != j
-    ndcg-loss2    w_ij = (G_i - G_j) delta(|rank_i - rank_j|),  g_i > g_j,   delta(n) = d(n) - d(n + 1)
-    ndcg-loss2++  w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta),  g_i > g_j
+    L = sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma)),   d the discount of a rank, G = g
+    / ideal DCG ndcg-loss1    w_ij = G_i d(rank_i), every ordered pair i != j ndcg-loss2    w_ij =
+    (G_i - G_j) delta(|rank_i - rank_j|),  g_i > g_j,   delta(n) = d(n) - d(n + 1) ndcg-loss2++
+    w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta),  g_i > g_j
 
-The weights come from the ranking by the current scores and are constant while a tree is fitted: the M step of the
-paper's expectation-maximisation. L jumps when the order changes; between jumps the gradient is its derivative.
-L costs up to three times as much as the gradient, so a training does not compute it in each round.
+The weights come from the ranking by the current scores and are constant while a tree is fitted: the
+M step of the paper's expectation-maximisation. L jumps when the order changes; between jumps the
+gradient is its derivative. L costs up to three times as much as the gradient, so a training does
+not compute it in each round.
 
-Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ranking metric optimization", CIKM 2018.
+Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ranking metric
+    optimization", CIKM 2018.
 Deviations: natural logarithms (a factor); `train_discount` as in the other objectives.
 
-Hessian: a majoriser of the loss with constant weights, slightly above w tanh(u/2) / (2 u sigma^2) per pair (Jaakkola,
-Jordan; `kernels.expsum.CURVATURE`). Unlike the gradient, the exact curvature vanishes for badly misordered pairs.
-Cost: near-linear in n, see `kernels.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in short lists, and for
-real-valued labels with more than about sqrt(n / 10) grades.
+Hessian: a majoriser of the loss with constant weights, slightly above w tanh(u/2) / (2 u sigma^2)
+per pair (Jaakkola, Jordan; `kernels.expsum.CURVATURE`). Unlike the gradient, the exact curvature
+vanishes for badly misordered pairs.
+Cost: near-linear in n, see `kernels.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in
+short lists, and for real-valued labels with more than about sqrt(n / 10) grades.
 
 Example:
 
@@ -63,7 +66,13 @@ PARAMS = (
         choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
         aliases=("scheme",),
     ),
-    Param("mu", 10.0, "factor of delta, added to LambdaRank's weight in ndcg-loss2++", low=0.0, schedulable=True),
+    Param(
+        "mu",
+        10.0,
+        "factor of delta, added to LambdaRank's weight in ndcg-loss2++",
+        low=0.0,
+        schedulable=True,
+    ),
     SIGMA,
     TRAIN_DISCOUNT,
     SUMS,
@@ -71,8 +80,8 @@ PARAMS = (
 
 # Positions of `weights`.
 _EVERY_PAIR, _LOSS2_PLUS = 0, 2
-# Shorter lists go pair by pair, as do much longer ones of many grades. Measured with 5 grades: pair by pair, 234 ns per
-# document at 1,000 documents and 840 at 4,000; by sums about 240 at any length.
+# Shorter lists go pair by pair, as do much longer ones of many grades. Measured with 5 grades: pair
+# by pair, 234 ns per document at 1,000 documents and 840 at 4,000; by sums about 240 at any length.
 _SHORT, _SHORT_A_GRADE = 800, 10
 
 
@@ -84,7 +93,9 @@ _SHORT, _SHORT_A_GRADE = 800, 10
     loss_on_demand=True,
 )
 @allocates
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute the weighted losses of the pairs, with weights constant in the derivatives.
 
     The loss is 0 unless `params.with_loss`.
@@ -119,25 +130,51 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             for pos in range(n):
                 worth[grade[pos]] = g[pos]
             value = add_far_pairs(
-                sums, s, grade, worth, d, alpha, by_rank, by_delta, blend, params.with_loss, grad, hess
+                sums,
+                s,
+                grade,
+                worth,
+                d,
+                alpha,
+                by_rank,
+                by_delta,
+                blend,
+                params.with_loss,
+                grad,
+                hess,
             )
-    _weighted_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, scratch.z)
+    _weighted_pairs(
+        s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, scratch.z
+    )
     if params.with_loss:
-        value += _loss_of_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, scratch.z)
+        value += _loss_of_pairs(
+            s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, scratch.z
+        )
     return bounded(value)
 
 
 @inline_sums
 def _weighted_pairs(
-    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool, by_rank:
-    float, by_delta: float, tile: int, grad: Float64Array, hess: Float64Array, z: Float64Array,
-) -> None:  # fmt: skip
+    s: Float64Array,
+    g: Float64Array,
+    d: Float64Array,
+    delta: Float64Array,
+    alpha: float,
+    every_pair: bool,
+    by_rank: float,
+    by_delta: float,
+    tile: int,
+    grad: Float64Array,
+    hess: Float64Array,
+    z: Float64Array,
+) -> None:
     """Add the gradients and curvature bounds of all pairs within a tile or in neighbouring tiles.
 
     Args:
         g, d: gains over the ideal DCG, and discounts of the ranks.
         delta: values for rank differences of 1, 2, ...
-        every_pair: whether each document has the weight g d against every other; otherwise pairs have weights.
+        every_pair: whether each document has the weight g d against every other; otherwise pairs
+            have weights.
         by_rank, by_delta: factors of |d_i - d_j| and delta in a pair's weight.
         tile: number of documents in a tile, which is n to add all pairs.
         z: overwritten.
@@ -163,7 +200,9 @@ def _weighted_pairs(
             if every_pair:
                 up, down = g_above[i] * d_above[i], gain * disc
             else:
-                w = (g_above[i] - gain) * (by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1])
+                w = (g_above[i] - gain) * (
+                    by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1]
+                )
                 up, down = max(w, 0.0), max(-w, 0.0)
             f = alpha * above * (up * e - down)
             kappa = CURVATURE[0] * root + CURVATURE[3] * fourth + CURVATURE_FAR
@@ -178,9 +217,17 @@ def _weighted_pairs(
 
 @inline_sums
 def _loss_of_pairs(
-    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool, by_rank:
-    float, by_delta: float, tile: int, z: Float64Array,
-) -> float:  # fmt: skip
+    s: Float64Array,
+    g: Float64Array,
+    d: Float64Array,
+    delta: Float64Array,
+    alpha: float,
+    every_pair: bool,
+    by_rank: float,
+    by_delta: float,
+    tile: int,
+    z: Float64Array,
+) -> float:
     """Return the loss of the pairs that `_weighted_pairs` adds."""
     n, value = s.shape[0], 0.0
     for j in range(1, n):
@@ -196,15 +243,21 @@ def _loss_of_pairs(
             if every_pair:
                 up, down = g_above[i] * d_above[i], gain * disc
             else:
-                w = (g_above[i] - gain) * (by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1])
+                w = (g_above[i] - gain) * (
+                    by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1]
+                )
                 up, down = max(w, 0.0), max(-w, 0.0)
             # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
-            value += (up + down) * softplus_of_power(e) + down * min(alpha * (s_above[i] - score), LARGEST)
+            value += (up + down) * softplus_of_power(e) + down * min(
+                alpha * (s_above[i] - score), LARGEST
+            )
     return value
 
 
 @inline
-def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: float, scratch: Any) -> float:
+def _loss_of_every_pair(
+    sums: int, s: Float64Array, c: Float64Array, alpha: float, scratch: Any
+) -> float:
     """Return the loss of the pairs that `_every_pair` adds."""
     n, r, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
     ones[:] = 1.0
@@ -221,9 +274,17 @@ def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: floa
 
 @inline
 def _every_pair(
-    sums: int, s: Float64Array, c: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
+    sums: int,
+    s: Float64Array,
+    c: Float64Array,
+    alpha: float,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Any,
 ) -> None:
-    """Compute the gradient and curvature of all ordered pairs if document i has the weight c_i against every other."""
+    """Compute the gradient and curvature of all ordered pairs if document i has the weight c_i
+    against every other.
+    """
     n, r, ones, totals, state = s.shape[0], scratch.z, scratch.ones, scratch.sums, scratch.state
     ones[:] = 1.0
     totals[:] = 0.0

@@ -1,22 +1,27 @@
-"""LambdaRank: pairs weighted by the change of NDCG (or of another metric) in a swap, as in LightGBM.
+"""LambdaRank: pairs weighted by the change of NDCG (or of another metric) in a swap, as in
+LightGBM.
 
     pairs with g_i > g_j and at least one document among the first `truncation_level`, x = s_i - s_j
-    w   = |change of the metric|, for NDCG |g_i - g_j| |D(rank_i) - D(rank_j)| / Z;  over 0.01 + |x| if norm_distance
-    rho = 1 / (1 + exp(sigmoid x));   gradient sigmoid w rho up on i, down on j;   curvature sigmoid^2 w rho (1 - rho)
-    both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if norm_query
+    w   = |change of the metric|, for NDCG |g_i - g_j| |D(rank_i) - D(rank_j)| / Z;  over 0.01 + |x|
+    if norm_distance rho = 1 / (1 + exp(sigmoid x));   gradient sigmoid w rho up on i, down on j;
+    curvature sigmoid^2 w rho (1 - rho) both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if
+    norm_query
 
-Z is the ideal DCG at the truncation level. No function has this gradient, since w jumps when the order changes; the
-reported loss is minus the hard metric at the truncation level.
+Z is the ideal DCG at the truncation level. No function has this gradient, since w jumps when the
+order changes; the reported loss is minus the hard metric at the truncation level.
 
-`metric` selects NDCG, MAP, MRR, ERR or precision; `kernels.swaps` defines the changes. Relevance and the probabilities
-of ERR are those of boostrank's metrics. The truncation level selects the pairs. Their changes are measured by the
-metric of the whole list, except that precision is cut off at that level. A training's own option `metric` is the metric
-that it reports, so write `lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
+`metric` selects NDCG, MAP, MRR, ERR or precision; `kernels.swaps` defines the changes. Relevance
+and the probabilities of ERR are those of boostrank's metrics. The truncation level selects the
+pairs. Their changes are measured by the metric of the whole list, except that precision is cut off
+at that level. A training's own option `metric` is the metric that it reports, so write
+`lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
 
-Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp; for MAP and
-MRR, Donmez, Svore, Burges, "On the local optimality of LambdaRank", SIGIR 2009. MAP is XGBoost's `rank:map`, whose
-Hessian is twice this one. Deviations: equal gains make no pair (LightGBM: equal labels); sums are doubles, without a
-look-up table of sigmoids (`lightgbm_rounding` restores both); the two parts of `lambdarank_norm` are two switches.
+Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM
+src/objective/rank_objective.hpp; for MAP and MRR, Donmez, Svore, Burges, "On the local optimality
+of LambdaRank", SIGIR 2009. MAP is XGBoost's `rank:map`, whose Hessian is twice this one.
+Deviations: equal gains make no pair (LightGBM: equal labels); sums are doubles, without a look-up
+table of sigmoids (`lightgbm_rounding` restores both); the two parts of `lambdarank_norm` are two
+switches.
 
 Hessian: a proxy, the curvature of the pair losses with constant w.
 Cost: n times the truncation level, and n exponentials. ERR updates two more numbers per pair.
@@ -44,7 +49,16 @@ from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
 from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW
-from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, SWAP_SCRATCH, err_row, swap_constants, swap_rows
+from boostrank.kernels.swaps import (
+    ERR,
+    METRICS,
+    NDCG,
+    SWAP_PARAMS,
+    SWAP_SCRATCH,
+    err_row,
+    swap_constants,
+    swap_rows,
+)
 
 PARAMS = (
     positive("sigmoid", 1.0, "sharpness of the pair loss", unit="1/score"),
@@ -56,13 +70,16 @@ PARAMS = (
         unit="rank",
         aliases=("k", "at", "truncation", "lambdarank_truncation_level"),
     ),
-    Param("norm_distance", True, "damp pairs that lie far apart: weight / (0.01 + |score difference|)"),
+    Param(
+        "norm_distance", True, "damp pairs that lie far apart: weight / (0.01 + |score difference|)"
+    ),
     Param("norm_query", True, "compress the total gradient of a query: log2(1 + S) / S"),
     TRAIN_DISCOUNT,
     Param(
         "lightgbm_rounding",
         False,
-        "round NDCG as LightGBM does (sigmoid table, float32 sums); with hessian_scale=raw trees are bit-identical",
+        "round NDCG as LightGBM does (sigmoid table, float32 sums); with hessian_scale=raw trees"
+        " are bit-identical",
     ),
     Param("metric", "ndcg", "metric whose change by a swap weighs a pair", choices=METRICS),
     *SWAP_PARAMS,
@@ -76,7 +93,9 @@ _TABLE_REACH = 50.0
 
 
 @objective_kernel(params=PARAMS, scratch=f"{SWAP_SCRATCH} z", by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute the lambdas and curvatures of the pairs, and minus the hard metric as the loss."""
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
@@ -92,7 +111,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     if params.lightgbm_rounding and params.metric == NDCG:
         _pair_gradient_of_lightgbm(query, params, depth, damped, ideal, grad, hess)
         return -value
-    magnitude = _pair_gradient(s, c, params.metric, params.sigmoid, depth, damped, grad, hess, scratch)
+    magnitude = _pair_gradient(
+        s, c, params.metric, params.sigmoid, depth, damped, grad, hess, scratch
+    )
     if params.norm_query and magnitude > 0.0:
         factor = math.log1p(2.0 * magnitude) / (LN2 * 2.0 * magnitude)
         for pos in range(n):
@@ -113,7 +134,9 @@ def _pair_gradient(
     hess: Float64Array,
     scratch: Any,
 ) -> float:
-    """Add the gradients of all pairs of the sorted documents, and return the sum of the gradients' magnitudes."""
+    """Add the gradients of all pairs of the sorted documents, and return the sum of the gradients'
+    magnitudes.
+    """
     u, z, n = scratch.up, scratch.z, s.size
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
     total = 0.0
@@ -148,14 +171,27 @@ def _pair_gradient(
 
 @inline
 def _pair_gradient_of_lightgbm(
-    query: Query, params: Any, depth: int, damped: bool, ideal: float, grad: Float64Array, hess: Float64Array
+    query: Query,
+    params: Any,
+    depth: int,
+    damped: bool,
+    ideal: float,
+    grad: Float64Array,
+    hess: Float64Array,
 ) -> None:
-    """Add the same gradients with the operations and rounding of LightGBM's `GetGradientsForOneQuery`, in that order.
+    """Add the same gradients with the operations and rounding of LightGBM's
+    `GetGradientsForOneQuery`, in that order.
 
-    After a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical trees show that only
-    rounding separates our LambdaRank from LightGBM's.
+    After a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical trees
+    show that only rounding separates our LambdaRank from LightGBM's.
     """
-    s, g, n, sigmoid, blend = query.scores, query.gains, query.scores.size, params.sigmoid, params.train_discount
+    s, g, n, sigmoid, blend = (
+        query.scores,
+        query.gains,
+        query.scores.size,
+        params.sigmoid,
+        params.train_discount,
+    )
     reach = _TABLE_REACH / sigmoid / 2.0
     factor = _TABLE_BINS / (2.0 * reach)
     inverse = 1.0 / ideal
@@ -193,8 +229,12 @@ def _pair_gradient_of_lightgbm(
             hess[pos] = np.float32(hess[pos] * scale)
 
 
-def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    return swap_constants(str(values["metric"]), values["truncation_level"], labels, gains, ptr, values)
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
+    return swap_constants(
+        str(values["metric"]), values["truncation_level"], labels, gains, ptr, values
+    )
 
 
 SPEC = ObjectiveSpec(

@@ -4,8 +4,9 @@
 
 The gradient is q - p. L is convex, and queries of any length have equal weight.
 
-Source: Cao, Qin, Liu, Tsai, Li, "Learning to rank: from pairwise approach to listwise approach", ICML 2007, the top-one
-model of section 4. Deviation: queries with equal gains are skipped; their cross entropy would pull the scores together.
+Source: Cao, Qin, Liu, Tsai, Li, "Learning to rank: from pairwise approach to listwise approach",
+ICML 2007, the top-one model of section 4. Deviation: queries with equal gains are skipped; their
+cross entropy would pull the scores together.
 
 Hessian: the exact diagonal, q (1 - q). It vanishes with q and the gradient does not, so a Newton
 step can be long: 2,180 for the relevant one of two documents with scores 0 and 8. Trees average
@@ -32,11 +33,17 @@ from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
 from boostrank.kernels.shared import TARGETS, softmax, target_constants
 
-PARAMS = (Param("target", "labels", "softmax of these values is the target distribution", choices=TARGETS),)
+PARAMS = (
+    Param(
+        "target", "labels", "softmax of these values is the target distribution", choices=TARGETS
+    ),
+)
 
 
 @objective_kernel(params=PARAMS, scratch="target p q complement")
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute the cross entropy of a query, with its gradient q - p and Hessian q (1 - q)."""
     n, scores = query.scores.size, query.scores
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:

@@ -1,10 +1,11 @@
-"""Large-margin NDCG: an upper bound of 1 - NDCG@k whose worst ranking is found exactly by linear assignment.
+"""Large-margin NDCG: an upper bound of 1 - NDCG@k whose worst ranking is found exactly by linear
+assignment.
 
-    convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i
-    tight    xi' = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(rank_i) s_i
-    L        = xi / min(k, n);    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / min(k, n)
-    A(r) = max(k + 1 - r, 0), or with rank_weights=root r^-1/2 - (k + 1)^-1/2 for r <= k, times k / its
-    value at r = 1, and 0 beyond;    Delta(y) = 1 - NDCG@k of the ranking y
+    convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i tight    xi' =
+    max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(rank_i) s_i L        = xi / min(k, n);
+    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / min(k, n) A(r) = max(k + 1 - r, 0), or with
+    rank_weights=root r^-1/2 - (k + 1)^-1/2 for r <= k, times k / its value at r = 1, and 0 beyond;
+    Delta(y) = 1 - NDCG@k of the ranking y
 
 y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is
 the order of the scores. yhat attains the maximum; it is a linear assignment of documents to the
@@ -32,8 +33,8 @@ A(yhat) - A of the other ranking. Deviations: the paper has margin 1, here it is
 the gain term of the printed (8) lacks the factor 1/Z; subgradients are divided by min(k, n), so
 that k beyond the list is its length; y* minimises xi, where the paper draws it at random among the
 perfect rankings; the 1 / sqrt(r) of its second web set is constant beyond k and scaled so that one
-margin suits both A; xi where xi' is flat; with the linear backend, the start is a regression on gains,
-in the paper on grades.
+margin suits both A; xi where xi' is flat; with the linear backend, the start is a regression on
+gains, in the paper on grades.
 
 Hessian: 1, plain gradient boosting; a proxy.
 Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of distinct gains).
@@ -56,11 +57,20 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import LARGEST_LOSS, bounded, discount, gather, ideal_dcg, sort_descending
+from boostrank.kernels.primitives import (
+    LARGEST_LOSS,
+    bounded,
+    discount,
+    gather,
+    ideal_dcg,
+    sort_descending,
+)
 from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
 
 PARAMS = (
-    Param("k", 10, "rank at which NDCG is bounded", low=1, unit="rank", aliases=("at", "truncation")),
+    Param(
+        "k", 10, "rank at which NDCG is bounded", low=1, unit="rank", aliases=("at", "truncation")
+    ),
     Param(
         "bound",
         "tight-or-convex",
@@ -68,7 +78,12 @@ PARAMS = (
         "tight-or-convex: tight, and convex in queries where that is flat",
         choices=("convex", "tight", "tight-or-convex"),
     ),
-    positive("margin", 2.5, "required distance between a ranking of NDCG 0 and the perfect one", unit="score"),
+    positive(
+        "margin",
+        2.5,
+        "required distance between a ranking of NDCG 0 and the perfect one",
+        unit="score",
+    ),
     TRAIN_DISCOUNT,
     Param(
         "rank_weights",
@@ -89,7 +104,9 @@ _FLAT = 1e-9  # largest rounding of a mean of ranks
     int_scratch="perfect rank_of before done first",
     by_score=True,
 )
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute the bound at its worst ranking, with its subgradient and a curvature by score."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     margin, blend = params.margin, params.train_discount
@@ -111,8 +128,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         if not linear:
             a[pos] = depth * max(1.0 / math.sqrt(pos + 1.0) - beyond, 0.0) / (1.0 - beyond)
         by_rank[pos] = a[pos]
-    # A gap wider than the margin over the last, smallest step of A is never worth crossing. Clipping
-    # gaps at twice that keeps the optimum and the digits of scores that are far apart.
+    # A gap wider than the margin over the last, smallest step of A is never worth crossing.
+    # Clipping gaps at twice that keeps the optimum and the digits of scores that are far apart.
     widest = 2.0 * margin / a[depth - 1]
     for pos in range(n):
         near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(scores[pos - 1] - scores[pos], widest)
@@ -138,9 +155,12 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for r in range(depth):
         d[r] = discount(r + 1.0, blend, n)
     price, reach, bid = scratch.price[:m], scratch.reach[:m], scratch.bid[:depth]
-    best_assignment(a[:depth], d, gaps[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid)
+    best_assignment(
+        a[:depth], d, gaps[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid
+    )
 
-    # Documents of one gain share their ranks in the order of their scores, even where scores differ slightly.
+    # Documents of one gain share their ranks in the order of their scores, even where scores differ
+    # slightly.
     value = margin
     for c in range(m):
         if rank_of[c] >= 0:
@@ -192,14 +212,23 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
 
 @inline
 def best_assignment(
-    a: Float64Array, d: Float64Array, s: Float64Array, g: Float64Array, rank_of: Int64Array, before: Int64Array,
-    done: Int64Array, price: Float64Array, reach: Float64Array, bid: Float64Array,
-) -> None:  # fmt: skip
-    """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is as large as possible.
+    a: Float64Array,
+    d: Float64Array,
+    s: Float64Array,
+    g: Float64Array,
+    rank_of: Int64Array,
+    before: Int64Array,
+    done: Int64Array,
+    price: Float64Array,
+    reach: Float64Array,
+    bid: Float64Array,
+) -> None:
+    """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is as large as
+    possible.
 
-    The algorithm of shortest augmenting paths with dual prices takes O(k^2 m) for m documents. Source: Jonker,
-    Volgenant, "A shortest augmenting path algorithm for dense and sparse linear assignment problems", Computing 38
-    (1987), without its initialisation; Crouse 2016 for k < m.
+    The algorithm of shortest augmenting paths with dual prices takes O(k^2 m) for m documents.
+    Source: Jonker, Volgenant, "A shortest augmenting path algorithm for dense and sparse linear
+    assignment problems", Computing 38 (1987), without its initialisation; Crouse 2016 for k < m.
 
     Args:
         a, d: float64[k], factors of the ranks.

@@ -1,12 +1,14 @@
 """QueryRMSE: squared error on labels or gains without the mean error of each query, as in CatBoost.
 
-    L = (1/2) sum_i w_i (r_i - r)^2,   r_i = s_i - t_i,  r = sum_i w_i r_i / sum_i w_i,  w the weights of documents, 1
+    L = (1/2) sum_i w_i (r_i - r)^2,   r_i = s_i - t_i,  r = sum_i w_i r_i / sum_i w_i,  w the
+    weights of documents, 1
 
-Only differences within a query matter, so the level of a query, which no ranking needs, is not learnt. Longer queries
-have more weight, as in `regression`.
+Only differences within a query matter, so the level of a query, which no ranking needs, is not
+learnt. Longer queries have more weight, as in `regression`.
 
-Source: CatBoost's QueryRMSE, catboost/private/libs/algo_helpers/error_functions.h. Deviations: t may be the gain;
-queries with equal gains are skipped; the Hessian is exact, w_i (1 - w_i / sum_j w_j), where CatBoost has w_i.
+Source: CatBoost's QueryRMSE, catboost/private/libs/algo_helpers/error_functions.h. Deviations: t
+may be the gain; queries with equal gains are skipped; the Hessian is exact, w_i (1 - w_i / sum_j
+w_j), where CatBoost has w_i.
 
 Cost: n per query.
 
@@ -32,7 +34,9 @@ PARAMS = (target_param("labels"),)
 
 
 @objective_kernel(params=PARAMS)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute the squared error around the query's offset, with its exact derivatives."""
     n, doc, total = query.scores.size, query.doc_const, 0.0
     for i in range(n):

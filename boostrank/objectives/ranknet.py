@@ -4,9 +4,9 @@
 
 Long queries have more weight than short ones, because pairs are summed and not averaged.
 
-Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability 1 for the better
-document. Hessian: the exact diagonal. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
-sums="direct".
+Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability
+1 for the better document. Hessian: the exact diagonal. Cost: near-linear in n, see
+`kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 
 Example:
 
@@ -47,9 +47,14 @@ _FACTORS = 512
 
 
 @objective_kernel(
-    params=PARAMS, scratch="r group_r ones wrong every equal state:3", int_scratch="member grade spare", by_score=True
+    params=PARAMS,
+    scratch="r group_r ones wrong every equal state:3",
+    int_scratch="member grade spare",
+    by_score=True,
 )
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):
@@ -59,9 +64,16 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline_sums
 def _logistic_pairs(
-    s: Float64Array, g: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, z: Float64Array
+    s: Float64Array,
+    g: Float64Array,
+    alpha: float,
+    grad: Float64Array,
+    hess: Float64Array,
+    z: Float64Array,
 ) -> float:
-    """Add the gradient and curvature of all pairs of documents, which are sorted by score, and return the loss."""
+    """Add the gradient and curvature of all pairs of documents, which are sorted by score, and
+    return the loss.
+    """
     n = s.shape[0]
     value = 0.0
     for j in range(1, n):
@@ -96,22 +108,35 @@ def _logistic_pairs(
 
 @inline
 def _logistic_sums(
-    sums: int, s: Float64Array, g: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
+    sums: int,
+    s: Float64Array,
+    g: Float64Array,
+    alpha: float,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Any,
 ) -> float:
     """Compute the same as `_logistic_pairs`, but without a loop over pairs.
 
-    With t = exp(-|u|) an ordered pair pulls with f = t / (1 + t) and a misordered one with 1 - f. So f is summed over
-    all documents, documents of equal gain are subtracted, and misordered pairs are counted. Likewise, the loss of a
-    pair is ln(1 + t), plus |u| if it is misordered.
+    With t = exp(-|u|) an ordered pair pulls with f = t / (1 + t) and a misordered one with 1 - f.
+    So f is summed over all documents, documents of equal gain are subtracted, and misordered pairs
+    are counted. Likewise, the loss of a pair is ln(1 + t), plus |u| if it is misordered.
     """
     n, r, group_r, ones, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.ones, scratch.wrong
-    every, equal, state, member, grade = scratch.every, scratch.equal, scratch.state, scratch.member, scratch.grade
+    every, equal, state, member, grade = (
+        scratch.every,
+        scratch.equal,
+        scratch.state,
+        scratch.member,
+        scratch.grade,
+    )
     grades = group_by_gain(g, member, grade, scratch.spare)
     gather(s, member, every)
     decays(s, alpha, r)
     decays(every, alpha, group_r)
     cut_between_grades(group_r, member, grade)
-    # Misordered pairs: the number that end at a document minus those that begin, and their total length.
+    # Misordered pairs: the number that end at a document minus those that begin, and their total
+    # length.
     ones[:] = 1.0
     wrong[:] = 0.0
     add_wrong_pairs(grade, grades, ones, every, wrong, state)

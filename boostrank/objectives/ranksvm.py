@@ -3,8 +3,8 @@
     L = sum over pairs with g_i > g_j of  1/2 max(0, m - (s_i - s_j))^2    pair_loss=squared
                                    or of  max(0, m - (s_i - s_j))          pair_loss=hinge
 
-The default is the square, of Chapelle and Keerthi, which has a curvature for Newton leaves. The first
-two sources, and the RankSVM of LETOR's published baselines, have the hinge.
+The default is the square, of Chapelle and Keerthi, which has a curvature for Newton leaves. The
+first two sources, and the RankSVM of LETOR's published baselines, have the hinge.
 
 Source: Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression", 2000;
 Joachims, "Optimizing search engines using clickthrough data", KDD 2002; the square: Chapelle,
@@ -36,7 +36,12 @@ from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import positive
 
 PARAMS = (
-    Param("pair_loss", "squared", "loss of a pair that violates the margin", choices=("squared", "hinge")),
+    Param(
+        "pair_loss",
+        "squared",
+        "loss of a pair that violates the margin",
+        choices=("squared", "hinge"),
+    ),
     positive("margin", 1.0, "required lead of the better document of a pair", unit="score"),
 )
 
@@ -44,7 +49,9 @@ _SQUARED = 0
 
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Sum the hinges or squared hinges of the pairs, with their gradient and curvature."""
     return margin_pairs(query, params.margin, params.pair_loss == _SQUARED, grad, hess, scratch)
 

@@ -1,15 +1,17 @@
 """REG-SHF-SDCG: regression at first, which turns into SHF-SDCG on a logistic schedule.
 
-    minimise  mix * R - (1 - mix) * J_SHF,   R = (1/2n) sum_i (s_i - t_i)^2,   J_SHF as in `shf_sdcg`
+    minimise  mix * R - (1 - mix) * J_SHF,   R = (1/2n) sum_i (s_i - t_i)^2,   J_SHF as in
+    `shf_sdcg`
 
-`mix` follows eq (19) over the rounds of the training: 0.999999 in the first, 1/2 in the middle, 1e-6 in the last.
-Gradient and Hessian are mixed before the leaves are computed. The transition takes the middle third of the rounds, and
-about 80% of the rounds are almost pure. Early stopping waits for the middle. Unlike in SHF-SDCG, sigma matters, because
-regression sets the scale of the scores.
+`mix` follows eq (19) over the rounds of the training: 0.999999 in the first, 1/2 in the middle,
+1e-6 in the last. Gradient and Hessian are mixed before the leaves are computed. The transition
+takes the middle third of the rounds, and about 80% of the rounds are almost pure. Early stopping
+waits for the middle. Unlike in SHF-SDCG, sigma matters, because regression sets the scale of the
+scores.
 
-Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (18)-(19). Deviations: those of
-SHF-SDCG; the paper leaves R open, here it is the mean squared error of a query, so that queries weigh the same, as in a
-normalised J.
+Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (18)-(19).
+Deviations: those of SHF-SDCG; the paper leaves R open, here it is the mean squared error of a
+query, so that queries weigh the same, as in a normalised J.
 
 Hessian: mix / n + (1 - mix) times that of SHF-SDCG. Cost: that of SHF-SDCG.
 
@@ -37,7 +39,9 @@ PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), targ
 
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Mix the squared error and minus J of SHF-SDCG, with their gradients and Hessians."""
     value = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:

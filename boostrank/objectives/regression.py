@@ -2,10 +2,12 @@
 
     L = (1/2) sum_i w_i (s_i - t_i)^2,   t the label or the gain,   w the weights of documents, 1
 
-Unless weighted, documents count the same, so long queries have more weight than short ones, as in ordinary regression.
-With `per_query`, the error is divided by n and queries have equal weight, as in REG-SHF-SDCG.
+Unless weighted, documents count the same, so long queries have more weight than short ones, as in
+ordinary regression. With `per_query`, the error is divided by n and queries have equal weight, as
+in REG-SHF-SDCG.
 
-Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, w or w / n.
+Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, w or w /
+    n.
 Cost: n per query.
 
 Example:
@@ -29,12 +31,18 @@ from boostrank.kernels.shared import target_constants, target_param
 
 PARAMS = (
     target_param("labels"),
-    Param("per_query", False, "divide a query's error by its number of documents, so that queries weigh the same"),
+    Param(
+        "per_query",
+        False,
+        "divide a query's error by its number of documents, so that queries weigh the same",
+    ),
 )
 
 
 @objective_kernel(params=PARAMS)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute half the squared error of a query, with its gradient and exact Hessian."""
     n = query.scores.size
     share = 1.0 / n if params.per_query and n > 0 else 1.0

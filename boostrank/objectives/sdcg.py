@@ -14,7 +14,8 @@ value, (9) and (10) for the gradient. Deviations: DCG is divided by its ideal va
 queries weigh the same; the truncation weight has its own width tau, in ranks; no truncation by
 default.
 
-Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
+Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature
+    through the ranks.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 
 Example:
@@ -41,7 +42,9 @@ PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus J, the NDCG of sigmoid ranks, with its gradient and a curvature proxy."""
     cut = float(params.k) if params.k > 0 else math.inf
     return sigmoid_dcg(query, params, 1.0 / params.sigma, cut, params.tau, grad, hess, scratch)

@@ -1,7 +1,7 @@
 """SHF-SDCG: SDCG with smoothed hinges, so that every misordered pair pulls the right way.
 
-    rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where g_i > g_j, B(x) = 1 + A(-x) where g_i < g_j
-    J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i),   A(x) = ln(1 + exp(-x / sigma))
+    rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where g_i > g_j, B(x) = 1 + A(-x) where g_i <
+    g_j J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i),   A(x) = ln(1 + exp(-x / sigma))
 
 Documents of equal gain are compared by the sigmoid of SDCG (`kernels.hinge_ranks`). With k, the
 truncation weight W(r) = G_tau(r - s_m) is annealed: s_m, the largest rank among the k most relevant
@@ -15,8 +15,8 @@ paper's hinge is unknown, softplus is our choice; the n-document form follows fr
 one; divided by the ideal DCG; no truncation by default; with a linear training discount and ranks
 beyond n, see `kernels.sigmoid_ranks.smooth_dcg`.
 
-Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With constant rank slopes c, it majorises the loss along every score
-(pairs of unequal gain; equal gains get the proxy w of SDCG).
+Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With constant rank slopes c, it majorises the loss
+along every score (pairs of unequal gain; equal gains get the proxy w of SDCG).
 Cost: near-linear in n, see `kernels.hinge_ranks`; n^2 / 2 pairs per query with sums="direct".
 
 Example:
@@ -40,7 +40,9 @@ PARAMS = SHF_PARAMS
 
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus J, the NDCG of hinge ranks, with its gradient and a majoriser."""
     return shf_sdcg(query, params, grad, hess, scratch)
 

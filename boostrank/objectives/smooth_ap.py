@@ -1,19 +1,21 @@
-"""SmoothAP: average precision over smooth ranks; a sigmoid of scores compares two relevant documents.
+"""SmoothAP: average precision over smooth ranks; a sigmoid of scores compares two relevant
+documents.
 
-    P_ij = 1 / (1 + exp((s_i - s_j) / sigma)),   rank_i = 1 + sum_{j != i} P_ij
-    J    = (1/N) sum_i (l_i / rank_i) (1 + sum_{j != i} l_j P_ij),   l = 1 for a relevant document, N = sum l
+    P_ij = 1 / (1 + exp((s_i - s_j) / sigma)),   rank_i = 1 + sum_{j != i} P_ij J    = (1/N) sum_i
+    (l_i / rank_i) (1 + sum_{j != i} l_j P_ij),   l = 1 for a relevant document, N = sum l
 
-The factor in brackets is the smooth rank of i among the relevant documents, so J is a mean of quotients of two smooth
-ranks. ApproxAP differs only in that factor, whose sigmoid takes differences of ranks (`approx_ap`).
+The factor in brackets is the smooth rank of i among the relevant documents, so J is a mean of
+quotients of two smooth ranks. ApproxAP differs only in that factor, whose sigmoid takes differences
+of ranks (`approx_ap`).
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics",
 Information Retrieval 13 (2010), eq (9) for the value; its gradient follows. Deviation: the printed
 double sum includes i = j, so a document adds P_ii = 1/2 to its own precision, and lone relevant
 documents get half the weight. Here it adds 1, so J tends to average precision as sigma falls.
 
-Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P), c = dJ /
-drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
-sums="direct".
+Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w =
+P (1 - P), c = dJ / drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.expsum`;
+n^2 / 2 pairs per query with sums="direct".
 
 Example:
 
@@ -38,7 +40,9 @@ PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="place", by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus J, a smooth average precision, with its gradient and curvature proxy."""
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:

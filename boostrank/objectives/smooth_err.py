@@ -6,15 +6,18 @@
     w_di   = exp(alpha s_i) / sum_{j in A_d} exp(alpha s_j)
     J      = mean over d of sum_{i in A_d} w_di / rank_i
 
-ERR is the mean over users of 1 / rank of the first document that satisfies the user, so J is SmoothMRR (`smooth_mrr`)
-with A_d as the relevant documents. J tends to ERR as alpha and the number of draws grow. All users share the ranks.
+ERR is the mean over users of 1 / rank of the first document that satisfies the user, so J is
+SmoothMRR (`smooth_mrr`) with A_d as the relevant documents. J tends to ERR as alpha and the number
+of draws grow. All users share the ranks.
 
-Source: the cascade is Chapelle, Metzler, Zhang, Grinspan, "Expected reciprocal rank for graded relevance", CIKM 2009;
-smooth ranks and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: users of the cascade are
-sampled. The product of (1 - R_j)^sigmoid over the documents above needs no draws, but is e^-5 at tied scores in a list
-with a dozen good documents, so the gradient of most queries would vanish at the start.
+Source: the cascade is Chapelle, Metzler, Zhang, Grinspan, "Expected reciprocal rank for graded
+relevance", CIKM 2009; smooth ranks and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li
+2010. Deviation: users of the cascade are sampled. The product of (1 - R_j)^sigmoid over the
+documents above needs no draws, but is e^-5 at tied scores in a list with a dozen good documents, so
+the gradient of most queries would vanish at the start.
 
-Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 mean_d w_dp |1 / rank_p - J_d|, a proxy.
+Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 mean_d w_dp |1 / rank_p - J_d|, a
+    proxy.
 Cost: near-linear in n, see `kernels.expsum`, with a random number for each document and user.
 
 Example:
@@ -39,16 +42,32 @@ from boostrank.kernels.shared import ALPHA, numbered
 from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
 from boostrank.kernels.swaps import MAX_GAIN, swap_constants
 
-PARAMS = (ALPHA, MAX_GAIN, Param("draws", 16, "number of users sampled per round", low=1), SUMS, SEED)
+PARAMS = (
+    ALPHA,
+    MAX_GAIN,
+    Param("draws", 16, "number of users sampled per round", low=1),
+    SUMS,
+    SEED,
+)
 
 
-@objective_kernel(params=PARAMS, scratch="ranks slope first chance work:4", int_scratch="place", by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+@objective_kernel(
+    params=PARAMS, scratch="ranks slope first chance work:4", int_scratch="place", by_score=True
+)
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus J, a mean over sampled users, with its gradient and curvature proxy."""
     n, alpha, draws = query.scores.size, params.alpha, params.draws
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, ranks, slope, first, chance = query.scores, scratch.ranks, scratch.slope, scratch.first, scratch.chance
+    s, ranks, slope, first, chance = (
+        query.scores,
+        scratch.ranks,
+        scratch.slope,
+        scratch.first,
+        scratch.chance,
+    )
     gather(query.doc_const[:, 0], query.order, chance)
     soft_ranks(params.sums, s, alpha, ranks, scratch.work)
     stream = int(query.query_const[3])
@@ -61,12 +80,16 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             if chance[pos] > 0.0 and uniform(params.seed, stream, draw * n + pos) < chance[pos]:
                 scratch.place[m] = pos
                 m += 1
-        mean += first_of(scratch.place[:m], s, alpha, ranks, draws, first, slope, grad, hess) / draws
+        mean += (
+            first_of(scratch.place[:m], s, alpha, ranks, draws, first, slope, grad, hess) / draws
+        )
     soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
     return -mean
 
 
-def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
     return numbered(swap_constants("err", 0, labels, gains, ptr, values))
 
 

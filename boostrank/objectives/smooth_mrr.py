@@ -1,18 +1,21 @@
-"""SmoothMRR: the smooth reciprocal rank of each relevant document, weighted by its probability of being the first.
+"""SmoothMRR: the smooth reciprocal rank of each relevant document, weighted by its probability of
+being the first.
 
     rank_i = 1 + sum_{j != i} 1 / (1 + exp(alpha (s_i - s_j)))
     w_i    = exp(alpha s_i) / sum_{j relevant} exp(alpha s_j)
     J      = sum_{i relevant} w_i / rank_i
 
-In Luce's choice model of sharpness alpha (scores with Gumbel noise of scale 1 / alpha) rank_i is the expected rank of
-i, and w_i is the probability that no relevant document ranks above i. As alpha grows J tends to the reciprocal rank of
-the first relevant document; at tied scores it is 2 / (n + 1), whatever the number of relevant documents.
+In Luce's choice model of sharpness alpha (scores with Gumbel noise of scale 1 / alpha) rank_i is
+the expected rank of i, and w_i is the probability that no relevant document ranks above i. As alpha
+grows J tends to the reciprocal rank of the first relevant document; at tied scores it is 2 / (n +
+1), whatever the number of relevant documents.
 
-Source: the reciprocal rank as a sum over relevant documents of 1 / rank times "no relevant document above" is Shi et
-al., "CLiMF: learning to maximize reciprocal rank with collaborative less-is-more filtering", RecSys 2012; smooth ranks
-and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: CLiMF multiplies pairwise probabilities
-for "no relevant document above". At tied scores that is 2^-(N - 1), so the gradient of a query with many relevant
-documents would vanish at the start.
+Source: the reciprocal rank as a sum over relevant documents of 1 / rank times "no relevant document
+above" is Shi et al., "CLiMF: learning to maximize reciprocal rank with collaborative less-is-more
+filtering", RecSys 2012; smooth ranks and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li
+2010. Deviation: CLiMF multiplies pairwise probabilities for "no relevant document above". At tied
+scores that is 2^-(N - 1), so the gradient of a query with many relevant documents would vanish at
+the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 w_p |1 / rank_p - J|, a proxy.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
@@ -39,8 +42,12 @@ from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
 
-@objective_kernel(params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True)
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+@objective_kernel(
+    params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True
+)
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus J, a smooth reciprocal rank, with its gradient and curvature proxy."""
     n, alpha = query.scores.size, params.alpha
     if n < 2 or query.query_const[0] == 0.0:

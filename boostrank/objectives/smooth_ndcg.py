@@ -1,37 +1,39 @@
-"""SmoothNDCG: NDCG of Gaussian averages around each rank, sharpened over the rounds after a regression.
+"""SmoothNDCG: NDCG of Gaussian averages around each rank, sharpened over the rounds after a
+regression.
 
-    h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma),   d(j) the document ranked j-th
-    J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
+    h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma),   d(j) the
+    document ranked j-th J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
 
-`metric` selects another one. With c_j = sum_i l_i h_ij, the relevance expected at rank j (l = 1 for a
-relevant document, R = sum l; the probability of ERR for `err`):
+`metric` selects another one. With c_j = sum_i l_i h_ij, the relevance expected at rank j (l = 1 for
+a relevant document, R = sum l; the probability of ERR for `err`):
 
     map            J = (1/R) sum_{j <= k} c_j (1/j) sum_{m <= j} c_m
     mrr, err       J = sum_{j <= k} (1/j) c_j prod_{m < j} (1 - c_m)
     precision      J = (1/k) sum_{j <= k} c_j,    needs k; a list of at most k documents is skipped
 
-sigma (in squared score units) falls from 64 to 1/64 over the training by the same factor in each round, which turns J
-from a constant into exact NDCG. Equal scores have a zero gradient, and a document depends only on its neighbours, so
-the first `warm_rounds` rounds are a regression. In these rounds `mix`, the share of R = (1/2n) sum_i (s_i - t_i)^2, is
-1; afterwards it is 0 and sigma starts to fall. Early stopping also waits for these rounds.
+sigma (in squared score units) falls from 64 to 1/64 over the training by the same factor in each
+round, which turns J from a constant into exact NDCG. Equal scores have a zero gradient, and a
+document depends only on its neighbours, so the first `warm_rounds` rounds are a regression. In
+these rounds `mix`, the share of R = (1/2n) sum_i (s_i - t_i)^2, is 1; afterwards it is 0 and sigma
+starts to fall. Early stopping also waits for these rounds.
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics",
-Information Retrieval 13 (2010), the soft indicator h_ij for the values, sections 4.1 and 4.2 for the
-other metrics, eq (10) and its second appendix for the gradient. Deviations: training continues from
-the regression, where the paper pulls a weight vector back to it; sigma falls with the rounds, where
-the paper optimises to the end at each of 13 values. J is not differentiable where two scores tie:
-the order d is constant in the gradient. ERR is ours.
+Information Retrieval 13 (2010), the soft indicator h_ij for the values, sections 4.1 and 4.2 for
+the other metrics, eq (10) and its second appendix for the gradient. Deviations: training continues
+from the regression, where the paper pulls a weight vector back to it; sigma falls with the rounds,
+where the paper optimises to the end at each of 13 values. J is not differentiable where two scores
+tie: the order d is constant in the gradient. ERR is ours.
 
-Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy.
-For the other metrics D_j is dJ/dc_j, l replaces g, and c gbar. In a query with more than eight
-distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller, and
-equal unless g and gbar lie between the same two.
+Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a
+proxy. For the other metrics D_j is dJ/dc_j, l replaces g, and c gbar. In a query with more than
+eight distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller,
+and equal unless g and gbar lie between the same two.
 
 Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, which fast and exact `sums`
 share, once more for map, mrr and err; runs of documents with few neighbours go pair by pair. n k
-with sums="direct", n^2 without k.
-Largest relative difference from pairs: 2e-11 for lists of up to 4,000 documents, 3e-10 at worst for 20,000 (10,000 in a
-chain of gaps about as wide as the neighbourhood, and a cluster of 10,000 among them).
+with sums="direct", n^2 without k. Largest relative difference from pairs: 2e-11 for lists of up to
+4,000 documents, 3e-10 at worst for 20,000 (10,000 in a chain of gaps about as wide as the
+neighbourhood, and a cluster of 10,000 among them).
 
 Example:
 
@@ -87,27 +89,35 @@ PARAMS = (
     *SWAP_PARAMS,
 )
 
-# Documents beyond sqrt(700 sigma) from an anchor have relative weights below e^-700, those beyond sqrt(42 sigma) below
-# rounding.
+# Documents beyond sqrt(700 sigma) from an anchor have relative weights below e^-700, those beyond
+# sqrt(42 sigma) below rounding.
 _FARTHEST, _NEAR = 700.0, 42.0
-# A document on the lattice costs as much as this many pairs. Measured per document: lists of 80 take 160 to 200 ns by
-# pairs and 180 to 280 on the lattice, lists of 130 take 310 and 200 to 270.
+# A document on the lattice costs as much as this many pairs. Measured per document: lists of 80
+# take 160 to 200 ns by pairs and 180 to 280 on the lattice, lists of 130 take 310 and 200 to 270.
 _PAIRS = 90
 # First node in `query_const`, after the number of nodes.
 _NODES = 4
 
 
 @objective_kernel(
-    params=PARAMS, scratch=f"s gradient curvature weight documents:3 work:{ROOM}", int_scratch=f"node iwork:{IROOM}"
+    params=PARAMS,
+    scratch=f"s gradient curvature weight documents:3 work:{ROOM}",
+    int_scratch=f"node iwork:{IROOM}",
 )
 @allocates
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus J in the annealed rounds, and the squared error in the warm ones."""
     n, mix = query.scores.size, params.mix
     if n == 0:
         return 0.0
     ideal = ideal_dcg(query.query_const, params.train_discount)
-    value = _evaluate(query, params, ideal, grad, hess, scratch) if n > 1 and ideal > 0.0 and mix < 1.0 else 0.0
+    value = (
+        _evaluate(query, params, ideal, grad, hess, scratch)
+        if n > 1 and ideal > 0.0 and mix < 1.0
+        else 0.0
+    )
     if mix == 0.0:
         return -value
     error = mix_squared_error(query, mix, grad, hess)
@@ -116,12 +126,20 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline
 @allocates
-def _evaluate(query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def _evaluate(
+    query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma, metric = query.scores.size, query.order, params.sigma, params.metric
     if metric == PRECISION and n <= params.k:
         return 0.0
-    s, gradient, curvature, weight, node = scratch.s, scratch.gradient, scratch.curvature, scratch.weight, scratch.node
+    s, gradient, curvature, weight, node = (
+        scratch.s,
+        scratch.gradient,
+        scratch.curvature,
+        scratch.weight,
+        scratch.node,
+    )
     documents = scratch.documents.reshape((3, n))
     nodes = query.query_const[_NODES : _NODES + int(query.query_const[_NODES - 1])]
     unit, value = 1.0 / math.sqrt(sigma), 0.0
@@ -129,7 +147,10 @@ def _evaluate(query: Query, params: Any, ideal: float, grad: Float64Array, hess:
     gather(query.scores, order, s)
     for pos in range(n):
         documents[WEIGHT, pos], documents[VALUE, pos] = 1.0, query.doc_const[order[pos], 3]
-        node[pos], documents[PART, pos] = int(query.doc_const[order[pos], 1]), query.doc_const[order[pos], 2]
+        node[pos], documents[PART, pos] = (
+            int(query.doc_const[order[pos], 1]),
+            query.doc_const[order[pos], 2],
+        )
         gradient[pos], curvature[pos] = 0.0, 0.0
     anchors = min(params.k, n) if params.k > 0 else n
     # The weights of the anchors, dJ/dc_j. If they depend on c, a pass with weights of 0 finds c.
@@ -170,7 +191,9 @@ def _evaluate(query: Query, params: Any, ideal: float, grad: Float64Array, hess:
                     iwork,
                 )
             else:
-                total += _pair_gradient(s, first, last, stop, reach, unit, documents, nodes, scratch)
+                total += _pair_gradient(
+                    s, first, last, stop, reach, unit, documents, nodes, scratch
+                )
         if linear:
             value = total
         elif metric == MAP:
@@ -238,7 +261,9 @@ def _pair_gradient(
     nodes: Float64Array,
     scratch: Any,
 ) -> float:
-    """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of each anchor."""
+    """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of
+    each anchor.
+    """
     n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
     gradient, curvature = scratch.gradient, scratch.curvature
     h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
@@ -252,7 +277,18 @@ def _pair_gradient(
         while high < last and s[j] - s[high] <= reach:
             high += 1
         gain, pull, bend = _anchor(
-            s[j], low, high, s, documents, low_gain, high_gain, unit, weight[j], h, gradient, curvature
+            s[j],
+            low,
+            high,
+            s,
+            documents,
+            low_gain,
+            high_gain,
+            unit,
+            weight[j],
+            h,
+            gradient,
+            curvature,
         )
         means[j] = gain
         value += weight[j] * gain
@@ -263,10 +299,21 @@ def _pair_gradient(
 
 @inline_sums
 def _anchor(
-    score: float, low: int, high: int, s: Float64Array, documents: Float64Array, low_gain: Float64Array, high_gain:
-    Float64Array, unit: float, weight: float, h: Float64Array, gradient: Float64Array, curvature: Float64Array,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Add what an anchor with a score and a discount, `weight`, contributes to the documents within reach.
+    score: float,
+    low: int,
+    high: int,
+    s: Float64Array,
+    documents: Float64Array,
+    low_gain: Float64Array,
+    high_gain: Float64Array,
+    unit: float,
+    weight: float,
+    h: Float64Array,
+    gradient: Float64Array,
+    curvature: Float64Array,
+) -> tuple[float, float, float]:
+    """Add what an anchor with a score and a discount, `weight`, contributes to the documents within
+    reach.
 
     Return the anchor's smoothed gain, its gradient on itself, and its own curvature.
     """
@@ -293,12 +340,15 @@ def _anchor(
     return gain, weight * (both - gain * offset), spread
 
 
-def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
     """Return target, node mixture and worth of documents, and constants and nodes of queries."""
     metric = str(values["metric"])
     if metric == "precision" and np.any(values["k"] == 0):
         raise ParameterError(
-            "metric=precision needs a cut-off, as all orders of a whole list have one precision: pass k=10"
+            "metric=precision needs a cut-off, as all orders of a whole list have one precision:"
+            " pass k=10"
         )
     targets, _ = target_constants(labels, gains, ptr, values)
     grades, queries = swap_constants(metric, values["k"], labels, gains, ptr, values)
@@ -311,16 +361,18 @@ def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
     return int(values["warm_rounds"])
 
 
-def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64Array, Float64Array]:
+def gain_nodes(
+    gains: Float64Array, ptr: Int64Array, most: int
+) -> tuple[Float64Array, Float64Array]:
     """Express every document's gain as a mixture of two neighbouring nodes of its query.
 
-    The nodes are the distinct gains of the query, or `most` >= 2 of them, evenly spread in order, with both ends.
-    The mixture of |node - c| equals |gain - c| if the gain is a node or c is not between the same two nodes, and is
-    larger otherwise, because |x - c| is convex.
+    The nodes are the distinct gains of the query, or `most` >= 2 of them, evenly spread in order,
+    with both ends. The mixture of |node - c| equals |gain - c| if the gain is a node or c is not
+    between the same two nodes, and is larger otherwise, because |x - c| is convex.
 
     Returns:
-        float64[N, 2], index of the node at or below the gain and share of the next one; float64[Q, 1 + most], number of
-        nodes and the nodes, ascending.
+        float64[N, 2], index of the node at or below the gain and share of the next one; float64[Q,
+        1 + most], number of nodes and the nodes, ascending.
     """
     queries = ptr.size - 1
     query = np.repeat(np.arange(queries), np.diff(ptr))

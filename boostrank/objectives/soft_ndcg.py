@@ -1,7 +1,7 @@
 """SoftNDCG: expected NDCG if every score is the mean of a Gaussian (SoftRank).
 
-    pi_ij = P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))
-    J     = (1/Z) sum_j g_j E[D(rank_j)],     rank_j (from 0): the number of n - 1 independent contests that j loses
+    pi_ij = P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma)) J     = (1/Z) sum_j g_j E[D(rank_j)],
+    rank_j (from 0): the number of n - 1 independent contests that j loses
 
 The rank of each document is a distribution of its own, so ranks are not shared out: ten tied
 documents get ranks distributed as Binomial(9, 1/2), seldom the first or the last, and the expected
@@ -100,19 +100,23 @@ _LONGEST = 250  # documents with ranks=sinkhorn
 _LONG = 28  # minimum length for which sweeps beat pairs (measured: 22 for `fast`, 32 for `exact`)
 
 
-def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
     longest = int(np.diff(ptr).max(initial=0))
     if values["ranks"] == "sinkhorn" and longest > _LONGEST:
         raise ParameterError(
-            f"ranks=sinkhorn takes lists of at most {_LONGEST} documents, since its time grows with "
-            f"the cube of the length, and the longest query has {longest}: use ranks=binomial"
+            f"ranks=sinkhorn takes lists of at most {_LONGEST} documents, since its time grows with"
+            f" the cube of the length, and the longest query has {longest}: use ranks=binomial"
         )
     return default_constants(labels, gains, ptr, values)
 
 
 @objective_kernel(params=PARAMS, scratch=f"others own_rank room:{ROOM}", by_score=True)
 @allocates
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute minus the expected NDCG under Gaussian scores, with its derivatives."""
     n, blend, model = query.scores.size, params.train_discount, params.ranks
     ideal = ideal_dcg(query.query_const, blend)
@@ -130,7 +134,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     else:
         waves = EXACT_WAVES if params.sums == EXACT else FAST_WAVES
         tables = EXACT_TABLES if params.sums == EXACT else FAST_TABLES
-        value = swept(s, scale, g, model, blend, waves, tables, others, own_rank, scratch.room, work)
+        value = swept(
+            s, scale, g, model, blend, waves, tables, others, own_rank, scratch.room, work
+        )
     for pos in range(n):
         grad[pos] = scale * (own_rank[pos] - others[pos])
         hess[pos] = scale * scale * (abs(own_rank[pos]) + abs(others[pos]))

@@ -1,26 +1,29 @@
-"""StochasticRank: NDCG@k smoothed by Gaussian noise; its gradient is estimated and kept free of scale.
+"""StochasticRank: NDCG@k smoothed by Gaussian noise; its gradient is estimated and kept free of
+scale.
 
     z_i     = s_i - sigma mu t_i, centred;   the noisy scores are z + sigma eps
     dJ/dz_j = sum_q (M_q - M_(q+1)) N(x_q | mean_j, v),   averaged over `draws`
     M_q - M_(q+1) = (g_j - g_q) (d(q) - d(q+1)) / Z
     mean_j  = z_j + sum_(i != j) sigma eps_i / (n - 1),   v = sigma^2 n / (n - 1)
 
-M_q is the metric with j inserted at position q (from 0) among the other documents, whose q-th noisy score is x_q. The
-noise of j is integrated exactly; mean and variance include the integral over the common shift of all noise. mu breaks
-ties against the relevant documents.
+M_q is the metric with j inserted at position q (from 0) among the other documents, whose q-th noisy
+score is x_q. The noise of j is integrated exactly; mean and variance include the integral over the
+common shift of all noise. mu breaks ties against the relevant documents.
 
-NDCG does not depend on the scale of the scores, so the gradient is centred and loses its part along the centred scores
-y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two documents (in two nothing would remain). The
-result is a random estimate and not the gradient of any function, so the reported loss is the hard -NDCG@k.
+NDCG does not depend on the scale of the scores, so the gradient is centred and loses its part along
+the centred scores y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two
+documents (in two nothing would remain). The result is a random estimate and not the gradient of any
+function, so the reported loss is the hard -NDCG@k.
 
-Source: Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020;
-CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations: t is the label and the metric is NDCG only;
-all noise in mean_j is scaled by sigma, but in CatBoost only j's own noise is (the same at sigma 1); no Langevin noise
-and no shrinkage of the model, which the paper's proof of global convergence needs. Defaults are CatBoost's.
+Source: Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete
+functions", ICML 2020; CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations:
+t is the label and the metric is NDCG only; all noise in mean_j is scaled by sigma, but in CatBoost
+only j's own noise is (the same at sigma 1); no Langevin noise and no shrinkage of the model, which
+the paper's proof of global convergence needs. Defaults are CatBoost's.
 
-Hessian: 1, plain gradient steps, as in CatBoost.
-Cost of a draw: near-linear in n, see `kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials
-with a small k, in short lists and with sums="direct".
+Hessian: 1, plain gradient steps, as in CatBoost. Cost of a draw: near-linear in n, see
+`kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials with a small k, in
+short lists and with sums="direct".
 
 Example:
 
@@ -44,17 +47,40 @@ from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import gaussian_rank_changes
 from boostrank.kernels.jit import allocates, inline_sums
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import SEED, discount, fast_exp, gather, ideal_dcg, normal, origin, sort_descending
+from boostrank.kernels.primitives import (
+    SEED,
+    discount,
+    fast_exp,
+    gather,
+    ideal_dcg,
+    normal,
+    origin,
+    sort_descending,
+)
 from boostrank.kernels.shared import TRAIN_DISCOUNT, K, numbered_constants, positive
 
 PARAMS = (
     positive("sigma", 1.0, "standard deviation of the noise", unit="score"),
     Param(
-        "mu", 0.0, "shift against relevance before the noise, in sigmas per label", low=0.0, high=10.0, schedulable=True
+        "mu",
+        0.0,
+        "shift against relevance before the noise, in sigmas per label",
+        low=0.0,
+        high=10.0,
+        schedulable=True,
     ),
     Param("draws", 1, "number of noisy orders per round", low=1, aliases=("num_estimations",)),
-    Param("scale_free", 1.0, "share to remove from the gradient along the scores", low=0.0, high=1.0),
-    Param("nu", 0.01, "length of the scores below which that removal fades", low=0.0, open_low=True, unit="score"),
+    Param(
+        "scale_free", 1.0, "share to remove from the gradient along the scores", low=0.0, high=1.0
+    ),
+    Param(
+        "nu",
+        0.01,
+        "length of the scores below which that removal fades",
+        low=0.0,
+        open_low=True,
+        unit="score",
+    ),
     K,
     TRAIN_DISCOUNT,
     SEED,
@@ -63,15 +89,20 @@ PARAMS = (
 
 # Half squares beyond this are clipped: the density is 0, and `fast_exp` ends here.
 _FARTHEST = 700.0
-# Fewer ranks go pair by pair: measured, that takes 266 ns per document at 32 and 385 at 64, the lattice 300 or less.
+# Fewer ranks go pair by pair: measured, that takes 266 ns per document at 32 and 385 at 64, the
+# lattice 300 or less.
 _SHORT = 64
 # Smallest half distance that is inverted; the projection is negligible below.
 _NARROWEST = 1e-290
 
 
-@objective_kernel(params=PARAMS, scratch="z drop noise noisy x g pulls", int_scratch="places spare", by_score=True)
+@objective_kernel(
+    params=PARAMS, scratch="z drop noise noisy x g pulls", int_scratch="places spare", by_score=True
+)
 @allocates
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Estimate the gradient of smoothed NDCG from noisy orders; the Hessian is 1."""
     n, s, blend = query.scores.size, query.scores, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
@@ -79,7 +110,14 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         return 0.0
     sigma, seed, stream = params.sigma, params.seed, int(query.query_const[3])
     depth = n if params.k == 0 else min(params.k, n)
-    z, drop, noise, noisy, x, g = scratch.z, scratch.drop, scratch.noise, scratch.noisy, scratch.x, scratch.g
+    z, drop, noise, noisy, x, g = (
+        scratch.z,
+        scratch.drop,
+        scratch.noise,
+        scratch.noisy,
+        scratch.x,
+        scratch.g,
+    )
     pulls, places, deviation = scratch.pulls, scratch.places, sigma * math.sqrt(n / (n - 1.0))
     # Centre the scores, so that a common offset costs neither noise nor digits.
     value, middle = 0.0, origin(s)
@@ -118,9 +156,17 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline_sums
 def _pull(
-    x: Float64Array, g: Float64Array, drop: Float64Array, a: int, depth: int, mean: float, deviation: float
+    x: Float64Array,
+    g: Float64Array,
+    drop: Float64Array,
+    a: int,
+    depth: int,
+    mean: float,
+    deviation: float,
 ) -> float:
-    """Return dJ/dz of the document at position `a` of a noisy order, without which later documents move up by one."""
+    """Return dJ/dz of the document at position `a` of a noisy order, without which later documents
+    move up by one.
+    """
     inverse = 1.0 / deviation
     gain, total = g[a], 0.0
     for q in range(min(a, depth)):
@@ -134,7 +180,9 @@ def _pull(
 
 @inline_sums
 def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Float64Array) -> None:
-    """Centre dJ/ds, remove its part along the centred scores, and turn it into the gradient of the loss."""
+    """Centre dJ/ds, remove its part along the centred scores, and turn it into the gradient of the
+    loss.
+    """
     n = s.shape[0]
     # In units of half the widest distance, so that neither squares nor the distance overflow.
     middle, unit = 0.5 * s[n // 2], 0.5 * s[0] - 0.5 * s[n - 1]
@@ -156,7 +204,9 @@ def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Fl
         pull[i] -= factor * y[i]
 
 
-def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
     return np.array(labels)[:, None], numbered_constants(labels, gains, ptr, values)[1]
 
 

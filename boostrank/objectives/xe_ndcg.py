@@ -1,16 +1,17 @@
 """XE-NDCG: cross entropy towards randomised gains, with the approximate Newton step of LightGBM.
 
-    p_i ~ g_i + 1 - u_i, u_i uniform on (0, 1), fresh every round;   q = softmax(s);   L = -sum_i p_i ln q_i
-    t_i = q_i - p_i,    a_i = t_i / (1 - q_i),    v_i = q_i (sum a - a_i),    b_i = v_i / (1 - q_i)
-    gradient t_i + v_i + q_i (sum b - b_i),       Hessian q_i (1 - q_i)
+    p_i ~ g_i + 1 - u_i, u_i uniform on (0, 1), fresh every round;   q = softmax(s);   L = -sum_i
+    p_i ln q_i t_i = q_i - p_i,    a_i = t_i / (1 - q_i),    v_i = q_i (sum a - a_i),    b_i = v_i /
+    (1 - q_i) gradient t_i + v_i + q_i (sum b - b_i),       Hessian q_i (1 - q_i)
 
-With exponential gains g + 1 - u is 2^label - u, as in LightGBM. The two terms after t make gradient over Hessian
-approximate a full Newton step, with the curvature between documents that a diagonal omits. So this is not the gradient
-of L, which is the reported loss.
+With exponential gains g + 1 - u is 2^label - u, as in LightGBM. The two terms after t make gradient
+over Hessian approximate a full Newton step, with the curvature between documents that a diagonal
+omits. So this is not the gradient of L, which is the reported loss.
 
 Source: Bruch, "An alternative cross entropy loss for learning-to-rank", WWW 2021; LightGBM
-src/objective/rank_objective.hpp, RankXENDCG. Deviations: queries with equal gains are skipped, where LightGBM fits its
-noise; 1 - q keeps its digits where one document has nearly all the mass, where LightGBM divides by 0.
+src/objective/rank_objective.hpp, RankXENDCG. Deviations: queries with equal gains are skipped,
+where LightGBM fits its noise; 1 - q keeps its digits where one document has nearly all the mass,
+where LightGBM divides by 0.
 
 Hessian: a proxy, the diagonal of that of L, LightGBM's. It vanishes with q and the gradient does
 not, so a Newton step can be long, as in ListNet. h = (q + p) / 2 gave no more: NDCG@10 on
@@ -42,7 +43,9 @@ _LEAST_REST = 1e-200
 
 
 @objective_kernel(params=PARAMS, scratch="q complement p a")
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Compute the cross entropy towards drawn gains, with the corrected gradient."""
     n, scores, gains = query.scores.size, query.scores, query.gains
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
@@ -66,7 +69,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     # Two correction terms of the Newton step.
     top = query.order[0]
     for _ in range(2):
-        # The first document may have nearly all the mass and a huge a, so the others are summed without it.
+        # The first document may have nearly all the mass and a huge a, so the others are summed
+        # without it.
         others = 0.0
         for i in range(n):
             if i != top:

@@ -1,21 +1,22 @@
 """YetiRank: logistic losses of the pairs that are neighbours in noisy orders, as in CatBoost.
 
-    L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without noise, w constant
-    w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
+    L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without
+    noise, w constant w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
 
-In each of the `permutations`, noise is added to the scores and the documents are sorted. The documents at positions pos
-and pos + 1 (from 0) form a pair if their targets t differ.
+In each of the `permutations`, noise is added to the scores and the documents are sorted. The
+documents at positions pos and pos + 1 (from 0) form a pair if their targets t differ.
 
-With `mode=ndcg`, `map`, `mrr`, `err` or `dcg` it is YetiLoss: a pair's weight is the change of that metric, defined in
-`kernels.swaps`, if the two were swapped in the noisy order. Each document is paired with the `neighbors` documents
-below it.
+With `mode=ndcg`, `map`, `mrr`, `err` or `dcg` it is YetiLoss: a pair's weight is the change of that
+metric, defined in `kernels.swaps`, if the two were swapped in the noisy order. Each document is
+paired with the `neighbors` documents below it.
 
-Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank challenge with
-YetiRank", 2011; Lyzhin, Ustimenko, Gulin, Prokhorenkova, "Which tricks are important for learning to rank?", ICML 2023;
-CatBoost catboost/private/libs/algo/yetirank_helpers.cpp. Deviations: t may be the gain; logistic noise is
-ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)), which it calls Gumbel. CatBoost's weights are the change of the
-metric for NDCG, DCG, ERR and, of neighbours, MRR. For MAP it sums 1 / rank over the upper document and the relevant
-ones between, however many are above or in all. Its gains for NDCG and ERR are labels; here they are the metrics'.
+Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank
+challenge with YetiRank", 2011; Lyzhin, Ustimenko, Gulin, Prokhorenkova, "Which tricks are important
+for learning to rank?", ICML 2023; CatBoost catboost/private/libs/algo/yetirank_helpers.cpp.
+Deviations: t may be the gain; logistic noise is ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)),
+which it calls Gumbel. CatBoost's weights are the change of the metric for NDCG, DCG, ERR and, of
+neighbours, MRR. For MAP it sums 1 / rank over the upper document and the relevant ones between,
+however many are above or in all. Its gains for NDCG and ERR are labels; here they are the metrics'.
 Defaults are CatBoost's, and the algorithm is that of its CPU version.
 
 Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with constant w, as in CatBoost.
@@ -59,11 +60,36 @@ _MODES = ("classic", *METRICS[: ERR + 1], "dcg")
 
 PARAMS = (
     Param("permutations", 10, "number of noisy orders per round", low=1),
-    Param("decay", 0.85, "weight of a position relative to the one above it", low=0.0, high=1.0, schedulable=True),
+    Param(
+        "decay",
+        0.85,
+        "weight of a position relative to the one above it",
+        low=0.0,
+        high=1.0,
+        schedulable=True,
+    ),
     Param("target", "labels", "a pair's weight is the difference of these values", choices=TARGETS),
-    Param("mode", "classic", "weight of a pair: from targets and decay, or the change of a metric", choices=_MODES),
-    Param("neighbors", 1, "documents below to pair with (not classic); 0 means all", low=0, aliases=("num_neighbors",)),
-    Param("k", 0, "pairs need a document above this rank; 0 means all", low=0, unit="rank", aliases=("top", "at")),
+    Param(
+        "mode",
+        "classic",
+        "weight of a pair: from targets and decay, or the change of a metric",
+        choices=_MODES,
+    ),
+    Param(
+        "neighbors",
+        1,
+        "documents below to pair with (not classic); 0 means all",
+        low=0,
+        aliases=("num_neighbors",),
+    ),
+    Param(
+        "k",
+        0,
+        "pairs need a document above this rank; 0 means all",
+        low=0,
+        unit="rank",
+        aliases=("top", "at"),
+    ),
     Param("noise", "logistic", "distribution of the noise", choices=("logistic", "gumbel")),
     *SWAP_PARAMS,
     SEED,
@@ -76,9 +102,14 @@ _LEAST_WEIGHT = 1e-20
 
 
 @objective_kernel(
-    params=PARAMS, scratch="target noisy grades up down reading", int_scratch="places spare", by_score=True
+    params=PARAMS,
+    scratch="target noisy grades up down reading",
+    int_scratch="places spare",
+    by_score=True,
 )
-def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def kernel(
+    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
     """Sum the losses of the pairs in noisy orders, with gradient and curvature by score."""
     n, s, divisor = query.scores.size, query.scores, ideal_dcg(query.query_const, 0.0)
     if n < 2 or divisor <= 0.0:
@@ -92,7 +123,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for draw in range(permutations):
         for pos in range(n):
             index = draw * n + pos
-            noise = logistic(seed, stream, index) if params.noise == 0 else gumbel(seed, stream, index)
+            noise = (
+                logistic(seed, stream, index) if params.noise == 0 else gumbel(seed, stream, index)
+            )
             noisy[pos] = (s[pos] - middle) + noise
         sort_descending(noisy, places, scratch.spare)
         if params.mode != _CLASSIC:
@@ -110,10 +143,25 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline
 def _swapped_pairs(
-    s: Float64Array, params: Any, depth: int, divisor: float, grad: Float64Array, hess: Float64Array, scratch: Any
+    s: Float64Array,
+    params: Any,
+    depth: int,
+    divisor: float,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Any,
 ) -> float:
-    """Add the pairs of one noisy order, weighted by the change of the metric, and return their loss."""
-    n, places, c, up, down, reading = s.size, scratch.places, scratch.grades, scratch.up, scratch.down, scratch.reading
+    """Add the pairs of one noisy order, weighted by the change of the metric, and return their
+    loss.
+    """
+    n, places, c, up, down, reading = (
+        s.size,
+        scratch.places,
+        scratch.grades,
+        scratch.up,
+        scratch.down,
+        scratch.reading,
+    )
     metric = NDCG if params.mode == _DCG else params.mode - 1
     gather(scratch.target, places, c)
     ideal = 1.0 if params.mode == _DCG else divisor
@@ -135,8 +183,12 @@ def _swapped_pairs(
 
 
 @inline
-def _add_pair(s: Float64Array, i: int, j: int, w: float, grad: Float64Array, hess: Float64Array) -> float:
-    """Add a pair with the weight |w|, in which i is the better document if w > 0, and return its loss."""
+def _add_pair(
+    s: Float64Array, i: int, j: int, w: float, grad: Float64Array, hess: Float64Array
+) -> float:
+    """Add a pair with the weight |w|, in which i is the better document if w > 0, and return its
+    loss.
+    """
     if w < 0.0:
         i, j, w = j, i, -w
     x = s[i] - s[j]
@@ -148,10 +200,14 @@ def _add_pair(s: Float64Array, i: int, j: int, w: float, grad: Float64Array, hes
     return w * softplus(min(-x, LARGEST))
 
 
-def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
     mode = str(values["mode"])
     if mode == "classic":
-        return target_constants(labels, gains, ptr, values)[0], numbered_constants(labels, gains, ptr, values)[1]
+        return target_constants(labels, gains, ptr, values)[0], numbered_constants(
+            labels, gains, ptr, values
+        )[1]
     of_gains = mode in ("ndcg", "dcg")
     metric = "ndcg" if of_gains else mode
     constants = swap_constants(metric, values["k"], labels, gains, ptr, values)

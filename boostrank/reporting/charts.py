@@ -37,7 +37,9 @@ class _Altair:
 alt: Any = _Altair()
 
 COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
-"""Colours that are visible on white and black, and that people with red-green colour blindness can distinguish."""
+"""Colours that are visible on white and black, and that people with red-green colour blindness can
+distinguish.
+"""
 
 CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 
@@ -45,8 +47,8 @@ CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#
 _LIGHT = ("#1c2024", "#60666d", "#d9dde1", "#ffffff")
 _DARK = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b")
 
-# vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit (`ulimit -v`), and in a
-# process forked after drawing. So it runs in a separate process.
+# vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit
+# (`ulimit -v`), and in a process forked after drawing. So it runs in a separate process.
 _CHILD = """
 import json, sys
 request = json.load(sys.stdin)
@@ -54,8 +56,13 @@ sys.path[:] = request["path"]
 import vl_convert
 json.dump(vl_convert.javascript_bundle(**request["arguments"]), sys.stdout)
 """
-_OWN_END = (signal.SIGTRAP, signal.SIGABRT, signal.SIGILL, signal.SIGSEGV) if os.name != "nt" else ()
-_NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it; remove the address space limit (ulimit -v)"
+_OWN_END = (
+    (signal.SIGTRAP, signal.SIGABRT, signal.SIGILL, signal.SIGSEGV) if os.name != "nt" else ()
+)
+_NO_ADDRESSES = (
+    "it reserves 64 GB of address space but uses little of it; remove the address space limit"
+    " (ulimit -v)"
+)
 
 
 def need_report_extra() -> None:
@@ -64,7 +71,9 @@ def need_report_extra() -> None:
         try:
             import_module(module)
         except ImportError as error:
-            raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
+            raise MissingDependency(
+                f"charts need {module}: pip install 'boostrank[report]'"
+            ) from error
     vega_lite_version()
 
 
@@ -74,34 +83,50 @@ def vega_lite_version() -> str:
     version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     if version not in import_module("vl_convert").get_vegalite_versions():
         raise MissingDependency(
-            f"altair writes Vega-Lite {version}, which the installed vl-convert-python does not support: "
-            "pip install --upgrade 'boostrank[report]'"
+            f"altair writes Vega-Lite {version}, which the installed vl-convert-python does not"
+            " support: pip install --upgrade 'boostrank[report]'"
         )
     return version
 
 
 @cache
 def vega_script() -> str:
-    """Return the browser script `window.vegaEmbed` of about 0.9 MB, which takes two seconds to build."""
+    """Return the browser script `window.vegaEmbed` of about 0.9 MB, which takes two seconds to
+    build.
+    """
     need_report_extra()
     arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
     script = _bundle(arguments)
     # Notice required by the BSD licence.
-    notice = "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab, BSD-3-Clause */"
+    notice = (
+        "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab,"
+        " BSD-3-Clause */"
+    )
     return f"{notice}(() => {{{script}\n}})();"
 
 
 def _bundle(arguments: Mapping[str, str]) -> str:
     """Return the result of `vl_convert.javascript_bundle`."""
     if not sys.executable or getattr(sys, "frozen", False):
-        raise TrainingError("the script of charts is built in a Python process, but sys.executable is not set")
-    request = json.dumps({"path": [os.path.abspath(folder) for folder in sys.path], "arguments": arguments})
+        raise TrainingError(
+            "the script of charts is built in a Python process, but sys.executable is not set"
+        )
+    request = json.dumps(
+        {"path": [os.path.abspath(folder) for folder in sys.path], "arguments": arguments}
+    )
     try:  # -P: import nothing from the current folder
-        done = subprocess.run([sys.executable, "-P", "-c", _CHILD], input=request.encode(), capture_output=True)
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _CHILD], input=request.encode(), capture_output=True
+        )
     except OSError as error:
-        raise TrainingError(f"the process that builds the script cannot be started: {error.strerror}") from error
+        raise TrainingError(
+            f"the process that builds the script cannot be started: {error.strerror}"
+        ) from error
     if done.returncode < 0:
-        name = next((one.name for one in signal.Signals if one == -done.returncode), f"signal {-done.returncode}")
+        name = next(
+            (one.name for one in signal.Signals if one == -done.returncode),
+            f"signal {-done.returncode}",
+        )
         mend = _NO_ADDRESSES if -done.returncode in _OWN_END else "is memory short?"
         raise TrainingError(f"the process that builds the script was killed by {name}: {mend}")
     if done.returncode:
@@ -132,8 +157,8 @@ _MOST_ELEMENTS = 2500
 # Characters kept at each end of a shortened name, so that the chart has room.
 _SIDE = "(width < 480 ? 8 : 13)"
 _MIDDLE_CUT = (
-    f"length(datum.label) > 2 * {_SIDE} + 1 ? slice(datum.label, 0, {_SIDE}) + '…' + slice(datum.label, -{_SIDE}) : "
-    "datum.label"
+    f"length(datum.label) > 2 * {_SIDE} + 1 ? slice(datum.label, 0, {_SIDE}) + '…' +"
+    f" slice(datum.label, -{_SIDE}) : datum.label"
 )
 
 
@@ -143,10 +168,11 @@ class Chart:
 
     Args:
         name: name that is unique on the page and valid as a file name.
-        frame: pandas data frame for CSV and JSON. The page embeds it once if the figure uses the same object.
-        figure: Altair chart with a single view, possibly layered, and with a height in pixels. The page sets its width
-            and the colours of text, axes and background. Column names must not contain dots or brackets, because
-            Vega-Lite interprets them.
+        frame: pandas data frame for CSV and JSON. The page embeds it once if the figure uses the
+            same object.
+        figure: Altair chart with a single view, possibly layered, and with a height in pixels. The
+            page sets its width and the colours of text, axes and background. Column names must not
+            contain dots or brackets, because Vega-Lite interprets them.
         about: caption, which screen readers also read out.
     """
 
@@ -157,7 +183,9 @@ class Chart:
     about: str = ""
 
     def spec(self) -> dict[str, Any]:
-        """Return the Vega-Lite specification with its data under `datasets`, rounded to five digits."""
+        """Return the Vega-Lite specification with its data under `datasets`, rounded to five
+        digits.
+        """
         with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
             spec: dict[str, Any] = self.figure.to_dict()
         spec.get("config", {}).pop("view", None)  # Altair's default size
@@ -182,7 +210,10 @@ class Chart:
         datasets = {name: _columns(rows) for name, rows in spec.pop("datasets", {}).items()}
         numbers = jsonable(self.frame.to_dict("list"), digits=_DIGITS)
         shared = next((name for name, columns in datasets.items() if columns == numbers), None)
-        many = sum(len(next(iter(columns.values()), ())) for columns in datasets.values()) > _MOST_ELEMENTS
+        many = (
+            sum(len(next(iter(columns.values()), ())) for columns in datasets.values())
+            > _MOST_ELEMENTS
+        )
         kept = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": shared or numbers}
         kept["renderer"] = "canvas" if many else "svg"
         return block("parts.html", "chart", chart=self, kept=kept, fits="autosize" in spec)
@@ -205,19 +236,30 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def stretched(small: float, ends: tuple[float, float]) -> tuple[Any, list[float]]:
-    """Return a scale that is linear between -`small` and `small` and logarithmic beyond, and its ticks."""
+    """Return a scale that is linear between -`small` and `small` and logarithmic beyond, and its
+    ticks.
+    """
     ticks = (sign * small * 10.0**i for sign in (-1, 1) for i in range(8))
     scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
     return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
 
 
 def lines(
-    frame: pd.DataFrame, x: Any, y: str, tips: Sequence[str], *, band: Sequence[str] = (), height: int = 260, **how: Any
+    frame: pd.DataFrame,
+    x: Any,
+    y: str,
+    tips: Sequence[str],
+    *,
+    band: Sequence[str] = (),
+    height: int = 260,
+    **how: Any,
 ) -> Any:
-    """Draw column `y` as lines over the channel `x`, and shade the area between the two columns in `band`.
+    """Draw column `y` as lines over the channel `x`, and shade the area between the two columns in
+    `band`.
 
     Args:
-        how: options for the vertical axis, `color` (the channel that separates lines) and `dots` (the point size).
+        how: options for the vertical axis, `color` (the channel that separates lines) and `dots`
+            (the point size).
     """
     dots, color = how.pop("dots", 18), how.pop("color", alt.Undefined)
     base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
@@ -230,7 +272,13 @@ def lines(
 
 
 def histogram(
-    name: str, values: Float64Array, bins: int, limits: tuple[float, float], title: str, format: str, **how: Any
+    name: str,
+    values: Float64Array,
+    bins: int,
+    limits: tuple[float, float],
+    title: str,
+    format: str,
+    **how: Any,
 ) -> Chart:
     """Draw the number of queries in each bin of values, with axis options."""
     counts, edges = np.histogram(values, bins=bins, range=limits)
@@ -242,7 +290,9 @@ def histogram(
             x=alt.X("begin:Q", title=title, bin="binned", **how),
             x2="end:Q",
             y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            color=alt.condition("datum.begin + datum.end > 0", alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])),
+            color=alt.condition(
+                "datum.begin + datum.end > 0", alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])
+            ),
             tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
         )
     )
@@ -250,7 +300,12 @@ def histogram(
 
 
 def row_chart(
-    name: str, frame: pd.DataFrame, y: str, tips: Sequence[str], draw: Callable[[Any], Any], **channels: Any
+    name: str,
+    frame: pd.DataFrame,
+    y: str,
+    tips: Sequence[str],
+    draw: Callable[[Any], Any],
+    **channels: Any,
 ) -> Chart:
     """Draw marks for each row of a frame, below each other and named by the channel `y`.
 
@@ -276,6 +331,11 @@ def whole() -> Any:
 
 
 def tooltips(*columns: str) -> list[Any]:
-    """Return tooltips for columns such as "name:type", which may be followed by a format and a title."""
+    """Return tooltips for columns such as "name:type", which may be followed by a format and a
+    title.
+    """
     parts = [column.split(maxsplit=2) for column in columns]
-    return [alt.Tooltip(name, **dict(zip(("format", "title"), rest, strict=False))) for name, *rest in parts]
+    return [
+        alt.Tooltip(name, **dict(zip(("format", "title"), rest, strict=False)))
+        for name, *rest in parts
+    ]

@@ -42,7 +42,10 @@ from boostrank.reporting.table import Cell, Column, Table, interval, table_of_ob
 
 _ALPHA = 0.05
 _BINS = 40
-GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the interval"
+GRAMMAR = (
+    "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the"
+    " interval"
+)
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
@@ -53,13 +56,16 @@ _CONDITION = re.compile(
 )
 
 
-OneOrMore: TypeAlias = RankingModel | Ranker | npt.ArrayLike | Sequence[RankingModel | Ranker | npt.ArrayLike]
+OneOrMore: TypeAlias = (
+    RankingModel | Ranker | npt.ArrayLike | Sequence[RankingModel | Ranker | npt.ArrayLike]
+)
 """A ranker, or several trainings of it."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference in a metric between two rankers, new minus old, over all queries or in one segment.
+    """The difference in a metric between two rankers, new minus old, over all queries or in one
+    segment.
 
     Args:
         kind: segmentation criterion, such as "list length", or "all" for all queries.
@@ -70,13 +76,14 @@ class Difference:
             `core.resampling.crossed_difference`.
         p: two-sided p-value from Fisher's paired randomisation test, which is exact for few
             queries. With several models of a ranker, Student's.
-        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as ties.
+        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as
+            ties.
         matters: difference that two trainings can show by chance, or NaN if it was not measured.
         luck: standard error of `mean` by the luck of training, or NaN with one model of each
             ranker.
         higher_is_better: whether larger values of the metric are better.
-        p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for some query; 1 in
-            other segments, and NaN over all queries.
+        p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for
+            some query; 1 in other segments, and NaN over all queries.
     """
 
     kind: str
@@ -104,7 +111,9 @@ class Difference:
 
     @property
     def look(self) -> str:
-        """The word "better" or "worse" if the difference exceeds chance and training noise, otherwise ""."""
+        """The word "better" or "worse" if the difference exceeds chance and training noise,
+        otherwise "".
+        """
         if np.fmax(self.p, self.p_holm) >= _ALPHA or not self.mean or self.by_luck:
             return ""
         return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
@@ -136,7 +145,8 @@ class Regression:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that fails the comparison when a difference, optionally a significant one, is beyond a bound.
+    """A condition that fails the comparison when a difference, optionally a significant one, is
+    beyond a bound.
 
     Args:
         metric: metric whose mean difference, new minus old, is tested.
@@ -145,7 +155,8 @@ class Condition:
         operator: <, <=, > or >=.
         bound: threshold for the difference.
         alpha: upper bound on the p-value, or None to ignore the p-value.
-        anywhere: whether to test each segment, with Holm-adjusted p-values, instead of all queries together.
+        anywhere: whether to test each segment, with Holm-adjusted p-values, instead of all queries
+            together.
     """
 
     metric: str
@@ -157,27 +168,39 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str, functions: Iterable[str] = ()) -> Condition:
-        """Parse a condition, METRIC OP NUMBER [at p<ALPHA] [in any] or low(METRIC) OP NUMBER [in any].
+        """Parse a condition, METRIC OP NUMBER [at p<ALPHA] [in any] or low(METRIC) OP NUMBER [in
+        any].
 
         Args:
             functions: names of further metrics, which are functions.
         """
         match = _CONDITION.fullmatch(text)
         if match is None:
-            message = f"condition {text!r}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
+            message = (
+                f"condition {text!r}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at"
+                " p<0.05'"
+            )
             raise ParameterError(message)
         end, of_end, whole, sign, bound, p, anywhere = match.groups()
         name = of_end or whole
         try:
             (metric,) = (name,) if name in functions else Metric.parse(name).names
         except ValueError as error:
-            reason = error if isinstance(error, ParameterError) else "it must name one metric with one cut-off"
+            reason = (
+                error
+                if isinstance(error, ParameterError)
+                else "it must name one metric with one cut-off"
+            )
             raise ParameterError(f"condition {text!r}: {reason}") from None
         alpha = None if p is None else float(p)
         if alpha is not None and not 0.0 < alpha < 1.0:
-            raise ParameterError(f"condition {text!r}: the p-value must be between 0 and 1, but got {alpha:g}")
+            raise ParameterError(
+                f"condition {text!r}: the p-value must be between 0 and 1, but got {alpha:g}"
+            )
         if end and alpha is not None:
-            raise ParameterError(f"condition {text!r}: an end of the interval takes no p; the form is {GRAMMAR}")
+            raise ParameterError(
+                f"condition {text!r}: an end of the interval takes no p; the form is {GRAMMAR}"
+            )
         return cls(metric, sign, float(bound), alpha, anywhere is not None, (end or "").lower())
 
     def __str__(self) -> str:
@@ -190,8 +213,12 @@ class Condition:
         return float(getattr(difference, self.end or "mean"))
 
     def holds(self, value: float, p: float) -> bool:
-        """Return whether the condition is met by a difference, or an end of its interval, and its p-value."""
-        return _OPERATORS[self.operator](value, self.bound) and (self.alpha is None or p < self.alpha)
+        """Return whether the condition is met by a difference, or an end of its interval, and its
+        p-value.
+        """
+        return _OPERATORS[self.operator](value, self.bound) and (
+            self.alpha is None or p < self.alpha
+        )
 
 
 @dataclass(frozen=True)
@@ -254,15 +281,26 @@ class Comparison(Result):
         for side, values in self.models[metric].items():
             if len(values) > 1:
                 ends = interval(min(values), max(values))
-                parts.append(f"{len(values)} {side} models give {ends} (sd {np.std(values, ddof=1):.4f})")
+                parts.append(
+                    f"{len(values)} {side} models give {ends} (sd {np.std(values, ddof=1):.4f})"
+                )
         if parts:
-            words = f"intervals and p include the luck of training, with a standard error of {difference.luck:.4f}"
+            words = (
+                "intervals and p include the luck of training, with a standard error of"
+                f" {difference.luck:.4f}"
+            )
             return f"{metric}: {' and '.join(parts)}; {words}"
-        words = "intervals are over queries only; several models, trained with other seeds, add the luck of training"
+        words = (
+            "intervals are over queries only; several models, trained with other seeds, add the"
+            " luck of training"
+        )
         if math.isnan(difference.matters):
             return words
         chance = ", which explains this difference" if difference.by_luck else ""
-        return f"{words}; {metric} of two trainings may differ by {difference.matters:.4f} by chance{chance}"
+        return (
+            f"{words}; {metric} of two trainings may differ by {difference.matters:.4f} by"
+            f" chance{chance}"
+        )
 
     HIDDEN: ClassVar = ("qids", "per_query", "of_segment", "outcomes", "differences", "queries")
 
@@ -296,20 +334,34 @@ class Comparison(Result):
         numbers = [Column(name, format=".4f") for name in ("old", "new")]
         difference = Column("difference", format="+.4f", look="worse")
         columns = [Column("qid", "query"), *numbers, difference, *map(Column, self.of_segment)]
-        table = table_of_objects("worst", self.regressions, columns, "qid", "old", "new", "difference")
-        segments = {kind: [row.segments[kind] for row in self.regressions] for kind in self.of_segment}
+        table = table_of_objects(
+            "worst", self.regressions, columns, "qid", "old", "new", "difference"
+        )
+        segments = {
+            kind: [row.segments[kind] for row in self.regressions] for kind in self.of_segment
+        }
         return replace(table, data={**table.data, **segments})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""
-        conditions = [vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes]
+        conditions = [
+            vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes
+        ]
         churn = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
-        more = {"queries": len(self.qids), "failed": self.failed, "conditions": conditions, "churn": churn}
+        more = {
+            "queries": len(self.qids),
+            "failed": self.failed,
+            "conditions": conditions,
+            "churn": churn,
+        }
         return super().to_dict() | dict(plain(more))
 
     @property
     def _title(self) -> str:
-        words = [f"{outcome.condition} {'holds' if outcome.holds else 'does not hold'}" for outcome in self.outcomes]
+        words = [
+            f"{outcome.condition} {'holds' if outcome.holds else 'does not hold'}"
+            for outcome in self.outcomes
+        ]
         return "; ".join([f"{self.new} against {self.old}, {len(self.qids):,} queries", *words])
 
     def to_html(self, data: str = "") -> str:
@@ -378,12 +430,13 @@ def compare(
 ) -> Comparison:
     """Compare two rankers query by query.
 
-    Intervals and p-values come from `boostrank.metrics.paired_difference`, as in `boostrank evaluate`.
+    Intervals and p-values come from `boostrank.metrics.paired_difference`, as in `boostrank
+    evaluate`.
 
     Args:
-        old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
-            order. A list has several trainings of one ranker, such as with other seeds: intervals
-            and p-values then include the luck of training.
+        old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores,
+            float[N] in input order. A list has several trainings of one ranker, such as with other
+            seeds: intervals and p-values then include the luck of training.
         data: N labelled documents, with the features of both models.
         metrics: one or more metrics, or functions (see `Metric`). The first one determines the
             regressions.
@@ -397,8 +450,8 @@ def compare(
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.
-        DataError: scores that do not fit the data, labels that the gain does not support, only excluded queries, or too
-            few queries for the p-value of a condition.
+        DataError: scores that do not fit the data, labels that the gain does not support, only
+            excluded queries, or too few queries for the p-value of a condition.
 
     Example:
         >>> import boostrank
@@ -414,7 +467,9 @@ def compare(
     context = Context(None, data, metrics, **options)
     texts = [fail_if] if isinstance(fail_if, str) else fail_if
     names = {name for metric in context.metrics for name in metric.names}
-    conditions = [text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts]
+    conditions = [
+        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
+    ]
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
@@ -423,7 +478,10 @@ def compare(
     # Compute the values of each query, the overall differences, and the differences by segment.
     rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
     first, second = rankers["old"][0], rankers["new"][0]
-    of_models = {which: [bound.per_query(training.scores) for training in side] for which, side in rankers.items()}
+    of_models = {
+        which: [bound.per_query(training.scores) for training in side]
+        for which, side in rankers.items()
+    }
     cuts = segmentations(context.segments, data.labels, data.queries)
     matters, weights = context.matters or {}, data.queries.each_weight
     measured, in_segments, per_query, models = {}, [], {}, {}
@@ -433,17 +491,27 @@ def compare(
         counted = ~np.isnan(np.column_stack(sides).sum(axis=1))
         if not counted.any():
             raise DataError(f"metric {name}: no query counts for both rankers")
-        per_query[name] = np.where(counted[:, None], np.column_stack([side.mean(axis=1) for side in sides]), np.nan)
-        means = [np.average(side[counted], axis=0, weights=weights[counted]).tolist() for side in sides]
+        per_query[name] = np.where(
+            counted[:, None], np.column_stack([side.mean(axis=1) for side in sides]), np.nan
+        )
+        means = [
+            np.average(side[counted], axis=0, weights=weights[counted]).tolist() for side in sides
+        ]
         models[name] = dict(zip(of_models, means, strict=True))
         how = {"matters": matters.get(name, math.nan), "higher_is_better": metric.higher_is_better}
-        measured[name] = _difference(name, sides, counted, data.queries.weights, context.seed, **how)
+        measured[name] = _difference(
+            name, sides, counted, data.queries.weights, context.seed, **how
+        )
         in_segments += _in_segments(measured[name], sides, counted, cuts, data, context.seed)
     # Find the queries that lost most of the first metric, and their costliest inversions.
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     top_metric, name = bound.metrics[0], bound.names[0]
-    grades = data.labels if top_metric.function else top_metric.spec.grades(data.labels, bound.conventions)
+    grades = (
+        data.labels
+        if top_metric.function
+        else top_metric.spec.grades(data.labels, bound.conventions)
+    )
     change = np.nan_to_num(per_query[name][:, 1] - per_query[name][:, 0], nan=0.0)
     change = change if top_metric.higher_is_better else -change
     lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
@@ -487,7 +555,10 @@ def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
     several = isinstance(ranker, list | tuple) and len(ranker) > 0
     if not several or isinstance(ranker[0], Real) or NUMERIC.fullmatch(str(ranker[0])):
         return [Ranker.of(ranker, name, context.data, context.threads)]
-    return [Ranker.of(model, f"{name} {i}", context.data, context.threads) for i, model in enumerate(ranker, 1)]
+    return [
+        Ranker.of(model, f"{name} {i}", context.data, context.threads)
+        for i, model in enumerate(ranker, 1)
+    ]
 
 
 def _called(trainings: Sequence[Ranker]) -> str:
@@ -496,9 +567,13 @@ def _called(trainings: Sequence[Ranker]) -> str:
 
 
 def _difference(
-    metric: str, sides: Sequence[Float64Array], counted: npt.NDArray[np.bool_], weights: Float64Array | None,
-    seed: int, **more: Any,
-) -> Difference:  # fmt: skip
+    metric: str,
+    sides: Sequence[Float64Array],
+    counted: npt.NDArray[np.bool_],
+    weights: Float64Array | None,
+    seed: int,
+    **more: Any,
+) -> Difference:
     """Return the difference over the included queries. At least one query must be included.
 
     Args:
@@ -516,16 +591,25 @@ def _difference(
     change = sign * (new - old)
     better, worse = int(np.count_nonzero(change > TIE)), int(np.count_nonzero(change < -TIE))
     counts = {"better": better, "same": old.size - better - worse, "worse": worse}
-    means = {side: float(np.average(values, weights=w)) for side, values in (("old", old), ("new", new))}
+    means = {
+        side: float(np.average(values, weights=w)) for side, values in (("old", old), ("new", new))
+    }
     values: dict[str, Any] = vars(result) | means | counts | more
     return Difference(kind="all", segment="all", metric=metric, **values)
 
 
 def _in_segments(
-    whole: Difference, sides: Sequence[Float64Array], counted: npt.NDArray[np.bool_], cuts: Sequence[Segmentation],
-    data: RankingDataset, seed: int,
-) -> list[Difference]:  # fmt: skip
-    weights, how = data.queries.weights, {"matters": whole.matters, "higher_is_better": whole.higher_is_better}
+    whole: Difference,
+    sides: Sequence[Float64Array],
+    counted: npt.NDArray[np.bool_],
+    cuts: Sequence[Segmentation],
+    data: RankingDataset,
+    seed: int,
+) -> list[Difference]:
+    weights, how = (
+        data.queries.weights,
+        {"matters": whole.matters, "higher_is_better": whole.higher_is_better},
+    )
     differences: list[Difference] = []
     for cut in cuts:
         for i, name in enumerate(cut.names):
@@ -558,22 +642,33 @@ def _outcome(
         by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
         cause, remedy = f"{most} queries", "use more queries or a larger p"
         if by_flips > by_queries:
-            cause, remedy = f"{PAIRED_RESAMPLES:,} random flips of signs", "use a larger p; more queries do not help"
+            cause, remedy = (
+                f"{PAIRED_RESAMPLES:,} random flips of signs",
+                "use a larger p; more queries do not help",
+            )
         least = max(by_queries, by_flips)
         if condition.alpha <= least:
-            raise DataError(f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}")
+            raise DataError(
+                f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}"
+            )
     if not condition.anywhere:
         if condition.end and math.isnan(condition.value(whole)):
-            raise DataError(f"one query has no interval, so '{condition}' cannot be tested: use more queries")
+            raise DataError(
+                f"one query has no interval, so '{condition}' cannot be tested: use more queries"
+            )
         return ConditionOutcome(condition, condition.holds(condition.value(whole), whole.p))
-    where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(condition.value(s), s.p_holm))
+    where = tuple(
+        f"{s.kind} {s.segment}" for s in measured if condition.holds(condition.value(s), s.p_holm)
+    )
     return ConditionOutcome(condition, bool(where), where)
 
 
 def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:
     """Name the segments without an interval, to which conditions on its ends do not apply."""
     tested = {condition.metric for condition in conditions if condition.end and condition.anywhere}
-    small = dict.fromkeys(f"{s.kind} {s.segment}" for s in segments if s.metric in tested and math.isnan(s.low))
+    small = dict.fromkeys(
+        f"{s.kind} {s.segment}" for s in segments if s.metric in tested and math.isnan(s.low)
+    )
     words = f"not tested by an end of the interval, with fewer than {FEWEST_FOR_INTERVAL} queries"
     return [f"{words}: {', '.join(small)}"] if small else []
 
@@ -599,5 +694,7 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
-        "details": [template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)],
+        "details": [
+            template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)
+        ],
     }

@@ -1,7 +1,8 @@
 """Comparison of one metric across the conventions of several libraries.
 
-Libraries differ in the details that a metric's definition leaves open (`core.conventions`). The path from one value to
-another changes one convention at a time, in the order of `STEPS`, so the steps add up to the whole difference.
+Libraries differ in the details that a metric's definition leaves open (`core.conventions`). The
+path from one value to another changes one convention at a time, in the order of `STEPS`, so the
+steps add up to the whole difference.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ STEPS = {
     "single": ("single",),
     "empty": ("empty", "empty_of"),
 }
-"""The fields of `Conventions` that change together in each step. The last steps decide which queries are included."""
+"""The fields of `Conventions` that change together in each step. The last steps decide which
+queries are included.
+"""
 
 _WORDS = {
     "log2(1+r)": "the discount 1/log2(1 + rank)",
@@ -63,15 +66,27 @@ def _words(step: str, c: Conventions, metric: str) -> str:
         return f"{c.gain} gain, {'2^label - 1' if c.gain == 'exponential' else 'the label itself'}"
     if step == "relevance":
         least = c.relevant_from
-        return "every label above 0 relevant" if least is None else f"relevance from label {least:g} on"
+        return (
+            "every label above 0 relevant"
+            if least is None
+            else f"relevance from label {least:g} on"
+        )
     if step == "grades":
-        return "the data's largest grade as the best" if c.max_grade is None else f"best grade {c.max_grade:g}"
+        return (
+            "the data's largest grade as the best"
+            if c.max_grade is None
+            else f"best grade {c.max_grade:g}"
+        )
     if step == "single":
         return "queries of one document " + ("counted" if c.single == "count" else "left out")
     if step == "empty":
-        counted = {"exclude": "left out", "one": "counted as 1", "zero": "counted as 0"}[c.empty_for(metric)]
+        counted = {"exclude": "left out", "one": "counted as 1", "zero": "counted as 0"}[
+            c.empty_for(metric)
+        ]
         return f"queries without a relevant document {counted}"
-    rounded = " after the scores are rounded to float32" * (step == "ties" and c.score_type == "float32")
+    rounded = " after the scores are rounded to float32" * (
+        step == "ties" and c.score_type == "float32"
+    )
     return _WORDS[getattr(c, STEPS[step][0])] + rounded
 
 
@@ -108,9 +123,10 @@ class TieReport:
 
     Args:
         documents: total number of documents.
-        tied: number of documents that share a score with a differently labelled document in their query.
-        expected, file_order, worst, best: mean of the metric over all orders of tied documents, and its values in the
-            order of the file, in the worst order and in the best order.
+        tied: number of documents that share a score with a differently labelled document in their
+            query.
+        expected, file_order, worst, best: mean of the metric over all orders of tied documents, and
+            its values in the order of the file, in the worst order and in the best order.
     """
 
     documents: int
@@ -121,10 +137,16 @@ class TieReport:
     best: float
 
     @classmethod
-    def of(cls, documents: int, tied: int, rules: Conventions, values: _Values, metric: str) -> TieReport:
-        """Return the report on a metric, given a function that maps conventions to metric values."""
+    def of(
+        cls, documents: int, tied: int, rules: Conventions, values: _Values, metric: str
+    ) -> TieReport:
+        """Return the report on a metric, given a function that maps conventions to metric
+        values.
+        """
         orders = ("expected", "input", "pessimistic", "optimistic")
-        return cls(documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders))
+        return cls(
+            documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders)
+        )
 
     @property
     def mass(self) -> float:
@@ -146,8 +168,8 @@ class Explanation:
         value: the metric's value under the reference conventions.
         readings: the metric as each library computes it.
         ties: the effect of ties under the reference conventions.
-        queries, empty, single, short: numbers of all queries, of those without a relevant document, of those with one
-            document, and of those with fewer documents than the cut-off.
+        queries, empty, single, short: numbers of all queries, of those without a relevant document,
+            of those with one document, and of those with fewer documents than the cut-off.
     """
 
     metric: str
@@ -178,14 +200,15 @@ def explain_conventions(
         labels, scores, queries, metrics, threads: as for `boostrank.metrics.evaluate`.
         names: convention names from `core.conventions.PRESETS`.
         base: name of the reference conventions.
-        docnos: document names, by which trec_eval orders ties. Without names, the value for trec_eval is the mean over
-            all orders of tied documents.
+        docnos: document names, by which trec_eval orders ties. Without names, the value for
+            trec_eval is the mean over all orders of tied documents.
 
     Returns:
         One explanation per metric and cut-off.
 
     Raises:
-        InputError: an unknown name, or data that `base` does not support. Other conventions get a note instead.
+        InputError: an unknown name, or data that `base` does not support. Other conventions get a
+            note instead.
     """
     start = Conventions.of(base)
     rules = {name: Conventions.of(name) for name in dict.fromkeys(names)}
@@ -200,12 +223,17 @@ def explain_conventions(
         without = bound(where_relevant, partial=True).per_query(scores)
         at_start = values(begin)
         for name in one.names:
-            readings = (_reading(library, name, begin, end, values, docnos) for library, end in rules.items())
+            readings = (
+                _reading(library, name, begin, end, values, docnos)
+                for library, end in rules.items()
+            )
             ties = TieReport.of(queries.n_documents, tied, begin, values, name)
             cut = int(name.partition("@")[2] or 0)
             counts = len(queries), int(np.isnan(without[name]).sum())
             lengths = int((queries.sizes == 1).sum()), int((queries.sizes < cut).sum())
-            out.append(Explanation(name, base, at_start[name], tuple(readings), ties, *counts, *lengths))
+            out.append(
+                Explanation(name, base, at_start[name], tuple(readings), ties, *counts, *lengths)
+            )
     return out
 
 
@@ -215,7 +243,12 @@ def _measured(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Val
 
 
 def _reading(
-    name: str, metric: str, start: Conventions, end: Conventions, values: _Values, docnos: Names | None
+    name: str,
+    metric: str,
+    start: Conventions,
+    end: Conventions,
+    values: _Values,
+    docnos: Names | None,
 ) -> Reading:
     goal = end if docnos is not None else end.without_names
     try:
@@ -226,14 +259,21 @@ def _reading(
             if rules == before:
                 continue
             after = values(rules)[metric]
-            changes.append(ConventionEffect(step, _words(step, goal, metric.split("@")[0]), after, after - value))
+            changes.append(
+                ConventionEffect(
+                    step, _words(step, goal, metric.split("@")[0]), after, after - value
+                )
+            )
             value = after
         note = ""
         if goal != end:
             worst = values(replace(end, ties="pessimistic"))[metric]
             best = values(replace(end, ties="optimistic"))[metric]
             if worst != best:
-                note = "it orders tied documents by name, and the data has no names; the value is the mean over their "
+                note = (
+                    "it orders tied documents by name, and the data has no names; the value is the"
+                    " mean over their "
+                )
                 note += f"orders; with names it could be from {worst:.4f} to {best:.4f}"
         return Reading(name, end, value, tuple(changes), note)
     except InputError as error:
@@ -241,9 +281,15 @@ def _reading(
 
 
 def tied_documents(
-    labels: npt.ArrayLike, scores: npt.ArrayLike, queries: QueryIndex, *, score_type: str = "float64"
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    queries: QueryIndex,
+    *,
+    score_type: str = "float64",
 ) -> int:
-    """Count documents that share a score, rounded to `score_type`, with another label's document in their query."""
+    """Count documents that share a score, rounded to `score_type`, with another label's document in
+    their query.
+    """
     y = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):
         s = np.asarray(scores).astype(score_type)

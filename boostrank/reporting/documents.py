@@ -48,23 +48,26 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     if matches.size:
         rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in matches[:_LISTED])
         raise DataError(
-            f"query id {text} is not unique: {matches.size} queries have it, starting at rows {rows}; "
-            "use distinct ids, or bring the rows of each query together (boostrank data sort, sort=True)"
+            f"query id {text} is not unique: {matches.size} queries have it, starting at rows"
+            f" {rows}; use distinct ids, or bring the rows of each query together (boostrank data"
+            " sort, sort=True)"
         )
     if not len(queries):
         raise DataError(f"there is no query {text!r}, because the data has no queries")
     near = [str(qid) for qid in ids[:_COMPARED]]
     few = len(queries) <= _LISTED
     have = "" if few else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
-    raise DataError(f"the data has no query {text!r}.{did_you_mean(text, near, list_all=few)}{have}")
+    raise DataError(
+        f"the data has no query {text!r}.{did_you_mean(text, near, list_all=few)}{have}"
+    )
 
 
 def find_document(document: str | int, query: int, data: RankingDataset, ranks: Int64Array) -> int:
     """Return a document's row in the data set.
 
     Args:
-        document: the document's rank (`@3` or 3), input row (`row:17`), or name (`name:D7` or `D7`). A string of digits
-            that is not a name in the query is a rank.
+        document: the document's rank (`@3` or 3), input row (`row:17`), or name (`name:D7` or
+            `D7`). A string of digits that is not a name in the query is a rank.
         query: position of the query.
         ranks: int64[n], ranks of the query's documents in row order, from 1.
     """
@@ -84,14 +87,16 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     query_names = [] if names is None else names[start : start + ranks.size].tolist()
     matches = [i for i, query_name in enumerate(query_names) if query_name == name]
     if len(matches) > 1:
-        rows = ", ".join(f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in matches[:_LISTED])
+        rows = ", ".join(
+            f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in matches[:_LISTED]
+        )
         raise DataError(f"{where} has {len(matches)} documents named {name!r}; choose one: {rows}")
     if not explicit and _NUMBER.fullmatch(text):
         by_rank = np.flatnonzero(ranks == int(text)).tolist()
         if matches and by_rank and matches != by_rank:
             raise DataError(
-                f"{where}: {text} is both a rank and the name of the document at rank {ranks[matches[0]]}: write "
-                f"name:{text} or @{text}"
+                f"{where}: {text} is both a rank and the name of the document at rank"
+                f" {ranks[matches[0]]}: write name:{text} or @{text}"
             )
         if not matches:
             return start + _row_of_rank(int(text), ranks, where)
@@ -105,27 +110,36 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
         have = f"by rank: {', '.join(documents)}{', ...' * (ranks.size > len(documents))}; "
     hint = did_you_mean(name, [text for text in query_names if text], list_all=False)
     raise DataError(
-        f"{where} has no document {name!r}.{hint} It has {ranks.size:,}, {have}write a name, @1 to @{ranks.size} for "
-        "a rank, or row:N for a row of the data"
+        f"{where} has no document {name!r}.{hint} It has {ranks.size:,}, {have}write a name, @1 to"
+        f" @{ranks.size} for a rank, or row:N for a row of the data"
     )
 
 
 def _row_of_rank(rank: int, ranks: Int64Array, where: str) -> int:
     if not 1 <= rank <= ranks.size:
-        raise DataError(f"{where} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to @{ranks.size}")
+        raise DataError(
+            f"{where} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to"
+            f" @{ranks.size}"
+        )
     return int(np.flatnonzero(ranks == rank)[0])
 
 
 def _row_in_query(number: int, query: int, data: RankingDataset, where: str) -> int:
     if not 1 <= number <= data.n_documents:
         raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
-    row = number - 1 if data.input_rows is None else int(np.flatnonzero(data.input_rows == number - 1)[0])
+    row = (
+        number - 1
+        if data.input_rows is None
+        else int(np.flatnonzero(data.input_rows == number - 1)[0])
+    )
     owner = data.queries.of_row(row)
     if owner != query:
         have = "others"
         if data.input_rows is None:
             have = f"rows {data.queries.ptr[query] + 1} to {data.queries.ptr[query + 1]}"
-        raise DataError(f"row {number} belongs to query {data.queries.qid[owner]}; {where} has {have}")
+        raise DataError(
+            f"row {number} belongs to query {data.queries.qid[owner]}; {where} has {have}"
+        )
     return row
 
 

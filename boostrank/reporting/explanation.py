@@ -31,7 +31,9 @@ _BARS = 20
 
 @dataclass(frozen=True)
 class Document:
-    """One document of the pair, with its rank in the query, counted from 1. Tied documents are ranked in row order."""
+    """One document of the pair, with its rank in the query, counted from 1. Tied documents are
+    ranked in row order.
+    """
 
     name: str
     row: int
@@ -48,7 +50,8 @@ class Why(Result):
         documents: number of documents in the query.
         features: the c feature names, in model order.
         values: float64[2, c], feature values of both documents, where NaN is a missing value.
-        contributions: float64[2, c], TreeSHAP contributions to both scores, or NaN if the engine cannot compute them.
+        contributions: float64[2, c], TreeSHAP contributions to both scores, or NaN if the engine
+            cannot compute them.
         categories: category names of each categorical feature, by code.
     """
 
@@ -83,7 +86,9 @@ class Why(Result):
 
     @property
     def parts(self) -> Float64Array:
-        """The contributions to a's score minus the contributions to b's, float64[c]. They add up to `difference`."""
+        """The contributions to a's score minus the contributions to b's, float64[c]. They add up to
+        `difference`.
+        """
         return np.asarray(self.contributions[0] - self.contributions[1])
 
     @property
@@ -114,7 +119,10 @@ class Why(Result):
             Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
         )
         cells = {
-            document: [Cell(value, self.value_text(name, value)) for name, value in zip(names, row, strict=True)]
+            document: [
+                Cell(value, self.value_text(name, value))
+                for name, value in zip(names, row, strict=True)
+            ]
             for document, row in values.items()
         }
         # The pair.
@@ -164,12 +172,13 @@ def why(
     Args:
         model: a boostrank, LightGBM or XGBoost model, or its file.
         data: data that contain the query.
-        a, b: documents, given by rank (`@3` or 3), by data row (`row:17`), or by name (`name:D7` or `D7`).
+        a, b: documents, given by rank (`@3` or 3), by data row (`row:17`), or by name (`name:D7` or
+            `D7`).
         threads: number of threads, or None for every available core.
 
     Raises:
-        DataError: an unknown query or document, an ambiguous name, the same document twice, or features other than the
-            model's.
+        DataError: an unknown query or document, an ambiguous name, the same document twice, or
+            features other than the model's.
     """
     ranker = as_model(model)
     categories = ranker.categories
@@ -183,7 +192,9 @@ def why(
     ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
     rows = [find_document(document, query, data, ranks) for document in (a, b)]
     first, second = [
-        Document(shown_name(row, data), row, int(ranks[row - start]), float(scores[row - start]), label)
+        Document(
+            shown_name(row, data), row, int(ranks[row - start]), float(scores[row - start]), label
+        )
         for row, label in zip(rows, data.labels[rows].tolist(), strict=True)
     ]
     if first == second:
@@ -228,4 +239,11 @@ def _chart(why: Why) -> Chart:
     colour = alt.Color("speaks_for:N", title="speaks for", scale=scale)
     x = alt.X("part:Q", title="A's part of the score minus B's")
     tips = ("feature:N", "part:Q +.4g")
-    return row_chart("contributions", frame, "feature:N", tips, lambda base: base.mark_bar().encode(x=x), color=colour)
+    return row_chart(
+        "contributions",
+        frame,
+        "feature:N",
+        tips,
+        lambda base: base.mark_bar().encode(x=x),
+        color=colour,
+    )

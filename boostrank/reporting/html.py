@@ -17,13 +17,17 @@ from boostrank.reporting.table import Cell, Column, Table, fixed, interval
 
 @cache
 def environment() -> Any:
-    """Return the Jinja environment. Its functions `table` and `draw` record the page's tables and charts in `drawn`."""
+    """Return the Jinja environment. Its functions `table` and `draw` record the page's tables and
+    charts in `drawn`.
+    """
     import jinja2
 
     @jinja2.pass_context
     def draw(context: Any, part: Any, title: str = "", about: str = "") -> Any:
         if title:
-            words = " ".join(Markup(about).unescape().split()) if isinstance(about, Markup) else about
+            words = (
+                " ".join(Markup(about).unescape().split()) if isinstance(about, Markup) else about
+            )
             part = replace(part, title=str(title), about=words)
         context["drawn"].append(part)
         return table_html(part) if isinstance(part, Table) else part
@@ -53,7 +57,9 @@ def environment() -> Any:
 
 
 def block(template: str, name: str, **values: Any) -> Markup:
-    """Render one template block, or return "" if it does not exist. Append its charts and tables to `drawn`."""
+    """Render one template block, or return "" if it does not exist. Append its charts and tables to
+    `drawn`.
+    """
     source = environment().select_template([template, "section.html"])
     if name not in source.blocks:
         return Markup("")
@@ -67,11 +73,15 @@ def data_text(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def _page_table(name: str, rows: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]]) -> Table:
+def _page_table(
+    name: str, rows: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]]
+) -> Table:
     """Return a table, given rows of values or cells, and the arguments of each `Column`."""
     declared = [Column(*arguments) for arguments in columns]
     values = zip(*rows, strict=True)
-    return Table(name, dict(zip([column.name for column in declared], values, strict=False)), declared)
+    return Table(
+        name, dict(zip([column.name for column in declared], values, strict=False)), declared
+    )
 
 
 def table_html(table: Table) -> Markup:
@@ -81,7 +91,9 @@ def table_html(table: Table) -> Markup:
         cells = table.cells_of(column.name)
         columns.append((column, cells))
         # The ends of an interval are columns of their own, followed by a drawing.
-        for name, label, which in zip(column.ends, ("from", "to"), ("lower", "upper"), strict=False):
+        for name, label, which in zip(
+            column.ends, ("from", "to"), ("lower", "upper"), strict=False
+        ):
             end = Column(name, label, column.format, f"{which} end of the 95% interval", "faint")
             columns.append((end, table.cells_of(name)))
         if column.drawn:
@@ -101,13 +113,19 @@ def _whiskers(means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) 
     draw = environment().globals["whisker"]
     cells = []
     for mean, *ends in zip(means, low, high, strict=True):
-        drawing = None if mean.missing else draw(mean.value, *(end.value for end in ends), scale, mean.look)
+        drawing = (
+            None
+            if mean.missing
+            else draw(mean.value, *(end.value for end in ends), scale, mean.look)
+        )
         cells.append(Cell(mean.value, drawing))
     return cells
 
 
 def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
-    """Return a cell's content, sort key and CSS classes. A cell without a sort key is sorted by its content."""
+    """Return a cell's content, sort key and CSS classes. A cell without a sort key is sorted by its
+    content.
+    """
     value = cell.value
     text = column.text(cell, "–")  # noqa: RUF001  a dash
     look = cell.look or column.look

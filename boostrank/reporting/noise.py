@@ -1,8 +1,9 @@
-"""Measurement of how much a metric varies with seeds, row orders and samples of the training queries.
+"""Measurement of how much a metric varies with seeds, row orders and samples of the training
+queries.
 
-Each noise source is measured by N trainings that differ in this source only. If their metrics are normal with the
-estimated standard deviation s, the difference between two new trainings divided by sqrt(2) s has Student's distribution
-with N - 1 degrees of freedom, so a difference beyond
+Each noise source is measured by N trainings that differ in this source only. If their metrics are
+normal with the estimated standard deviation s, the difference between two new trainings divided by
+sqrt(2) s has Student's distribution with N - 1 degrees of freedom, so a difference beyond
 
     t(0.975, N - 1) sqrt(2) s
 
@@ -30,11 +31,14 @@ from boostrank.metrics import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 
 SOURCES = ("seed", "row order", "training queries")
-"""The noise sources: the seed for random choices, the order of queries and rows, and queries drawn with replacement."""
+"""The noise sources: the seed for random choices, the order of queries and rows, and queries drawn
+with replacement.
+"""
 
 FEWEST_RUNS = 3
 
-# Stop a source after this number of identical runs, because trainings with randomness never agree to the last bit.
+# Stop a source after this number of identical runs, because trainings with randomness never agree
+# to the last bit.
 _ALIKE = 3
 _CONFIDENCE = 0.95
 
@@ -47,7 +51,8 @@ class Spread:
 
     Args:
         low, high: 95% interval of the standard deviation if the runs are normally distributed.
-        matters: difference between two trainings that this source alone exceeds in less than one of twenty comparisons.
+        matters: difference between two trainings that this source alone exceeds in less than one of
+            twenty comparisons.
     """
 
     sd: float
@@ -61,7 +66,8 @@ class NoiseReport:
     """Result of `measure_noise`.
 
     Args:
-        runs: requested number of runs per source. A source whose first runs are identical has fewer runs.
+        runs: requested number of runs per source. A source whose first runs are identical has fewer
+            runs.
         values: values on the validation queries by source and metric, float64[runs].
         first: results of the first training, which changes nothing, by metric.
         weights: float64[Q], validation query weights.
@@ -96,9 +102,11 @@ class NoiseReport:
         return Spread(math.sqrt(scale * float(share @ squares)), low, high, math.nan)
 
     def matters(self, metric: str) -> float:
-        """Return the smallest meaningful difference between two trainings, which is that of the largest noise source.
+        """Return the smallest meaningful difference between two trainings, which is that of the
+        largest noise source.
 
-        The sources are not added up, because each of them already includes the chaotic effect that any change has.
+        The sources are not added up, because each of them already includes the chaotic effect that
+        any change has.
         """
         return max(self.spread(source, metric).matters for source in self.values)
 
@@ -135,31 +143,41 @@ def measure_noise(
         num_boost_round: number of rounds per run.
         runs: number of runs per source, at least 3.
         backend, conventions: as for `boostrank.train`.
-        progress: function called after each run with the number of finished runs, the expected total, the source and
-            the metrics.
+        progress: function called after each run with the number of finished runs, the expected
+            total, the source and the metrics.
 
     Raises:
         InputError: invalid parameters or data.
     """
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
-        raise ParameterError(f"runs must be at least {FEWEST_RUNS} to estimate a standard deviation, but got {runs}")
+        raise ParameterError(
+            f"runs must be at least {FEWEST_RUNS} to estimate a standard deviation, but got {runs}"
+        )
     if train_set.on_disk:
-        raise DataError("measure_noise reorders rows in memory, but the rows of train_set are on disk")
-    options = TrainOptions(params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions)
+        raise DataError(
+            "measure_noise reorders rows in memory, but the rows of train_set are on disk"
+        )
+    options = TrainOptions(
+        params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions
+    )
     plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
     if not plan.settings.metrics:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
     valid, train_set, threads = plan.valid[0][1], plan.train_set, plan.settings.threads
     watched = plan.valid if plan.settings.patience else ()
-    metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.conventions, threads)
+    metrics = BoundMetrics(
+        plan.settings.metrics, valid.labels, valid.queries, plan.conventions, threads
+    )
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
     done, expected = 0, runs * len(SOURCES)
     # Repeat the training for each source, and stop early if the runs are identical.
     for source in SOURCES:
         rows: list[dict[str, float]] = []
-        for number, (data, seed) in enumerate(_variants(source, train_set, plan.seed, runs), start=1):
+        for number, (data, seed) in enumerate(
+            _variants(source, train_set, plan.seed, runs), start=1
+        ):
             model = run(replace(plan.make_training(seed=seed), train_set=data, valid=watched))
             scores = valid.in_row_order(model.predict(valid, threads=threads))
             first = first or metrics.results(scores)
@@ -172,10 +190,14 @@ def measure_noise(
             if enough:
                 break
         values[source] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return NoiseReport(runs, values, first, valid_set.queries.each_weight, time.perf_counter() - started)
+    return NoiseReport(
+        runs, values, first, valid_set.queries.each_weight, time.perf_counter() - started
+    )
 
 
-def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:
+def _variants(
+    source: str, data: RankingDataset, seed: int, runs: int
+) -> Iterator[tuple[RankingDataset, int]]:
     """Yield the training data and the seed for each run."""
     rng = np.random.default_rng([seed, SOURCES.index(source)])
     for number in range(runs):

@@ -96,7 +96,9 @@ def compare_objectives(
     # Check the arguments, and take the metric and its conventions from the first objective.
     common, rates = dict(params or {}), rates or _RATES
     if repeats < 2 or len(objectives) < 2 or "learning_rate" in common:
-        words = "pass at least 2 objectives and 2 repeats, and rates= (--rate) instead of learning_rate"
+        words = (
+            "pass at least 2 objectives and 2 repeats, and rates= (--rate) instead of learning_rate"
+        )
         raise ParameterError(words)
     seed = int(pop_param(common, SEED_NAMES, 0))
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)

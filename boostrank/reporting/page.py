@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Result of `report`. Each section is an attribute, such as `verdict`, which is None if the section has no result.
+    """Result of `report`. Each section is an attribute, such as `verdict`, which is None if the
+    section has no result.
 
     Args:
         model, data: names of the model and of the data.
@@ -42,8 +43,8 @@ class Report:
         missing: reason why a requested section has no result, by section name.
 
     Raises:
-        MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and `save`; without pandas,
-            from `frames`.
+        MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and
+            `save`; without pandas, from `frames`.
     """
 
     model: str
@@ -112,7 +113,8 @@ class Report:
         """Write the page, and the data of each chart and each data frame as CSV.
 
         Args:
-            folder: output folder, which is created if it does not exist. Existing files are replaced atomically.
+            folder: output folder, which is created if it does not exist. Existing files are
+                replaced atomically.
 
         Returns:
             Paths of the written files.
@@ -186,7 +188,10 @@ def report(
         sections = [SECTIONS.get(section) for section in only]
     running = {section.name: section for section in sections}
     # Run each section after the sections whose results it uses.
-    after = {section.name: [earlier for earlier in section.after if earlier in running] for section in sections}
+    after = {
+        section.name: [earlier for earlier in section.after if earlier in running]
+        for section in sections
+    }
     order = TopologicalSorter(after)
     for section in order.static_order():
         try:
@@ -213,21 +218,30 @@ def _about(model: RankingModel, data: RankingDataset) -> str:
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
     if model.info.gain is not None or data.gain is not None:
-        about += f"; trained on the gain {model.info.gain or 'of labels'} and measured by {data.gain or 'labels'}"
+        about += (
+            f"; trained on the gain {model.info.gain or 'of labels'} and measured by"
+            f" {data.gain or 'labels'}"
+        )
     if "clicks" in data.provenance.options:
         about += "; measured by clicks over exposure instead of labels"
     return about
 
 
 def _origin(model: RankingModel) -> str:
-    """Describe the training objective or the averaged models after a comma, or return "" if neither is recorded."""
+    """Describe the training objective or the averaged models after a comma, or return "" if neither
+    is recorded.
+    """
     if model.info.averaged:
         members = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
         folds = f" ({members})" if members else ""
         return f", the average of {len(model.info.averaged)} models{folds}"
     objective: Any = model.info.get("objective") or {}
     name = objective.get("name")
-    parts = [objective[part].get("name") for part in ("first", "second") if isinstance(objective.get(part), Mapping)]
+    parts = [
+        objective[part].get("name")
+        for part in ("first", "second")
+        if isinstance(objective.get(part), Mapping)
+    ]
     if parts:
         name = f"a mixture of {' and '.join(map(str, parts))}"
     return f", trained with {name}" if name else ""

@@ -1,7 +1,8 @@
-"""Permutation importance within queries, measured for all features in one pass, and clusters of redundant features.
+"""Permutation importance within queries, measured for all features in one pass, and clusters of
+redundant features.
 
-Features are shuffled among the documents of each query, with independent draws per query and feature. Features that are
-constant within queries are exchanged between queries instead.
+Features are shuffled among the documents of each query, with independent draws per query and
+feature. Features that are constant within queries are exchanged between queries instead.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import permute_within
 from boostrank.kernels.primitives import round_seed
 from boostrank.metrics import BoundMetrics, Metric
-from boostrank.reporting.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
+from boostrank.reporting.scoring import (
+    DocumentProgress,
+    Scorer,
+    in_batches,
+    metrics_of_block,
+    over_blocks,
+)
 
 
 @dataclass(frozen=True)
@@ -71,9 +78,13 @@ def measure_losses(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> Losses:
-    """Shuffle each unit `repeats` times and measure its loss. Units that share columns need separate passes."""
+    """Shuffle each unit `repeats` times and measure its loss. Units that share columns need
+    separate passes.
+    """
     data, n_queries = rows.data, len(rows.data.queries)
-    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
+    BoundMetrics(
+        [metric], data.labels, data.queries, conventions, threads
+    )  # raises if the metric is undefined
     passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
@@ -84,7 +95,9 @@ def measure_losses(
         base[queries] = bound.per_query(scorer.scores(values))[name]
         for repeat in range(repeats):
             for group in passes:
-                for chosen, changed in group.changes(scorer, values, bound.queries, queries.start, repeat):
+                for chosen, changed in group.changes(
+                    scorer, values, bound.queries, queries.start, repeat
+                ):
                     for u, changed_scores in zip(chosen, changed, strict=True):
                         sums[u, queries] += base[queries] - bound.per_query(changed_scores)[name]
 
@@ -96,15 +109,18 @@ def measure_losses(
 
 
 def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
-    """Return two-sided p-values for zero weighted means, float64[m]. With equal weights, this is Student's t test.
+    """Return two-sided p-values for zero weighted means, float64[m]. With equal weights, this is
+    Student's t test.
 
-    A heavy query pulls the mean towards its own value, which shrinks its residual. Each residual is therefore divided
-    by 1 minus the query's share (HC3 of MacKinnon and White, 1985, times (Q - 1) / Q). The degrees of freedom are
-    Kish's effective number of queries minus 1. At the 5% level, very unequal weights give up to 5% false positives.
-    Resampling tests cannot resolve p-values below 1 / 10,000, which Holm's method needs for a thousand features.
+    A heavy query pulls the mean towards its own value, which shrinks its residual. Each residual is
+    therefore divided by 1 minus the query's share (HC3 of MacKinnon and White, 1985, times (Q - 1)
+    / Q). The degrees of freedom are Kish's effective number of queries minus 1. At the 5% level,
+    very unequal weights give up to 5% false positives. Resampling tests cannot resolve p-values
+    below 1 / 10,000, which Holm's method needs for a thousand features.
 
     Args:
-        values: float64[Q, m]. The p-value is 1 if only one query has a weight, or if all values are 0.
+        values: float64[Q, m]. The p-value is 1 if only one query has a weight, or if all values are
+            0.
         weights: float64[Q], positive.
     """
     count, share = values.shape[0], weights / weights.sum()
@@ -112,7 +128,9 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
     if count < 2 or freedom <= 0.0:
         return np.ones(values.shape[1])
     mean = share @ values
-    error = np.sqrt(np.square(share / (1.0 - share)) @ np.square(values - mean) * (count - 1.0) / count)
+    error = np.sqrt(
+        np.square(share / (1.0 - share)) @ np.square(values - mean) * (count - 1.0) / count
+    )
     t = np.divide(np.abs(mean), error, out=np.where(mean == 0.0, 0.0, np.inf), where=error > 0.0)
     return np.asarray(2.0 * stdtr(freedom, -t))
 
@@ -120,7 +138,9 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
 class _Pass:
     """Units without shared columns, which are shuffled in one pass."""
 
-    def __init__(self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int) -> None:
+    def __init__(
+        self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int
+    ) -> None:
         self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
         self._unit = np.full(rows.columns.size, -1, np.int64)
         for i, unit in enumerate(self._units):
@@ -133,19 +153,27 @@ class _Pass:
     def changes(
         self, scorer: Scorer, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
     ) -> Iterator[tuple[list[int], Float64Array]]:
-        """Yield units with their changed scores for a block of queries, in batches that fit in memory."""
+        """Yield units with their changed scores for a block of queries, in batches that fit in
+        memory.
+        """
         count = len(self._units)
         seeds = np.array([round_seed(self._seed, repeat * 2**32 + u.stream) for u in self._units])
         other = rows.copy()
         order = np.empty(queries.longest, np.int64)
-        permute_within(rows, queries.ptr, first_query, self._unit, count, self._within, seeds, order, other)
+        permute_within(
+            rows, queries.ptr, first_query, self._unit, count, self._within, seeds, order, other
+        )
         if self._of_query is not None:
             queries_of_block = slice(first_query, first_query + len(queries))
             for exchanged, seed in zip(self._units, seeds, strict=True):
                 if exchanged.between:
-                    givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[queries_of_block]
+                    givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[
+                        queries_of_block
+                    ]
                     columns = list(exchanged.columns)
-                    other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
+                    other[:, columns] = np.repeat(
+                        self._of_query[givers][:, columns], queries.sizes, axis=0
+                    )
         for batch in in_batches(np.arange(count), rows.shape[0]):
             unit = np.where(np.isin(self._unit, batch), self._unit - batch[0], -1)
             yield [self._members[i] for i in batch], scorer.changes(rows, other, unit, batch.size)
@@ -167,19 +195,25 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
 
 
 def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Float64Array:
-    """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c], which weights queries equally.
+    """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c], which weights
+    queries equally.
 
     Equal values share their mean rank. Missing values rank below all others.
     """
     from scipy.stats import rankdata
 
     lists = np.split(np.where(np.isnan(values), -np.inf, values), ptr[1:-1])
-    ranks = [(rankdata(query, axis=0) - (len(query) + 1) / 2.0) / max(1, len(query)) ** 1.5 for query in lists]
+    ranks = [
+        (rankdata(query, axis=0) - (len(query) + 1) / 2.0) / max(1, len(query)) ** 1.5
+        for query in lists
+    ]
     return np.concatenate(ranks)
 
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:
-    """Return Spearman's correlations of `within_query_ranks`, pooled, float64[c, c], with 0 for constant columns."""
+    """Return Spearman's correlations of `within_query_ranks`, pooled, float64[c, c], with 0 for
+    constant columns.
+    """
     with np.errstate(invalid="ignore"):
         correlation = np.nan_to_num(np.atleast_2d(np.corrcoef(ranks, rowvar=False)))
     np.fill_diagonal(correlation, 1.0)
@@ -187,7 +221,8 @@ def rank_correlation(ranks: Float64Array) -> Float64Array:
 
 
 def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
-    """Return clusters of at least two columns whose pairwise correlations all reach the threshold in absolute value.
+    """Return clusters of at least two columns whose pairwise correlations all reach the threshold
+    in absolute value.
 
     Complete linkage prevents chains of columns whose ends are not similar.
     """

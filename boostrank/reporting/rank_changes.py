@@ -1,4 +1,6 @@
-"""Rank changes between two rankers, including churn, moved documents and the features that cause the moves."""
+"""Rank changes between two rankers, including churn, moved documents and the features that cause
+the moves.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _FEATURES = 8
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """One of two compared rankers. Feature contributions require its model and the data columns that the model uses."""
+    """One of two compared rankers. Feature contributions require its model and the data columns
+    that the model uses.
+    """
 
     name: str
     scores: Float64Array
@@ -44,11 +48,16 @@ class Ranker:
             data = data.only(model.feature_names)
             scores = model.predict(data, threads=threads)
         elif hasattr(source, "predict") or callable(source):
-            raise ParameterError(f"{name}: {type(source).__name__} is not a model; pass its scores, predict(X)")
+            raise ParameterError(
+                f"{name}: {type(source).__name__} is not a model; pass its scores, predict(X)"
+            )
         else:
             scores = as_scores(source, data, name)
         if scores.shape != (data.n_documents,):
-            raise DataError(f"{name}: the scores must have the shape ({data.n_documents},), but got {scores.shape}")
+            raise DataError(
+                f"{name}: the scores must have the shape ({data.n_documents},), but got"
+                f" {scores.shape}"
+            )
         return cls(name, data.in_row_order(scores), model, data)
 
 
@@ -59,8 +68,10 @@ class Churn:
     Args:
         changed: mean share of the new top k that was not in the old top k, over `queries`.
         queries: number of queries with more than k documents.
-        first: share of queries with two or more documents whose first document changed, or NaN without such queries.
-        per_query: float64[Q], changed share of the top k, or NaN for queries with at most k documents.
+        first: share of queries with two or more documents whose first document changed, or NaN
+            without such queries.
+        per_query: float64[Q], changed share of the top k, or NaN for queries with at most k
+            documents.
     """
 
     k: int
@@ -72,7 +83,9 @@ class Churn:
 
 @dataclass(frozen=True)
 class RankChange:
-    """A document whose rank changed, with its name or row, and its old and new rank, counted from 1."""
+    """A document whose rank changed, with its name or row, and its old and new rank, counted from
+    1.
+    """
 
     document: str
     row: int
@@ -88,10 +101,11 @@ class Inversion:
     Args:
         fell: the better document, which used to rank above the other.
         rose: the worse document, which now ranks above the other.
-        old, new: score difference by each ranker, in standard deviations of its scores in the query.
-        features: the features whose contributions changed most, largest first, with the values of both documents
-            (`fell`, `rose`) and their contributions by each ranker, `fell` minus `rose`, in the same unit (`old`,
-            `new`; None for rankers without a model).
+        old, new: score difference by each ranker, in standard deviations of its scores in the
+            query.
+        features: the features whose contributions changed most, largest first, with the values of
+            both documents (`fell`, `rose`) and their contributions by each ranker, `fell` minus
+            `rose`, in the same unit (`old`, `new`; None for rankers without a model).
     """
 
     fell: RankChange
@@ -124,13 +138,19 @@ def rank_changes_in(
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
     order = moved[np.argsort(before[moved])]
     return tuple(
-        RankChange(shown_name(row, data), row, float(data.labels[row]), int(old[row]), int(new[row]))
+        RankChange(
+            shown_name(row, data), row, float(data.labels[row]), int(old[row]), int(new[row])
+        )
         for row in (start + order).tolist()
     )
 
 
-def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tuple[RankChange, RankChange] | None:
-    """Return the inversion for which the grade difference times the difference in 1 / log2(1 + rank) is largest."""
+def costliest_inversion(
+    moves: Sequence[RankChange], grades: Float64Array
+) -> tuple[RankChange, RankChange] | None:
+    """Return the inversion for which the grade difference times the difference in 1 / log2(1 +
+    rank) is largest.
+    """
     best, worst = None, 0.0
     for fell in moves:
         for rose in moves:
@@ -143,13 +163,19 @@ def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tu
 
 
 def explain(
-    pairs: Sequence[tuple[RankChange, RankChange]], queries: QueryIndex, rankers: tuple[Ranker, Ranker]
+    pairs: Sequence[tuple[RankChange, RankChange]],
+    queries: QueryIndex,
+    rankers: tuple[Ranker, Ranker],
 ) -> tuple[list[Inversion], list[str]]:
-    """Return the inversions with feature contributions, and notes on rankers that have no contributions."""
+    """Return the inversions with feature contributions, and notes on rankers that have no
+    contributions.
+    """
     if not pairs:
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
-    spans = [slice(*queries.ptr[[q, q + 1]].tolist()) for q in map(queries.of_row, rows[:, 0].tolist())]
+    spans = [
+        slice(*queries.ptr[[q, q + 1]].tolist()) for q in map(queries.of_row, rows[:, 0].tolist())
+    ]
     # Compute score differences and contributions in standard deviations of the scores in the query.
     nothing = np.zeros(len(pairs))
     values: dict[str, Float64Array] = {}
@@ -162,33 +188,55 @@ def explain(
         except ModelError as error:
             notes.append(f"{ranker.name}: {error}")
             parts, seen = None, {}
-        lifts.append(None if parts is None else {name: part / spread for name, part in parts.items()})
+        lifts.append(
+            None if parts is None else {name: part / spread for name, part in parts.items()}
+        )
         values |= seen
     # Sort the features of each pair by the change of their contribution.
     swaps = []
     for i, (fell, rose) in enumerate(pairs):
         changes: list[dict[str, Any]] = []
         for name, value in values.items():
-            old, new = (None if parts is None else float(parts.get(name, nothing)[i]) for parts in lifts)
+            old, new = (
+                None if parts is None else float(parts.get(name, nothing)[i]) for parts in lifts
+            )
             if old or new:
                 fell_value, rose_value = value[i].tolist()
-                changes.append({"feature": name, "fell": fell_value, "rose": rose_value, "old": old, "new": new})
+                changes.append(
+                    {
+                        "feature": name,
+                        "fell": fell_value,
+                        "rose": rose_value,
+                        "old": old,
+                        "new": new,
+                    }
+                )
         changes.sort(key=lambda c: -abs((c["new"] or 0.0) - (c["old"] or 0.0)))
-        swaps.append(Inversion(fell, rose, margins[0][i], margins[1][i], tuple(changes[:_FEATURES])))
+        swaps.append(
+            Inversion(fell, rose, margins[0][i], margins[1][i], tuple(changes[:_FEATURES]))
+        )
     return swaps, notes
 
 
-def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | None, dict[str, Float64Array]]:
-    """Return the contribution differences, float64[pairs], and the values, float64[pairs, 2], by feature."""
+def _parts(
+    ranker: Ranker, rows: Int64Array
+) -> tuple[dict[str, Float64Array] | None, dict[str, Float64Array]]:
+    """Return the contribution differences, float64[pairs], and the values, float64[pairs, 2], by
+    feature.
+    """
     if ranker.model is None or ranker.data is None:
         return None, {}
     model, data = ranker.model.over_columns(ranker.data)
     features = data.features[rows.ravel()]
     both = model.contributions(features)[:, :-1].reshape(len(rows), 2, -1)
     parts = both[:, 0] - both[:, 1]
-    values = (features.toarray() if hasattr(features, "toarray") else np.asarray(features)).reshape(len(rows), 2, -1)
+    values = (features.toarray() if hasattr(features, "toarray") else np.asarray(features)).reshape(
+        len(rows), 2, -1
+    )
     names = data.feature_names
-    if all(map(_UNNAMED.fullmatch, names)):  # default names may refer to different features in each model
+    if all(
+        map(_UNNAMED.fullmatch, names)
+    ):  # default names may refer to different features in each model
         base = data.provenance.index_base
         names = default_feature_names(len(names), 1 if base is None else base)
     return (

@@ -19,7 +19,9 @@ _MOST_ROWS = 10
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to JSON data: dataclasses to dictionaries, conventions to text, and undefined numbers to None."""
+    """Convert a value to JSON data: dataclasses to dictionaries, conventions to text, and undefined
+    numbers to None.
+    """
 
     def convert(item: Any) -> Any:
         if isinstance(item, Conventions):

@@ -46,7 +46,9 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
-    """Return the units for `Scorer.changes`, int64[width]: one unit per given column, and -1 for the other columns."""
+    """Return the units for `Scorer.changes`, int64[width]: one unit per given column, and -1 for
+    the other columns.
+    """
     unit = np.full(width, -1, np.int64)
     unit[np.asarray(columns, np.int64)] = np.arange(len(columns))
     return unit
@@ -76,7 +78,9 @@ class Engine:
             warnings.simplefilter("ignore", DataWarning)
             return self._model.predict(full, threads=self._threads)
 
-    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
+    def changes(
+        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
+    ) -> Float64Array:
         """Return the scores of the changed rows, with one prediction per unit."""
         changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
         return np.array(changed).reshape(units, rows.shape[0])
@@ -103,14 +107,21 @@ def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     accuracy = 1e-9 if trees.double else 1e-5
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
     if difference.size and float(np.ptp(difference)) > accuracy * scale:
-        raise ModelError(f"the parsed trees differ from {model.backend}'s scores by {np.ptp(difference):.2g}")
+        raise ModelError(
+            f"the parsed trees differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
+        )
     return walker
 
 
 def over_blocks(
-    work: Callable[[slice, slice], T], rows: DenseRows, threads: int, progress: DocumentProgress | None = None
+    work: Callable[[slice, slice], T],
+    rows: DenseRows,
+    threads: int,
+    progress: DocumentProgress | None = None,
 ) -> list[T]:
-    """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return the results in order."""
+    """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return the
+    results in order.
+    """
     ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
 
     def block(span: tuple[int, int]) -> T:
@@ -127,20 +138,30 @@ def over_blocks(
 
 
 def metrics_of_block(
-    data: RankingDataset, queries: slice, documents: slice, metric: Metric | str, conventions: Conventions
+    data: RankingDataset,
+    queries: slice,
+    documents: slice,
+    metric: Metric | str,
+    conventions: Conventions,
 ) -> BoundMetrics:
     """Bind a metric to consecutive queries, to be evaluated on one thread."""
     index = data.queries
-    part = QueryIndex(index.ptr[queries.start : queries.stop + 1] - documents.start, index.qid[queries])
+    part = QueryIndex(
+        index.ptr[queries.start : queries.stop + 1] - documents.start, index.qid[queries]
+    )
     return BoundMetrics([metric], data.labels[documents], part, conventions, 1, partial=True)
 
 
 def contributions_by_query(
     model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
 ) -> Iterator[tuple[slice, Float64Array]]:
-    """Yield slices of `queries`, and the TreeSHAP contributions to their documents, float64[n, d], centred by query."""
+    """Yield slices of `queries`, and the TreeSHAP contributions to their documents, float64[n, d],
+    centred by query.
+    """
     index, rows = data.queries.take(queries)
-    cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
+    cuts = np.searchsorted(
+        index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME)
+    )
     for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):
         chunk = rows[index.ptr[first] : index.ptr[last]]
         parts = model.contributions(data.features[chunk], threads=threads)[:, : data.n_features]
@@ -149,7 +170,9 @@ def contributions_by_query(
 
 
 def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:
-    """Subtract the mean of each query from values, float64[n] or float64[n, m]. `sizes` counts documents by query."""
+    """Subtract the mean of each query from values, float64[n] or float64[n, m]. `sizes` counts
+    documents by query.
+    """
     sizes = sizes[sizes > 0]
     means = np.add.reduceat(values, np.cumsum(sizes) - sizes).T / sizes
     return np.asarray(values - np.repeat(means.T, sizes, axis=0))

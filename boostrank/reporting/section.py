@@ -1,4 +1,6 @@
-"""Page sections, with their declarations, the input for their analyses, and pages that combine several sections."""
+"""Page sections, with their declarations, the input for their analyses, and pages that combine
+several sections.
+"""
 
 from __future__ import annotations
 
@@ -47,20 +49,22 @@ class Context:
     Args:
         model: a `RankingModel`, or None to compare scores only.
         data: labelled, held-out queries with the model's features.
-        metrics: metrics in the verdict. Other sections use `metric`, the first metric at its largest cut-off.
+        metrics: metrics in the verdict. Other sections use `metric`, the first metric at its
+            largest cut-off.
         previous: name and scores, float[N] in row order, of a model to compare with.
-        conventions: metric conventions. Importance and learning never order tied documents by name, but use the mean
-            over all orders instead.
-        segments: mapping from query id to segment, or a file with these two columns. Segments by list length and by
-            best label are always included.
+        conventions: metric conventions. Importance and learning never order tied documents by name,
+            but use the mean over all orders instead.
+        segments: mapping from query id to segment, or a file with these two columns. Segments by
+            list length and by best label are always included.
         groups: mapping from a name to the features that are shuffled together.
-        documents: number of documents in the sample for importance and learning, which consists of whole queries. 0
-            means all documents. None limits the work to about half a minute on two cores.
-        matters: mapping from a metric to the difference that exceeds training noise. The page shows smaller differences
-            in grey.
+        documents: number of documents in the sample for importance and learning, which consists of
+            whole queries. 0 means all documents. None limits the work to about half a minute on two
+            cores.
+        matters: mapping from a metric to the difference that exceeds training noise. The page shows
+            smaller differences in grey.
         clicks: click log for the data, with rows in input order. It adds a section to the report.
-        propensities: examination propensities by position. By default, they are estimated from the log, or taken from
-            the model's training.
+        propensities: examination propensities by position. By default, they are estimated from the
+            log, or taken from the model's training.
         seed: random seed for shuffles, samples and bootstrap.
         threads: number of threads, or None for every available core.
         results: results of earlier sections, by name.
@@ -106,7 +110,9 @@ class Context:
         """
         for metric in self.metrics:
             if not metric.higher_is_better:
-                raise ParameterError(f"metric {metric}: higher values must be better here; return the negative value")
+                raise ParameterError(
+                    f"metric {metric}: higher values must be better here; return the negative value"
+                )
         first = self.metrics[0]
         return first if first.function is not None else Metric.parse(self.metric)
 
@@ -127,19 +133,31 @@ class Context:
 
     @cached_property
     def start(self) -> Float64Array | None:
-        """The scores of the linear start, float64[N], in row order, or None without a start that can be walked."""
+        """The scores of the linear start, float64[N], in row order, or None without a start that
+        can be walked.
+        """
         trees = self.model.trees()
         if trees.forest is None or trees.forest.start is None or not trees.count:
             return None
         rows = DenseRows(self.data, trees.used, self.model.absent_is_missing)
         walker = Walker(start_alone(trees.forest), trees.used)
-        return np.concatenate(over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers))
+        return np.concatenate(
+            over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers)
+        )
 
     def bound(self, metrics: Any, rules: Conventions | None = None, **more: Any) -> BoundMetrics:
         """Bind metrics to the data, by default with the conventions in `rules`."""
         data = self.data
         names = data.document_names
-        return BoundMetrics(metrics, data.labels, data.queries, rules or self.rules, self.threads, docnos=names, **more)
+        return BoundMetrics(
+            metrics,
+            data.labels,
+            data.queries,
+            rules or self.rules,
+            self.threads,
+            docnos=names,
+            **more,
+        )
 
     @property
     def negligible(self) -> float:
@@ -157,12 +175,17 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
         name, colon, patterns = line.partition(":")
         words = patterns.replace(",", " ").split()
         if not (colon and name.strip() and words):
-            raise FileFormatError("the line must have the form `name: feature, feature, ...`", file=path, line=number)
+            raise FileFormatError(
+                "the line must have the form `name: feature, feature, ...`", file=path, line=number
+            )
         if name.strip() in groups:
-            raise FileFormatError(f"group {name.strip()!r} is defined twice", file=path, line=number)
+            raise FileFormatError(
+                f"group {name.strip()!r} is defined twice", file=path, line=number
+            )
         members: list[str] = []
         for word in words:
-            # Names may contain brackets, which are special in patterns: exact names take precedence.
+            # Names may contain brackets, which are special in patterns: exact names take
+            # precedence.
             features = [word] if word in names else fnmatch.filter(names, word)
             if not features:
                 raise FileFormatError(f"the model has no feature {word!r}", file=path, line=number)
@@ -198,12 +221,13 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Section:
-    """The declaration of a section. Each module in `boostrank.reporting.sections` declares one as `SPEC`.
+    """The declaration of a section. Each module in `boostrank.reporting.sections` declares one as
+    `SPEC`.
 
-    The template `templates/NAME.html` has a block `body` and may have a block `brief` with one or two sentences for the
-    top of the page. Its variables are the result, `found`, and the values of `parts`. `draw(chart, title, about)` and
-    `table(name, rows, columns)` add charts and tables. Without a template, the charts and tables of `parts` follow each
-    other.
+    The template `templates/NAME.html` has a block `body` and may have a block `brief` with one or
+    two sentences for the top of the page. Its variables are the result, `found`, and the values of
+    `parts`. `draw(chart, title, about)` and `table(name, rows, columns)` add charts and tables.
+    Without a template, the charts and tables of `parts` follow each other.
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
@@ -213,7 +237,8 @@ class Section:
         position: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.
         short: name in the navigation, or "" for the title.
-        applies: whether the section applies to the model and its data. Other sections run only on request.
+        applies: whether the section applies to the model and its data. Other sections run only on
+            request.
     """
 
     name: str
@@ -237,13 +262,14 @@ class Section:
 
 
 def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
-    """Render a complete HTML document that loads no other files. Its content security policy also forbids loading.
+    """Render a complete HTML document that loads no other files. Its content security policy also
+    forbids loading.
 
     Args:
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
-        more: `summary` (markup above the sections), `heading` (the title as markup) and `drawn` (the summary's charts
-            and tables).
+        more: `summary` (markup above the sections), `heading` (the title as markup) and `drawn`
+            (the summary's charts and tables).
     """
     drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
     names = [section.name for section in sections] + [part.name for part in drawn]
@@ -260,7 +286,10 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
     return block(
         "page.html",
         "page",
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {sources}",
+        policy=(
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src"
+            f" {sources}"
+        ),
         generator=_GENERATOR,
         style=Markup(_template("style.css")),
         early=Markup(_EARLY),
@@ -270,8 +299,11 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
     )
 
 
-def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any) -> str:
-    """Render the page of one result from a template with the blocks `heading` and `summary`, and one per section.
+def page_of(
+    template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any
+) -> str:
+    """Render the page of one result from a template with the blocks `heading` and `summary`, and
+    one per section.
 
     Args:
         sections: mapping from a block to the title and the short name of its section.
@@ -281,16 +313,22 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
     def part(name: str) -> Markup:
         return block(template, name, drawn=drawn, **values)
 
-    parts = [PageSection(name, title, part(name), short) for name, (title, short) in sections.items()]
+    parts = [
+        PageSection(name, title, part(name), short) for name, (title, short) in sections.items()
+    ]
     return page(title, parts, heading=part("heading"), summary=part("summary"), drawn=drawn)
 
 
 def page_beside(model: str) -> str:
-    """Return the path `model-report.html` for `model.txt`, unless another kind of file exists there."""
+    """Return the path `model-report.html` for `model.txt`, unless another kind of file exists
+    there.
+    """
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
     mark = f'content="{_GENERATOR}"'.encode()
     if path.exists() and mark not in path.read_bytes()[:_HEAD]:
-        raise InputError(f"{path}: the file exists and is not a report of boostrank; choose another file with -o")
+        raise InputError(
+            f"{path}: the file exists and is not a report of boostrank; choose another file with -o"
+        )
     return str(path)
 
 

@@ -33,7 +33,13 @@ NEGLIGIBLE = 0.001
 NO_SEGMENT = "(none)"
 # A larger number of segments suggests that the wrong column was used, such as ids.
 MOST_SEGMENTS = 1_000
-_LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
+_LENGTHS = (
+    (1, "1 document"),
+    (2, "2 to 9"),
+    (10, "10 to 29"),
+    (30, "30 to 99"),
+    (100, "100 or more"),
+)
 _MOST_LABELS = 8
 
 
@@ -72,19 +78,29 @@ def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     best = best_labels(labels, queries)
     values, at = np.unique(best, return_inverse=True)
     if values.size <= _MOST_LABELS:
-        return Segmentation("best label", tuple(f"{value:g}" for value in values.tolist()), at.astype(np.int64))
+        return Segmentation(
+            "best label", tuple(f"{value:g}" for value in values.tolist()), at.astype(np.int64)
+        )
     return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
-    """Segment queries by query id, compared as text. Queries not in the table get `NO_SEGMENT`, with a warning."""
+    """Segment queries by query id, compared as text. Queries not in the table get `NO_SEGMENT`,
+    with a warning.
+    """
     segments = {str(qid): str(segment) for qid, segment in table.items()}
     qids = [str(qid) for qid in queries.qid.tolist()]
     missing = sum(qid not in segments for qid in qids)
     if missing == len(qids):
-        raise DataError(f"none of the {len(qids):,} queries of the data is among the {len(segments):,} with a segment")
+        raise DataError(
+            f"none of the {len(qids):,} queries of the data is among the {len(segments):,} with a"
+            " segment"
+        )
     if missing:
-        warn_user(f"{missing:,} of {len(qids):,} queries have no segment and are shown as {NO_SEGMENT}", DataWarning)
+        warn_user(
+            f"{missing:,} of {len(qids):,} queries have no segment and are shown as {NO_SEGMENT}",
+            DataWarning,
+        )
     of_query = np.array([segments.get(qid, NO_SEGMENT) for qid in qids], dtype=object)
     names, at = np.unique(of_query, return_inverse=True)
     if names.size > MOST_SEGMENTS:
@@ -93,7 +109,9 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
-    """Read each query id's segment from a CSV or TSV file with two columns and an optional `qid,...` header."""
+    """Read each query id's segment from a CSV or TSV file with two columns and an optional
+    `qid,...` header.
+    """
     name = os.fspath(path)
     table: dict[str, str] = {}
     delimiter = ""
@@ -105,16 +123,24 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
             rows = csv.reader([line[:LONGEST_LINE].rstrip(" ")], delimiter=delimiter, strict=True)
             cells = [cell.strip() for row in rows for cell in row]
         except csv.Error as error:
-            reason = f'quotes (") are unbalanced, {error}: a quoted cell must end on its line; double the quotes in it'
+            reason = (
+                f'quotes (") are unbalanced, {error}: a quoted cell must end on its line; double'
+                " the quotes in it"
+            )
         if len(line) >= LONGEST_LINE:
             reason = f"the line exceeds the limit of {LONGEST_LINE:,} characters"
-        elif not reason and (not any(cells) or (number == 1 and is_among(cells[0], chain(*DEFAULTS["qid"])))):
+        elif not reason and (
+            not any(cells) or (number == 1 and is_among(cells[0], chain(*DEFAULTS["qid"])))
+        ):
             continue
         elif not reason and (len(cells) != 2 or not all(cells)):
             what = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
             reason = f"the line has {what}; it must have a query id and its segment"
         elif not reason and table.setdefault(*cells) != cells[1]:
-            reason = f"query {cells[0]} is already in the segment {table[cells[0]]!r}, and now in {cells[1]!r}"
+            reason = (
+                f"query {cells[0]} is already in the segment {table[cells[0]]!r}, and now in"
+                f" {cells[1]!r}"
+            )
         if reason:
             raise FileFormatError(reason, file=name, line=number)
     if not table:
@@ -135,9 +161,11 @@ def segmentations(
 
 
 def holm(p: npt.ArrayLike) -> Float64Array:
-    """Adjust p-values for multiple tests, so that the chance of any false rejection at level alpha is at most alpha.
+    """Adjust p-values for multiple tests, so that the chance of any false rejection at level alpha
+    is at most alpha.
 
-    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statistics 6, 1979.
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statistics
+        6, 1979.
     """
     p_values = np.asarray(p, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
@@ -153,7 +181,8 @@ class Means:
 
     Args:
         mean: float64[m], means weighted by query weights, or NaN without an included query.
-        low, high: float64[m], 95% bootstrap intervals over queries, or NaN with fewer than two queries.
+        low, high: float64[m], 95% bootstrap intervals over queries, or NaN with fewer than two
+            queries.
         queries: int64[m], numbers of included queries.
     """
 
@@ -164,13 +193,17 @@ class Means:
 
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:
-    """Format a mean without its sign, followed by its interval unless that is NaN, as `0.0004 [0.0001, 0.0007]`."""
+    """Format a mean without its sign, followed by its interval unless that is NaN, as `0.0004
+    [0.0001, 0.0007]`.
+    """
     if mean < 0.0:
         low, high = -high, -low
     return f"{abs(mean):.4f}" + interval(low, high, pattern=" [{}, {}]")
 
 
-def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int, resamples: int = RESAMPLES) -> Means:
+def means_over_queries(
+    values: Float64Array, weights: Float64Array, *, seed: int, resamples: int = RESAMPLES
+) -> Means:
     """Return the mean of each column over the queries that it includes.
 
     Columns with the same queries share resamples, so intervals of difference columns are paired.
@@ -194,5 +227,7 @@ def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int
         counted_values, w = np.ascontiguousarray(values[inside][:, columns]), weights[inside]
         mean[columns] = (w / w.sum()) @ counted_values
         if queries > 1:
-            low[columns], high[columns] = bootstrap_intervals(counted_values, w, seed=seed, resamples=resamples)
+            low[columns], high[columns] = bootstrap_intervals(
+                counted_values, w, seed=seed, resamples=resamples
+            )
     return Means(mean, low, high, counted.sum(axis=0).astype(np.int64))

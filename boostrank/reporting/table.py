@@ -28,7 +28,9 @@ def pandas() -> Any:
     return module
 
 
-def interval(low: float | None, high: float | None, format: str = ".4f", pattern: str = "{} to {}") -> str:
+def interval(
+    low: float | None, high: float | None, format: str = ".4f", pattern: str = "{} to {}"
+) -> str:
     """Format the ends of an interval, or return "" if they are NaN."""
     if low is None or math.isnan(low):
         return ""
@@ -36,7 +38,9 @@ def interval(low: float | None, high: float | None, format: str = ".4f", pattern
 
 
 def fixed(values: Iterable[float], digits: int = 3, *, sign: bool = False) -> str:
-    """Return a number format that aligns decimal points and shows some digits of the largest finite value."""
+    """Return a number format that aligns decimal points and shows some digits of the largest finite
+    value.
+    """
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     places = min(max(digits - 1 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
     return f"{'+' * sign}.{places}f"
@@ -62,8 +66,8 @@ class Column:
     Args:
         name: key of its values in the table's data.
         label: heading, by default the name.
-        format: number format, such as "+.4f". "" groups the digits of whole numbers and rounds other numbers to four
-            digits. None marks a text column.
+        format: number format, such as "+.4f". "" groups the digits of whole numbers and rounds
+            other numbers to four digits. None marks a text column.
         help: tooltip for the heading on pages.
         look: CSS class of the cells on pages: "faint", or "sign" to colour them by sign.
         ends: keys of the lower and the upper end of the values' 95% intervals.
@@ -103,7 +107,8 @@ class Cell:
     Args:
         value: number, text or None, used for sorting and in CSV.
         display: text or markup that is displayed instead of the value.
-        look: CSS class of the cell on pages: "better", "worse", "faint" or "strong", after "chip" in a frame.
+        look: CSS class of the cell on pages: "better", "worse", "faint" or "strong", after "chip"
+            in a frame.
     """
 
     value: Any
@@ -123,8 +128,8 @@ class Table:
     Args:
         name: name that is unique in a result and on a page, and valid as a file name.
         data: values by column. They make up the data frame and the JSON rows.
-        columns: columns in the terminal and on pages, of which the first one contains the row headings; by default, all
-            of the data.
+        columns: columns in the terminal and on pages, of which the first one contains the row
+            headings; by default, all of the data.
         cells: values or cells by column that are shown instead of those in `data`.
         details: expandable markup for each row on a page, or "".
         search: whether the page has a search field.
@@ -173,7 +178,11 @@ class Table:
         columns = self.columns or [Column(name, format="") for name in self.data]
         if not len(self):
             return columns
-        return [column for column in columns if not all(cell.missing for cell in self.cells_of(column.name))]
+        return [
+            column
+            for column in columns
+            if not all(cell.missing for cell in self.cells_of(column.name))
+        ]
 
     def take(self, rows: Sequence[int]) -> Table:
         """Return the rows at these positions."""
@@ -202,10 +211,16 @@ class Table:
         """Yield the heading and the texts of each column, and whether they are numbers."""
         for column in self.declared:
             cells = self.cells_of(column.name)[:top]
-            yield [column.heading, *(str(column.text(cell)) for cell in cells)], column.format is not None
+            yield (
+                [column.heading, *(str(column.text(cell)) for cell in cells)],
+                column.format is not None,
+            )
             if column.ends:
                 ends = zip(*(self.cells_of(end)[:top] for end in column.ends), strict=True)
-                texts = [interval(low.value, high.value, column.format or "") or "-" for low, high in ends]
+                texts = [
+                    interval(low.value, high.value, column.format or "") or "-"
+                    for low, high in ends
+                ]
                 yield ["95% interval", *texts], True
 
 
@@ -219,21 +234,29 @@ def _as_cell(value: Any) -> Cell:
     return Cell(_as_list(value))
 
 
-def table_of_objects(name: str, objects: Iterable[Any], columns: Sequence[Column], *keys: str) -> Table:
-    """Return a table of attributes of objects: those called `keys`, or all fields of dataclasses."""
+def table_of_objects(
+    name: str, objects: Iterable[Any], columns: Sequence[Column], *keys: str
+) -> Table:
+    """Return a table of attributes of objects: those called `keys`, or all fields of
+    dataclasses.
+    """
     items = list(objects)
     keys = keys or tuple(key for item in items[:1] for key in type(item).__annotations__)
     return Table(name, {key: [getattr(item, key) for item in items] for key in keys}, columns)
 
 
-def table_of_rows(name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ()) -> Table:
+def table_of_rows(
+    name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ()
+) -> Table:
     """Return a table, given rows with the same keys."""
     keys = rows[0] if rows else ()
     return Table(name, {key: [row[key] for row in rows] for key in keys}, columns)
 
 
 def csv_bytes(frame: Any) -> bytes:
-    """Return a data frame as CSV. Text that looks like a spreadsheet formula gets a leading apostrophe."""
+    """Return a data frame as CSV. Text that looks like a spreadsheet formula gets a leading
+    apostrophe.
+    """
 
     def escape(value: Any) -> Any:
         if not isinstance(value, str):

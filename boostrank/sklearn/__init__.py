@@ -11,7 +11,8 @@ try:
     from sklearn.utils.validation import validate_data as _  # noqa: F401  # since 1.6
 except ImportError as error:
     raise MissingDependency(
-        "BoostRanker and the splitters need scikit-learn 1.7 or later: pip install 'boostrank[sklearn]'"
+        "BoostRanker and the splitters need scikit-learn 1.7 or later: pip install"
+        " 'boostrank[sklearn]'"
     ) from error
 
 from boostrank.sklearn.estimator import BoostRanker

@@ -24,7 +24,14 @@ from boostrank.fit.settings import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.metrics.measure import measures_a_query
 from boostrank.model.ranking_model import RankingModel
-from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, Option, TrainOptions, declared, takes_options
+from boostrank.options import (
+    DEFAULT_EVAL_AT,
+    KEYWORDS,
+    Option,
+    TrainOptions,
+    declared,
+    takes_options,
+)
 from boostrank.sklearn.splitters import QID, split_table
 
 _NAMES = {
@@ -34,13 +41,24 @@ _NAMES = {
     "threads": "n_jobs",
 }
 """Mapping from options to their names in scikit-learn."""
-_OF_FIT = ("settings", "params", "metrics", "gain", "init_model", "checkpoint", "callbacks", "feval")
+_OF_FIT = (
+    "settings",
+    "params",
+    "metrics",
+    "gain",
+    "init_model",
+    "checkpoint",
+    "callbacks",
+    "feval",
+)
 _DECLARED = {name: option for name, option in declared(TrainOptions).items() if name not in _OF_FIT}
 _OF_TRAIN = tuple(name for name in _DECLARED if name in KEYWORDS)
 """Parameters that are keyword arguments of `boostrank.train`. The others go into its `params`."""
 _PARAMETERS: dict[str, Any] = {
     **{_NAMES.get(name, name): option.default for name, option in _DECLARED.items()},
-    **dict.fromkeys(("max_depth", "min_child_samples", "min_child_weight", "subsample", "colsample_bytree")),
+    **dict.fromkeys(
+        ("max_depth", "min_child_samples", "min_child_weight", "subsample", "colsample_bytree")
+    ),
     **dict.fromkeys(("reg_alpha", "reg_lambda")),
     "sort": False,
     "importance_type": "gain",
@@ -54,11 +72,15 @@ _FIT = (
     *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
     *("init_model", "callbacks", "checkpoint", "feature_name", "categorical_feature"),
 )
-_PREDICT = tuple(signature(RankingModel.predict).parameters.keys() - {"self", "data", "qid", "group", "calibrated"})
+_PREDICT = tuple(
+    signature(RankingModel.predict).parameters.keys()
+    - {"self", "data", "qid", "group", "calibrated"}
+)
 _RENAMED = {"xgb_model": "init_model", "sample_weight_eval_set": "eval_sample_weight"}
 """Arguments of `fit` in XGBoost, with their names here."""
 _NEEDLESS = ("raw_score", "output_margin", "validate_features")
-"""Arguments that `predict` ignores, because scores are always raw, and columns are checked by name."""
+"""Arguments that `predict` ignores, because scores are always raw, and columns are checked by name.
+"""
 _INITIAL_SCORES = ("init_score", "base_margin")
 
 
@@ -68,38 +90,44 @@ def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: va
 
 
 class BoostRanker(BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn ranker that wraps `boostrank.train`, for pipelines, searches and cross-validation.
+    """A scikit-learn ranker that wraps `boostrank.train`, for pipelines, searches and
+    cross-validation.
 
-    Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame (or `query_id` or `query`, with a
-    warning). The column works everywhere in scikit-learn, while the argument needs
-    `sklearn.set_config(enable_metadata_routing=True)`:
+    Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame (or
+    `query_id` or `query`, with a warning). The column works everywhere in scikit-learn, while the
+    argument needs `sklearn.set_config(enable_metadata_routing=True)`:
 
         cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
 
-    Parameters are the options of `boostrank.train`, with its defaults, and any entry of its `params` under any alias
-    (`BoostRanker(sigma=0.5, min_data_in_bin=5)`). `fit` rejects unknown names. Some of them have scikit-learn's names:
+    Parameters are the options of `boostrank.train`, with its defaults, and any entry of its
+    `params` under any alias (`BoostRanker(sigma=0.5, min_data_in_bin=5)`). `fit` rejects unknown
+    names. Some of them have scikit-learn's names:
 
     Args:
-        objective: name of an objective, an `Objective` or a function as in LGBMRanker, (labels, scores[, weights[,
-            query sizes]]) -> (gradient, Hessian); None means `auto`.
-        n_estimators: number of rounds; None means 100, or the number in the preset.
-        learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda:
-            tree parameters, which have these names on either engine. `subsample` applies in every round, even on
-            LightGBM without `subsample_freq`.
+        objective: name of an objective, an `Objective` or a function as in LGBMRanker, (labels,
+            scores[, weights[, query sizes]]) -> (gradient, Hessian); None means `auto`.
+        n_estimators: number of rounds; None means 100, or the number in the preset. learning_rate,
+        num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda:
+            tree parameters, which have these names on either engine. `subsample` applies in every
+            round, even on LightGBM without `subsample_freq`.
         min_child_samples: minimum number of documents in a leaf; LightGBM only.
-        early_stopping_rounds: patience on the first validation set, for `metric` (see `boostrank.train`; the default is
-            NDCG) at the largest cut-off in `eval_at`.
+        early_stopping_rounds: patience on the first validation set, for `metric` (see
+            `boostrank.train`; the default is NDCG) at the largest cut-off in `eval_at`.
         eval_at: cut-offs for metrics, of which `score` uses the largest. None means 1, 3, 5, 10.
-        sort: whether to sort the rows by query (stably). Otherwise, each query's rows must be contiguous.
+        sort: whether to sort the rows by query (stably). Otherwise, each query's rows must be
+            contiguous.
         importance_type: type of `feature_importances_`: "gain" or "split".
-        random_state: seed, or a NumPy generator that draws a seed. None gives the same model each time.
+        random_state: seed, or a NumPy generator that draws a seed. None gives the same model each
+            time.
         n_jobs: number of threads; None and -1 mean every available core.
         params: other options and parameters of `boostrank.train`.
 
     Attributes:
         model_: the fitted `RankingModel`.
-        n_features_in_, feature_names_in_: features of X. The names are only set if all column names are strings.
-        booster_, best_iteration_, best_score_, evals_result_, n_features_, feature_name_, objective_: as in LGBMRanker.
+        n_features_in_, feature_names_in_: features of X. The names are only set if all column names
+            are strings.
+        booster_, best_iteration_, best_score_, evals_result_, n_features_, feature_name_,
+            objective_: as in LGBMRanker.
 
     Example:
         >>> import boostrank
@@ -121,7 +149,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     importance_type: str
     n_jobs: int | None
 
-    @takes_options([Option(name=name, help="", default=value) for name, value in _PARAMETERS.items()], alone=False)
+    @takes_options(
+        [Option(name=name, help="", default=value) for name, value in _PARAMETERS.items()],
+        alone=False,
+    )
     def __init__(self, objective: Any = None, **params: Any) -> None:
         self.__dict__.update(_PARAMETERS | {"objective": objective})
         self.set_params(**params)
@@ -133,7 +164,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             deep: ignored, because no parameter is an estimator.
         """
         declared_params: dict[str, Any] = super().get_params(deep=False)
-        return declared_params | {name: value for name, value in vars(self).items() if _is_parameter(name)}
+        return declared_params | {
+            name: value for name, value in vars(self).items() if _is_parameter(name)
+        }
 
     def set_params(self, **params: Any) -> BoostRanker:
         """Set parameters. `fit` rejects unknown names."""
@@ -155,26 +188,29 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     ) -> BoostRanker:
         """Train the ranker.
 
-        Arguments of LGBMRanker and XGBRanker are also accepted under their names: `eval_X` and `eval_y`, `xgb_model`,
-        `sample_weight_eval_set`, `verbose`.
+        Arguments of LGBMRanker and XGBRanker are also accepted under their names: `eval_X` and
+        `eval_y`, `xgb_model`, `sample_weight_eval_set`, `verbose`.
 
         Args:
-            X: [N, d] array, sparse matrix or frame; NaN means missing. A column `qid` in a frame contains the query ids
-                and is not a feature.
+            X: [N, d] array, sparse matrix or frame; NaN means missing. A column `qid` in a frame
+                contains the query ids and is not a feature.
             y: [N] relevance labels, which are at least 0, and larger if more relevant.
-            qid: [N] query id for each row. Without `qid`, `group` or a column, all rows are one query, with a warning.
+            qid: [N] query id for each row. Without `qid`, `group` or a column, all rows are one
+                query, with a warning.
             group: query sizes in row order, instead of `qid`.
-            sample_weight: positive weights, one per query or per row. Row weights that differ within a query are
-                document weights; see `RankingDataset.from_arrays`.
-            options: further arguments by name,
-                eval_set: validation sets, as a list of pairs (X, y) or one pair. The same objects as X and y, with the
-                    same queries and weights, reuse the training set. eval_names: names of the validation sets.
-                    eval_qid, eval_group, eval_sample_weight: `qid`, `group` and `sample_weight` for each set.
-                eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
-                    name, a function of one query, (labels, scores) -> number, of which higher is
-                    better (see `Metric`), a function as in LGBMRanker, (labels, scores[, weights[,
-                    query sizes]]) -> (name, value, higher is better), or a list of names and
-                    functions.
+            sample_weight: positive weights, one per query or per row. Row weights that differ
+                within a query are document weights; see `RankingDataset.from_arrays`.
+            options: further arguments by name, eval_set: validation sets, as a list of pairs (X, y)
+                or one pair. The same objects as X and y, with the
+                    same queries and weights, reuse the training set. eval_names: names of the
+                    validation sets.
+                    eval_qid, eval_group, eval_sample_weight: `qid`, `group` and `sample_weight` for
+                        each set.
+                eval_metric, eval_at, early_stopping_rounds: replace the parameters for this
+                    training. A metric is a name, a function of one query, (labels, scores) ->
+                    number, of which higher is better (see `Metric`), a function as in LGBMRanker,
+                    (labels, scores[, weights[, query sizes]]) -> (name, value, higher is better),
+                    or a list of names and functions.
                 feval, callbacks, checkpoint, init_model: as for `boostrank.train`.
                 feature_name: d names, if X has no column names.
                 categorical_feature: as for `RankingDataset.from_arrays`.
@@ -186,7 +222,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             InputError: as in `boostrank.train`. It is a ValueError.
         """
         more = _fit_arguments(options)
-        names, how = more.pop("feature_name", "auto"), {"categorical_feature": more.pop("categorical_feature", "auto")}
+        names, how = (
+            more.pop("feature_name", "auto"),
+            {"categorical_feature": more.pop("categorical_feature", "auto")},
+        )
         how["feature_names"] = None if isinstance(names, str) else list(names)
         data = self._dataset("fit", X, y, qid=qid, group=group, sample_weight=sample_weight, **how)
         of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
@@ -200,7 +239,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             params = {name: value for name, value in params.items() if name not in METRIC_NAMES}
             params["eval_metric"] = more.pop("eval_metric")
         for name in params.keys() & METRIC_NAMES:
-            metrics = [Metric.of(each) if measures_a_query(each) else each for each in as_list(params[name])]
+            metrics = [
+                Metric.of(each) if measures_a_query(each) else each
+                for each in as_list(params[name])
+            ]
             if functions := [of_labels(metric) for metric in metrics if callable(metric)]:
                 params[name] = [metric for metric in metrics if not callable(metric)] or None
                 more["feval"] = functions + as_list(more.get("feval"))
@@ -219,15 +261,23 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(
-        self, X: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
+        self,
+        X: Any,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        **options: Any,
     ) -> Float64Array:
-        """Return a score for each document, where higher is better. Scores are only comparable within a query.
+        """Return a score for each document, where higher is better. Scores are only comparable
+        within a query.
 
         Args:
             X: as for `fit`. Frame columns are matched by name if `fit` received column names.
-            qid, group: queries, which are only needed by models with features over whole queries (`within_query`).
-            options: as for `RankingModel.predict`: num_iteration, start_iteration, pred_leaf, pred_contrib. XGBRanker's
-                names are also accepted (iteration_range=(0, 20)). Scores are always raw.
+            qid, group: queries, which are only needed by models with features over whole queries
+                (`within_query`).
+            options: as for `RankingModel.predict`: num_iteration, start_iteration, pred_leaf,
+                pred_contrib. XGBRanker's names are also accepted (iteration_range=(0, 20)). Scores
+                are always raw.
 
         Returns:
             float64[N], in row order. For leaves and contributions, see `RankingModel.predict`.
@@ -240,8 +290,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         rows, qid, group = self._rows("predict", X, qid, group)
         return self.model_.predict(rows, qid=qid, group=group, **more)
 
-    def rank(self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None) -> Int64Array:
-        """Return the rank of each document in its query, int64[N] in row order. Rank 1 is best; ties keep row order.
+    def rank(
+        self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None
+    ) -> Int64Array:
+        """Return the rank of each document in its query, int64[N] in row order. Rank 1 is best;
+        ties keep row order.
 
         Args:
             X, qid, group: as for `fit`. All rows are one query if neither call specifies queries.
@@ -261,18 +314,22 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         group: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> float:
-        """Return the mean NDCG over queries at the largest cut-off in `eval_at`, which is NDCG@10 by default.
+        """Return the mean NDCG over queries at the largest cut-off in `eval_at`, which is NDCG@10
+        by default.
 
-        The conventions are those of the training, with the objective's gain, the mean over tie orders, and no queries
-        without relevant documents. In a search over `gain`, set `conventions` to measure all candidates alike.
+        The conventions are those of the training, with the objective's gain, the mean over tie
+        orders, and no queries without relevant documents. In a search over `gain`, set
+        `conventions` to measure all candidates alike.
 
         Args:
             X, y, qid, group: as for `fit`. Queries are required if `fit` had queries.
-            sample_weight: positive weights, either one per query, or one per row that is constant within each query.
+            sample_weight: positive weights, either one per query, or one per row that is constant
+                within each query.
 
         Raises:
             NotFittedError: not fitted yet.
-            DataError: if queries are missing, all are excluded, or weights differ within a query, or as in `predict`.
+            DataError: if queries are missing, all are excluded, or weights differ within a query,
+                or as in `predict`.
         """
         rows, qid, group = self._rows("score", X, qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
@@ -289,14 +346,21 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
     def save_model(self, fname: str | PathLike[str]) -> None:
-        """Save the model like `RankingModel.save`. XGBoost or LightGBM opens the file without boostrank."""
+        """Save the model like `RankingModel.save`. XGBoost or LightGBM opens the file without
+        boostrank.
+        """
         self._fitted.save(fname)
 
     def load_model(self, fname: str | PathLike[str]) -> None:
-        """Load a model file, like `RankingModel.load`. The ranker then predicts as if `fit` had trained this model."""
+        """Load a model file, like `RankingModel.load`. The ranker then predicts as if `fit` had
+        trained this model.
+        """
         model = RankingModel.load(fname)
         self.model_, self.backend, self.n_features_in_ = model, model.backend, model.n_features
-        self._knows_queries, self._has_names = True, not all(map(_GENERATED.fullmatch, model.feature_names))
+        self._knows_queries, self._has_names = (
+            True,
+            not all(map(_GENERATED.fullmatch, model.feature_names)),
+        )
         self.__dict__.pop("feature_names_in_", None)
         if self._has_names:
             self.feature_names_in_ = np.array(model.feature_names, object)
@@ -310,20 +374,32 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return `evals_result_`, under XGBRanker's name."""
         return self.evals_result_
 
-    best_iteration = _of_model("best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1)
-    booster_ = _of_model("booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`.")
+    best_iteration = _of_model(
+        "best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1
+    )
+    booster_ = _of_model(
+        "booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`."
+    )
     best_iteration_ = _of_model("best_iteration", "Number of rounds used in prediction.")
-    best_score_ = _of_model("best_score", "Metrics at the best round (validation set -> metric -> value).")
-    evals_result_ = _of_model("evals_result", "Metrics in each round (validation set -> metric -> values).")
+    best_score_ = _of_model(
+        "best_score", "Metrics at the best round (validation set -> metric -> value)."
+    )
+    evals_result_ = _of_model(
+        "evals_result", "Metrics in each round (validation set -> metric -> values)."
+    )
     n_features_ = _of_model("n_features", "Number of features.")
-    feature_name_ = _of_model("feature_names", "Feature names, which are generated if X had none.", list)
+    feature_name_ = _of_model(
+        "feature_names", "Feature names, which are generated if X had none.", list
+    )
     objective_ = _of_model("info.objective_name", "Name of the objective.")
 
     @property
     def feature_importances_(self) -> Float64Array:
-        """Share of each feature in the total gain or number of splits (`importance_type`), float64[d].
+        """Share of each feature in the total gain or number of splits (`importance_type`),
+        float64[d].
 
-        Columns computed within queries are attributed to their feature. Linear models use the engine's measure.
+        Columns computed within queries are attributed to their feature. Linear models use the
+        engine's measure.
         """
         kinds = {"gain": "gain", "split": "splits"}
         kind = self.importance_type or "gain"  # None is XGBRanker's default
@@ -382,7 +458,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
         is_table = name is not None
         if explicit and name == QID:
-            raise DataError(f"queries are given twice, as qid or group and as the column {QID!r}; remove one")
+            raise DataError(
+                f"queries are given twice, as qid or group and as the column {QID!r}; remove one"
+            )
         qid = qid if explicit else column
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
@@ -399,31 +477,55 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return X, qid, group
 
     def _dataset(
-        self, what: str, X: Any, y: Any, *, qid: Any, group: Any, sample_weight: Any, feature_names: Any, **more: Any
+        self,
+        what: str,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any,
+        group: Any,
+        sample_weight: Any,
+        feature_names: Any,
+        **more: Any,
     ) -> RankingDataset:
         if y is None:
-            raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         rows, qid, group = self._rows(what, X, qid, group)
         if hasattr(rows, "columns"):
             columns = [str(name) for name in getattr(rows, "column_names", rows.columns)]
             if what == "fit" and feature_names is not None and feature_names != columns:
-                raise ParameterError("feature_name differs from the column names of X; rename the columns instead")
+                raise ParameterError(
+                    "feature_name differs from the column names of X; rename the columns instead"
+                )
             feature_names = None
-        more |= {"weight": sample_weight, "feature_names": feature_names, "sort": self.sort, "copy": False}
+        more |= {
+            "weight": sample_weight,
+            "feature_names": feature_names,
+            "sort": self.sort,
+            "copy": False,
+        }
         return RankingDataset.from_arrays(rows, y, qid=qid, group=group, **more)
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
-        """Return the query sizes, or a single query's size if neither this call nor `fit` specifies queries."""
+        """Return the query sizes, or a single query's size if neither this call nor `fit` specifies
+        queries.
+        """
         if qid is not None or group is not None:
             return group
         line = f"{what}(X, y, qid=...), or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
-                f"{what} needs queries, because fit had them: {line}; in scikit-learn's searches and "
-                "cross-validation, use the column or sklearn.set_config(enable_metadata_routing=True)"
+                f"{what} needs queries, because fit had them: {line}; in scikit-learn's searches"
+                " and cross-validation, use the column or"
+                " sklearn.set_config(enable_metadata_routing=True)"
             )
         if what == "fit" and rows.shape[0] > _MOST_OF_ONE_QUERY:
-            raise DataError(f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass {line}")
+            raise DataError(
+                f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
+                f" {line}"
+            )
         if what == "fit":
             warn_user(f"no queries were given, so all rows are one query; pass {line}", DataWarning)
         return [rows.shape[0]]
@@ -443,17 +545,23 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
             sets, of_sets = [sets], {name: _list_of_one(values) for name, values in of_sets.items()}
-        of_pairs = isinstance(sets, list | tuple) and all(isinstance(pair, list | tuple) for pair in sets)
+        of_pairs = isinstance(sets, list | tuple) and all(
+            isinstance(pair, list | tuple) for pair in sets
+        )
         if not of_pairs or any(len(pair) != 2 for pair in sets):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
         for name, values in of_sets.items():
             if values is not None and len(values) != len(sets):
-                raise ParameterError(f"eval_{name} has {len(values)} entries for {len(sets)} validation sets")
+                raise ParameterError(
+                    f"eval_{name} has {len(values)} entries for {len(sets)} validation sets"
+                )
         how = {**how, "feature_names": data.feature_names}
         # The training set is reused where its rows are repeated with the same queries and weights.
         datasets: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
-            of_set = {name: None if values is None else values[i] for name, values in of_sets.items()}
+            of_set = {
+                name: None if values is None else values[i] for name, values in of_sets.items()
+            }
             repeats = features is X and labels is y
             if repeats and all(values is None for values in of_set.values()):
                 datasets.append(data)
@@ -477,7 +585,10 @@ def _is_parameter(name: str) -> bool:
 def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
     """Return True if the queries of the same rows are equal and, if `weighted`, their weights."""
     names = ("sizes", *(("each_weight", "document_weights") if weighted else ()))
-    return all(np.array_equal(getattr(first.queries, name), getattr(second.queries, name)) for name in names)
+    return all(
+        np.array_equal(getattr(first.queries, name), getattr(second.queries, name))
+        for name in names
+    )
 
 
 def _list_of_one(values: Any) -> Any:
@@ -525,8 +636,8 @@ def _rename(options: Mapping[str, Any], names: tuple[str, ...], method: str) -> 
             continue
         if alias in _INITIAL_SCORES:
             raise ParameterError(
-                f"{method}({alias}=...): the model cannot add initial scores in predict; pass a model to continue as "
-                "init_model instead"
+                f"{method}({alias}=...): the model cannot add initial scores in predict; pass a"
+                " model to continue as init_model instead"
             )
         name = _RENAMED.get(alias, alias)
         if name not in names:

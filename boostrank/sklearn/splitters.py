@@ -44,7 +44,9 @@ def split_table(
     if qid is None:
         return table.to_native(), None, ""
     if warns and qid != QID:
-        words = f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
+        words = (
+            f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
+        )
         warn_user(words, DataWarning)
     kept = [i for i, name in enumerate(names) if name != qid]
     return table[:, kept].to_native(), ids_of(table, qid), qid
@@ -58,32 +60,43 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
 
     n_splits: int
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None) -> int:
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None
+    ) -> int:
         """Return the number of splits. The arguments are ignored."""
         return self.n_splits
 
     def split(
-        self, X: Any, y: Any = None, groups: npt.ArrayLike | None = None, qid: npt.ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        groups: npt.ArrayLike | None = None,
+        qid: npt.ArrayLike | None = None,
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
         """Yield the training and test rows of each split, int64 in ascending order.
 
         Args:
             X: [N, d] features. A frame may contain the query ids in a column `qid`.
-            groups, qid: [N] query id for each row. A query's rows need not be contiguous. If both are given, `groups`
-                may keep several queries together.
+            groups, qid: [N] query id for each row. A query's rows need not be contiguous. If both
+                are given, `groups` may keep several queries together.
 
         Raises:
             DataError: if there are no queries, not one id per row, or groups that split a query.
-            ParameterError: if there are more splits than queries, or a split has no training queries.
+            ParameterError: if there are more splits than queries, or a split has no training
+                queries.
         """
         number = _query_of_rows(X, groups, qid)
         count = int(number.max()) + 1
         for train, test in self._of_queries(X, number, count):
             if not train.size:
-                raise ParameterError(f"{type(self).__name__}: a test set has no earlier queries; use fewer splits")
+                raise ParameterError(
+                    f"{type(self).__name__}: a test set has no earlier queries; use fewer splits"
+                )
             yield np.flatnonzero(np.isin(number, train)), np.flatnonzero(np.isin(number, test))
 
-    def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
+    def _of_queries(
+        self, X: Any, number: Int64Array, count: int
+    ) -> Iterator[tuple[Int64Array, Int64Array]]:
         raise NotImplementedError
 
 
@@ -92,7 +105,8 @@ class QueryKFold(_QuerySplitter):
 
     Args:
         n_splits: number of folds, from 2 to the number of queries.
-        shuffle: whether to assign queries to folds at random. Otherwise, folds are consecutive blocks of queries.
+        shuffle: whether to assign queries to folds at random. Otherwise, folds are consecutive
+            blocks of queries.
         random_state: seed for shuffling; None gives different folds in each call.
 
     Example:
@@ -104,12 +118,18 @@ class QueryKFold(_QuerySplitter):
         [5, 6]
     """
 
-    def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None) -> None:
+    def __init__(
+        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None
+    ) -> None:
         self.n_splits, self.shuffle, self.random_state = n_splits, shuffle, random_state
 
-    def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
+    def _of_queries(
+        self, X: Any, number: Int64Array, count: int
+    ) -> Iterator[tuple[Int64Array, Int64Array]]:
         if self.n_splits > count:
-            raise ParameterError(f"n_splits={self.n_splits} is too high, as there are only {count} queries")
+            raise ParameterError(
+                f"n_splits={self.n_splits} is too high, as there are only {count} queries"
+            )
         of_queries = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
         yield from of_queries.split(np.arange(count))
 
@@ -117,13 +137,14 @@ class QueryKFold(_QuerySplitter):
 class QueryTimeSplit(_QuerySplitter):
     """Time series splitter, whose splits train on earlier queries and test on later queries.
 
-    Sizes are numbers of queries. Queries with the same time are never on both sides, because a training set excludes
-    the time at which its test set begins.
+    Sizes are numbers of queries. Queries with the same time are never on both sides, because a
+    training set excludes the time at which its test set begins.
 
     Args:
         n_splits: number of test sets.
-        time: time of each query, as the name of a column in X, or an array with one sortable value per query (in order
-            of appearance) or per row (constant within queries). None means order of appearance.
+        time: time of each query, as the name of a column in X, or an array with one sortable value
+            per query (in order of appearance) or per row (constant within queries). None means
+            order of appearance.
         test_size: number of queries per test set; None means all queries / (n_splits + 1).
 
     Example:
@@ -136,12 +157,18 @@ class QueryTimeSplit(_QuerySplitter):
         [0, 1, 2, 3, 4, 5] [6]
     """
 
-    def __init__(self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None) -> None:
+    def __init__(
+        self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None
+    ) -> None:
         self.n_splits, self.time, self.test_size = n_splits, time, test_size
 
-    def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
+    def _of_queries(
+        self, X: Any, number: Int64Array, count: int
+    ) -> Iterator[tuple[Int64Array, Int64Array]]:
         if self.n_splits >= count:
-            raise ParameterError(f"n_splits={self.n_splits} is too high, as there are only {count} queries")
+            raise ParameterError(
+                f"n_splits={self.n_splits} is too high, as there are only {count} queries"
+            )
         time = np.arange(count) if self.time is None else self._times(X, number, count)
         order = np.argsort(time, kind="stable")
         for train, test in TimeSeriesSplit(self.n_splits, test_size=self.test_size).split(order):
@@ -158,7 +185,8 @@ class QueryTimeSplit(_QuerySplitter):
             values = values_of(table, self.time)
         if values.shape not in ((count,), number.shape):
             raise DataError(
-                f"times have shape {values.shape}, but must be one for each of {count} queries or {number.size} rows"
+                f"times have shape {values.shape}, but must be one for each of {count} queries or"
+                f" {number.size} rows"
             )
         try:
             if not bool(np.all(values == values)):
@@ -170,7 +198,9 @@ class QueryTimeSplit(_QuerySplitter):
             return ranks
         of_query, uneven = _by_query(ranks, number)
         if uneven.size:
-            raise DataError(f"times must be constant within queries; row {uneven[0]} differs from its query")
+            raise DataError(
+                f"times must be constant within queries; row {uneven[0]} differs from its query"
+            )
         return of_query
 
 
@@ -187,16 +217,23 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
     rows = len(X) if not hasattr(X, "shape") else int(X.shape[0])
     for ids in given:
         if ids.size != rows or not rows:
-            raise DataError(f"there are {ids.size} query ids for {rows} rows of features; pass one per row")
+            raise DataError(
+                f"there are {ids.size} query ids for {rows} rows of features; pass one per row"
+            )
     if len(given) > 1:
         _, uneven = _by_query(*given)
         if uneven.size:
-            raise DataError(f"groups split the query of row {uneven[0]}; all rows of a query must be in the same group")
+            raise DataError(
+                f"groups split the query of row {uneven[0]}; all rows of a query must be in the"
+                " same group"
+            )
     return given[0]
 
 
 def _by_query(values: Int64Array, number: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return one row value per query, int64[Q], and the rows whose value differs from their query's value."""
+    """Return one row value per query, int64[Q], and the rows whose value differs from their query's
+    value.
+    """
     of_query = np.zeros(int(number.max()) + 1, np.int64)
     of_query[number] = values
     return of_query, np.flatnonzero(of_query[number] != values)

@@ -1,7 +1,9 @@
-"""Parameter search with Optuna on held-out queries, with an estimate of the variation due to chance.
+"""Parameter search with Optuna on held-out queries, with an estimate of the variation due to
+chance.
 
-Each trial is evaluated on a validation set or on folds of whole queries, and compared query by query with the best
-trial so far. Between folds, a trial is stopped if its deficit exceeds chance and the variation between queries.
+Each trial is evaluated on a validation set or on folds of whole queries, and compared query by
+query with the best trial so far. Between folds, a trial is stopped if its deficit exceeds chance
+and the variation between queries.
 
 Source: Bergstra et al. 2011 (the tree-structured Parzen estimator, Optuna's sampler).
 """
@@ -25,7 +27,13 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Folds
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
-from boostrank.fit.settings import OBJECTIVE_NAMES, SEED_NAMES, STOPPING_NAMES, default_objective, pop_param
+from boostrank.fit.settings import (
+    OBJECTIVE_NAMES,
+    SEED_NAMES,
+    STOPPING_NAMES,
+    default_objective,
+    pop_param,
+)
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
 from boostrank.metrics import BoundMetrics
@@ -71,14 +79,18 @@ class TuningResult:
         metric: metric name, such as "ndcg@10".
         fixed: the given parameters, which were not searched.
         best: the best trial, or None if no trial is better than the given parameters.
-        start: mean metric with the given parameters over trainings that differ only in the seed and row order.
+        start: mean metric with the given parameters over trainings that differ only in the seed and
+            row order.
         luck: standard deviation of the metric over these trainings.
-        matters: difference between two single trainings that occurs by chance with a probability of 5%.
-        gain: the best trial minus the mean of the start's trainings, by query. As the best of many, it is optimistic.
+        matters: difference between two single trainings that occurs by chance with a probability of
+            5%.
+        gain: the best trial minus the mean of the start's trainings, by query. As the best of many,
+            it is optimistic.
         start_rounds: median best round with the given parameters.
         folds: number of folds of whole queries, or 0 with a validation set.
         queries: number of held-out queries included in the metric.
-        rounds, patience: maximum number of rounds in each training, and the patience for early stopping.
+        rounds, patience: maximum number of rounds in each training, and the patience for early
+            stopping.
     """
 
     metric: str
@@ -97,7 +109,10 @@ class TuningResult:
 
     def __repr__(self) -> str:
         best = "none is better" if self.best is None else f"best {self.best.params}"
-        return f"TuningResult({len(self.trials)} trials, {best}, {self.metric} at the start {self.start:.4f})"
+        return (
+            f"TuningResult({len(self.trials)} trials, {best}, {self.metric} at the start"
+            f" {self.start:.4f})"
+        )
 
     @property
     def params(self) -> dict[str, Any]:
@@ -111,7 +126,9 @@ class TuningResult:
 
 
 Progress = Callable[[Trial, int, "Trial | None"], None]
-"""Called after each trial with the trial, the requested number of trials, and the best trial so far."""
+"""Called after each trial with the trial, the requested number of trials, and the best trial so
+far.
+"""
 
 
 @takes_options(option for name, option in KEYWORDS.items() if name in declared(SingleOptions))
@@ -142,20 +159,25 @@ def tune(
     """Search for parameters.
 
     Args:
-        params: as in `boostrank.train`. Given parameters are not searched. The default patience is 50 rounds.
+        params: as in `boostrank.train`. Given parameters are not searched. The default patience is
+            50 rounds.
         train_set: the training set, with features in memory.
         valid_set: data set on which trials are evaluated; None for folds of the training queries.
         num_boost_round: maximum number of rounds in each training.
-        trials: total number of trials, including the trials in a resumed study; 0 returns the result of that study.
+        trials: total number of trials, including the trials in a resumed study; 0 returns the
+            result of that study.
         folds: number of folds of whole queries, at least 2. Ignored if `valid_set` is given.
-        space: mapping from names of objective or engine parameters to `Span` or `Choice`. It extends or replaces the
-            default space, which is the objective's declared ranges and `space.TREES`. "objective" may be a `Choice`.
-        study: path of a file that stores the trials. If it exists, the search is resumed. None stores nothing.
+        space: mapping from names of objective or engine parameters to `Span` or `Choice`. It
+            extends or replaces the default space, which is the objective's declared ranges and
+            `space.TREES`. "objective" may be a `Choice`.
+        study: path of a file that stores the trials. If it exists, the search is resumed. None
+            stores nothing.
         progress: function to call after each trial.
         options: options as in `boostrank.train`, which are used in every trial.
 
     Raises:
-        InputError: if parameters or data are invalid, or if the study is from another search (with the differences).
+        InputError: if parameters or data are invalid, or if the study is from another search (with
+            the differences).
         MissingDependency: if Optuna is not installed.
 
     Example:
@@ -200,18 +222,22 @@ def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict
         try:
             storage = JournalStorage(JournalFileBackend(os.fspath(path)))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{os.fspath(path)}: the file is not a study of Optuna: {error}") from error
+            raise InputError(
+                f"{os.fspath(path)}: the file is not a study of Optuna: {error}"
+            ) from error
         except OSError as error:
             raise InputError(f"{os.fspath(path)}: {error.strerror}") from error
-    study = optuna.create_study(storage=storage, study_name="boostrank", direction="maximize", load_if_exists=True)
+    study = optuna.create_study(
+        storage=storage, study_name="boostrank", direction="maximize", load_if_exists=True
+    )
     before = study.user_attrs.get("search")
     if before is None:
         study.set_user_attr("search", identity)
     elif before != identity:
         differ = sorted(key for key in {*before, *identity} if before.get(key) != identity.get(key))
         raise InputError(
-            f"{os.fspath(path or '')}: the study belongs to another search, which differs in {', '.join(differ)}. "
-            "Choose another file, or remove this one"
+            f"{os.fspath(path or '')}: the study belongs to another search, which differs in"
+            f" {', '.join(differ)}. Choose another file, or remove this one"
         )
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
@@ -226,7 +252,11 @@ def _finished(study: Any) -> list[Any]:
 
 def _leader_of(study: Any) -> Any:
     """Return the best trial that is better than the start, or None if there is none."""
-    trials = [t for t in study.get_trials(deepcopy=False) if t.value is not None and "per_query" in t.user_attrs]
+    trials = [
+        t
+        for t in study.get_trials(deepcopy=False)
+        if t.value is not None and "per_query" in t.user_attrs
+    ]
     return max(trials, key=lambda t: (t.value, -t.number), default=None)
 
 
@@ -259,20 +289,26 @@ class _Search:
         # Resolve the plan with the given validation set only; folds replace it in each trial.
         plan = resolve(replace(options, params=fixed | params), train_set, valid)
         self.plan, self.seed = plan, plan.seed
-        self.fixed = {name: value for name, value in plan.params.items() if name not in (*params, *SEED_NAMES)}
+        self.fixed = {
+            name: value for name, value in plan.params.items() if name not in (*params, *SEED_NAMES)
+        }
         self._space = space
         metric = plan.settings.main_metric
         if metric is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
         if not metric.higher_is_better:
-            raise ParameterError(f"metric {metric}: higher must be better in a search; return the negative value")
+            raise ParameterError(
+                f"metric {metric}: higher must be better in a search; return the negative value"
+            )
         self.metric = str(metric)
         self._folds = None if valid else Folds(plan.trainings[0], folds, plan.seed, shares=False)
         self.folds = 0 if valid else folds
         self._metrics, weights = [], []
         for fold in range(self.folds or 1):
             held_out, conventions = self._held_out(fold), plan.conventions
-            bound = BoundMetrics([metric], held_out.labels, held_out.queries, conventions, plan.settings.threads)
+            bound = BoundMetrics(
+                [metric], held_out.labels, held_out.queries, conventions, plan.settings.threads
+            )
             self._metrics.append(bound)
             weights.append(held_out.queries.each_weight)
         self._weights = np.concatenate(weights)
@@ -283,8 +319,10 @@ class _Search:
         """Return the settings that must be unchanged when a search is resumed."""
         within = WithinQuery.of_options(self.plan.options)
         return {
-            "fixed": {name: str(value) for name, value in sorted(self.fixed.items())}
-            | {"objective": str(getattr(self.objective, "name", self.objective))},
+            "fixed": (
+                {name: str(value) for name, value in sorted(self.fixed.items())}
+                | {"objective": str(getattr(self.objective, "name", self.objective))}
+            ),
             "space": {name: str(value) for name, value in sorted(self._space.items())},
             "trees": self.plan.engine.grows_trees,
             "rounds": self.plan.preset.rounds,
@@ -298,7 +336,9 @@ class _Search:
         } | ({} if within is None else {"within_query": [*within.kinds, str(within.of)]})
 
     def measure_start(self, study: Any) -> None:
-        """Evaluate the given parameters several times for the baseline and its variation due to chance."""
+        """Evaluate the given parameters several times for the baseline and its variation due to
+        chance.
+        """
         if "start" not in study.user_attrs:
             runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
             values, rounds = zip(*runs, strict=True)
@@ -319,7 +359,9 @@ class _Search:
         suggested = self._suggest(trial)
         trial.set_user_attr("params", suggested)
         leader = _leader_of(study)
-        against = self._start if leader is None else np.array(leader.user_attrs["per_query"], np.float64)
+        against = (
+            self._start if leader is None else np.array(leader.user_attrs["per_query"], np.float64)
+        )
         try:
             per_query, rounds = self._evaluate(suggested, self.seed, against)
         except Exception as error:  # incompatible values raise different exceptions in each engine
@@ -350,32 +392,52 @@ class _Search:
         return values
 
     def _space_of(self, objective: Any) -> dict[str, Dimension]:
-        dimensions = {name: dimension for name, dimension in self._space.items() if name != "objective"}
+        dimensions = {
+            name: dimension for name, dimension in self._space.items() if name != "objective"
+        }
         searched: Sequence[Param] = ()
         scheduled: Container[str] = ()
         if isinstance(objective, ObjectiveSpec):
             searched, scheduled = objective.params, objective.default_schedules
         elif isinstance(objective, str) and ":" not in objective:
             searched = [param for param in accepted_params(objective) if param not in OPTIONS]
-            scheduled = next((spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ())
+            scheduled = next(
+                (spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ()
+            )
         # A constant in place of the objective's own schedule would change the objective.
-        searched = [param for param in searched if param.schedulable and param.name not in scheduled]
+        searched = [
+            param for param in searched if param.schedulable and param.name not in scheduled
+        ]
         return full_space(searched, self.fixed, dimensions, self.plan.engine.grows_trees)
 
     def _evaluate(
-        self, suggested: Mapping[str, Any], seed: int, against: Float64Array | None = None, *, lucky: int = 0
+        self,
+        suggested: Mapping[str, Any],
+        seed: int,
+        against: Float64Array | None = None,
+        *,
+        lucky: int = 0,
     ) -> tuple[Float64Array, int]:
         """Return the metric of each held-out query, and the median best round.
 
-        If a trial falls behind `against` by more than chance, return only the queries evaluated so far. `lucky` > 0
-        changes the seed and the order of the training rows, which should not matter.
+        If a trial falls behind `against` by more than chance, return only the queries evaluated so
+        far. `lucky` > 0 changes the seed and the order of the training rows, which should not
+        matter.
         """
-        params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(suggested)
+        params = (
+            {"objective": self.objective, "early_stopping_round": self.patience}
+            | self.fixed
+            | dict(suggested)
+        )
         training = self.plan.make_training(params, seed + lucky)
         values: list[Float64Array] = []
         rounds = []
         for fold, metrics in enumerate(self._metrics):
-            part = training if self._folds is None else self._folds.training(training, fold, measures=True)
+            part = (
+                training
+                if self._folds is None
+                else self._folds.training(training, fold, measures=True)
+            )
             if lucky:
                 data = part.train_set.shuffled(np.random.default_rng([seed, lucky]))
                 part = replace(part, train_set=data)
@@ -384,7 +446,11 @@ class _Search:
             values.append(metrics.per_query(scores)[self.metric])
             rounds.append(model.best_iteration)
             so_far = np.concatenate(values)
-            if against is not None and so_far.size < self._weights.size and self._behind(so_far, against):
+            if (
+                against is not None
+                and so_far.size < self._weights.size
+                and self._behind(so_far, against)
+            ):
                 return so_far, 0
         return np.concatenate(values), int(np.median(rounds))
 
@@ -393,7 +459,9 @@ class _Search:
         return self.plan.held_out_sets[0] if self._folds is None else self._folds.held_out(fold)
 
     def _behind(self, so_far: Float64Array, against: Float64Array) -> bool:
-        """Return True if the deficit is larger than the variation between queries and chance can explain."""
+        """Return True if the deficit is larger than the variation between queries and chance can
+        explain.
+        """
         difference = so_far - against[: so_far.size]
         counted = ~np.isnan(difference)
         if counted.sum() < 2:
@@ -452,7 +520,9 @@ class _Search:
 
 
 def _best(trials: Sequence[Trial]) -> Trial | None:
-    return max((t for t in trials if t.state == "done"), key=lambda t: (t.value, -t.number), default=None)
+    return max(
+        (t for t in trials if t.state == "done"), key=lambda t: (t.value, -t.number), default=None
+    )
 
 
 def _rounded(values: Float64Array) -> list[Any]:

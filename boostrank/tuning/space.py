@@ -1,4 +1,6 @@
-"""Search space of tree parameters and the parameters that an objective declares with bounds or on a log scale."""
+"""Search space of tree parameters and the parameters that an objective declares with bounds or on a
+log scale.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,8 @@ class Choice:
 
 Dimension = Span | Choice
 
-# An average document has a hessian of 1 for every objective on both engines, so min_sum_hessian counts documents.
+# An average document has a hessian of 1 for every objective on both engines, so min_sum_hessian
+# counts documents.
 TREES: dict[str, Dimension] = {
     "learning_rate": Span(0.02, 0.3, log=True),
     "num_leaves": Span(4, 127, log=True, integer=True),
@@ -80,25 +83,35 @@ TREES: dict[str, Dimension] = {
     "lambda_l2": Span(0.01, 100.0, log=True),
     "feature_fraction": Span(0.2, 1.0),
 }
-"""Default search space for the tree parameters. The names are LightGBM's, and both engines accept them."""
+"""Default search space for the tree parameters. The names are LightGBM's, and both engines accept
+them.
+"""
 
 
 def parse_dimension(text: str) -> Dimension:
     """Parse a dimension such as `0.1:10`, `0.1:10:log`, `7:63` (whole numbers) or `a,b,c`."""
     span = _SPAN.fullmatch(text.strip())
     if span is None:
-        values = tuple(typed_value(word.strip()) for word in split_outside_brackets(text, ",") if word.strip())
+        values = tuple(
+            typed_value(word.strip()) for word in split_outside_brackets(text, ",") if word.strip()
+        )
         if len(values) < 2:
-            raise ParameterError(f"{text!r} is not a range: write LOW:HIGH, LOW:HIGH:log, or values A,B,C")
+            raise ParameterError(
+                f"{text!r} is not a range: write LOW:HIGH, LOW:HIGH:log, or values A,B,C"
+            )
         return Choice(values)
     low, high = typed_value(span["low"].strip()), typed_value(span["high"].strip())
     if isinstance(low, str | bool) or isinstance(high, str | bool):
-        raise ParameterError(f"{text!r} is not a range: {span['low']!r} and {span['high']!r} must be numbers")
+        raise ParameterError(
+            f"{text!r} is not a range: {span['low']!r} and {span['high']!r} must be numbers"
+        )
     return Span(low, high, span["log"] is not None, isinstance(low, int) and isinstance(high, int))
 
 
 def declared_dimension(param: Param) -> Dimension | None:
-    """Return the default range for a declared parameter, or None if its declaration does not bound it."""
+    """Return the default range for a declared parameter, or None if its declaration does not bound
+    it.
+    """
     if param.kind not in ("number", "integer"):
         return None
     whole = param.kind == "integer"
@@ -111,9 +124,14 @@ def declared_dimension(param: Param) -> Dimension | None:
 
 
 def full_space(
-    params: Sequence[Param], fixed: Mapping[str, Any], dimensions: Mapping[str, Dimension], trees: bool = True
+    params: Sequence[Param],
+    fixed: Mapping[str, Any],
+    dimensions: Mapping[str, Dimension],
+    trees: bool = True,
 ) -> dict[str, Dimension]:
-    """Combine the spaces for the objective and the trees with the given space, which takes precedence."""
+    """Combine the spaces for the objective and the trees with the given space, which takes
+    precedence.
+    """
     space: dict[str, Dimension] = {}
     for param in params:
         dimension = declared_dimension(param)

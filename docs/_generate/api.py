@@ -1,4 +1,6 @@
-"""The API reference: a page a module, a section each name in its `__all__`, from the docstrings by mkdocstrings."""
+"""The API reference: a page a module, a section each name in its `__all__`, from the docstrings by
+mkdocstrings.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,18 @@ from importlib import import_module
 _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     "boostrank": (
         "boostrank",
-        "What `import boostrank` gives. Nothing heavy is imported before it is used. Every objective of the registry "
-        'is a name too, in CapWords: `boostrank.ShfSdcg(sigma=0.5)` is `boostrank.Objective("shf-sdcg", sigma=0.5)`.',
+        (
+            "What `import boostrank` gives. Nothing heavy is imported before it is used. Every"
+            " objective of the registry is a name too, in CapWords: `boostrank.ShfSdcg(sigma=0.5)`"
+            ' is `boostrank.Objective("shf-sdcg", sigma=0.5)`.'
+        ),
         [("boostrank", None)],
     ),
-    "metric": ("boostrank.metrics", "Metrics of a ranking, and their conventions.", [("boostrank.metrics", None)]),
+    "metric": (
+        "boostrank.metrics",
+        "Metrics of a ranking, and their conventions.",
+        [("boostrank.metrics", None)],
+    ),
     "data": (
         "boostrank.data, boostrank.files",
         "Generated data, the writer, and tools for files that never cut a query.",
@@ -27,27 +36,63 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
         "What follows `boostrank.train_files`, and can stop it.",
         [("boostrank.from_files", ("Observer", "StopRequest", "FoldSummary"))],
     ),
-    "report": ("boostrank.reporting", "What a ranker is worth, and what it rests on.", [("boostrank.reporting", None)]),
-    "sklearn": ("boostrank.sklearn", "The ranker and the splitters for scikit-learn.", [("boostrank.sklearn", None)]),
+    "report": (
+        "boostrank.reporting",
+        "What a ranker is worth, and what it rests on.",
+        [("boostrank.reporting", None)],
+    ),
+    "sklearn": (
+        "boostrank.sklearn",
+        "The ranker and the splitters for scikit-learn.",
+        [("boostrank.sklearn", None)],
+    ),
     "tuning": ("boostrank.tuning", "The search for parameters.", [("boostrank.tuning", None)]),
-    "cluster": ("boostrank.cluster", "Training on several machines.", [("boostrank.cluster", None)]),
+    "cluster": (
+        "boostrank.cluster",
+        "Training on several machines.",
+        [("boostrank.cluster", None)],
+    ),
     "model": (
         "boostrank.model",
         "Model files and the record beside them, `MODEL.meta.json`.",
         [("boostrank.records", ("ModelInfo",))],
     ),
-    "checking": ("boostrank.checking", "The check of an objective of your own.", [("boostrank.checking", None)]),
-    "tracking": ("boostrank.tracking", "Callbacks that tell of every round.", [("boostrank.tracking", None)]),
+    "checking": (
+        "boostrank.checking",
+        "The check of an objective of your own.",
+        [("boostrank.checking", None)],
+    ),
+    "tracking": (
+        "boostrank.tracking",
+        "Callbacks that tell of every round.",
+        [("boostrank.tracking", None)],
+    ),
     "schedules": (
         "boostrank.schedules",
         "Parameters that follow the round.",
-        [("boostrank.schedules", ("parse_schedule", "Constant", "Linear", "Geometric", "Logistic", "Steps", "Joined"))],
+        [
+            (
+                "boostrank.schedules",
+                (
+                    "parse_schedule",
+                    "Constant",
+                    "Linear",
+                    "Geometric",
+                    "Logistic",
+                    "Steps",
+                    "Joined",
+                ),
+            )
+        ],
     ),
 }
 
 
 # Names of `boostrank` that stand on a page of another section.
-_ELSEWHERE = {"ObjectiveSpec": "../design/kernel-contract.md", "Param": "../design/kernel-contract.md"}
+_ELSEWHERE = {
+    "ObjectiveSpec": "../design/kernel-contract.md",
+    "Param": "../design/kernel-contract.md",
+}
 
 
 def pages() -> dict[str, str | bytes]:
@@ -61,7 +106,9 @@ def pages() -> dict[str, str | bytes]:
             home = import_module(module)
             for name in listed or [name for name in home.__all__ if not name.startswith("_")]:
                 full, target = f"{module}.{name}", _ELSEWHERE.get(name, "")
-                known, where = described.setdefault(id(getattr(home, name)), (full, target or f"{page}.md"))
+                known, where = described.setdefault(
+                    id(getattr(home, name)), (full, target or f"{page}.md")
+                )
                 if known == full and not target:
                     lines.append(f"::: {full}\n")
                 else:
@@ -70,8 +117,8 @@ def pages() -> dict[str, str | bytes]:
         made[f"api/{page}.md"] = "\n".join(lines)
         index.append(f"| [`{title}`]({page}.md) | {text} |")
     index.append(
-        "\nWhat an author of objectives needs beside these stands under [the kernel contract]"
-        "(../design/kernel-contract.md), what one of metrics, formats and sections needs under [extension points]"
-        "(../design/extending.md)."
+        "\nWhat an author of objectives needs beside these stands under [the kernel"
+        " contract](../design/kernel-contract.md), what one of metrics, formats and sections needs"
+        " under [extension points](../design/extending.md)."
     )
     return {"api/index.md": "\n".join(index)} | made

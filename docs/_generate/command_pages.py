@@ -11,9 +11,14 @@ _WIDTH = 100
 
 
 def pages() -> dict[str, str | bytes]:
-    """`commands/index.md`, and a page for each command in the order in which `boostrank --help` lists them."""
+    """`commands/index.md`, and a page for each command in the order in which `boostrank --help`
+    lists them.
+    """
     found = {name.replace(" ", "-"): (name, command) for name, command in commands().items()}
-    rows = [f"| [`{name}`]({page}.md) | {command.short_help} |" for page, (name, command) in found.items()]
+    rows = [
+        f"| [`{name}`]({page}.md) | {command.short_help} |"
+        for page, (name, command) in found.items()
+    ]
     index = (
         "# Commands\n\nWhat `boostrank --help` and `boostrank COMMAND --help-all` print.\n\n"
         "| command | what it does |\n"
@@ -27,7 +32,9 @@ def pages() -> dict[str, str | bytes]:
 
 
 def _help(command: list[str], flag: str) -> str:
-    result = CliRunner().invoke(main, [*command, flag], terminal_width=_WIDTH, max_content_width=_WIDTH)
+    result = CliRunner().invoke(
+        main, [*command, flag], terminal_width=_WIDTH, max_content_width=_WIDTH
+    )
     if result.exit_code:
         raise RuntimeError(f"boostrank {' '.join(command)} {flag}: {result.output}")
     return f"```text\n{result.output.rstrip()}\n```\n"

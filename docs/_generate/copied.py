@@ -1,4 +1,6 @@
-"""Pages whose text stands outside `docs/`: the experiments, CHANGELOG and CONTRIBUTING, their links made to fit."""
+"""Pages whose text stands outside `docs/`: the experiments, CHANGELOG and CONTRIBUTING, their links
+made to fit.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def _page(readme: Path) -> str:
 
 
 def relinked(text: str, source: Path, uri: str) -> str:
-    """Return the text of a file of the repository with its links changed to pages of the site, from the page at `uri`.
+    """Return the text of a file of the repository with its links changed to pages of the site, from
+    the page at `uri`.
 
     A link to a file that has no page is replaced by its text.
     """
@@ -45,7 +48,9 @@ def relinked(text: str, source: Path, uri: str) -> str:
         if ":" in target:
             return match[0]
         path = posixpath.normpath(posixpath.join(source.parent.as_posix(), target))
-        page = targets.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else None)
+        page = targets.get(path) or (
+            path.removeprefix("docs/") if path.startswith("docs/") else None
+        )
         if page is None:
             return text
         return f"[{text}]({posixpath.relpath(page, posixpath.dirname(uri) or '.')}{anchor})"

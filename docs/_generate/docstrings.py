@@ -1,7 +1,7 @@
 """A Griffe extension: what our docstrings write in short, written out.
 
-low, high: bounds        two arguments
-{options}                arguments that a decorator fills in, as the function has them once it is imported
+low, high: bounds        two arguments {options}                arguments that a decorator fills in,
+as the function has them once it is imported
 """
 
 from __future__ import annotations
@@ -38,8 +38,12 @@ def _as_imported(function: griffe.Function) -> None:
         if name not in known:
             kind = griffe.ParameterKind.keyword_only
             default = None if parameter.default is parameter.empty else repr(parameter.default)
-            annotation = None if parameter.annotation is parameter.empty else str(parameter.annotation)
-            function.parameters.add(griffe.Parameter(name, kind=kind, default=default, annotation=annotation))
+            annotation = (
+                None if parameter.annotation is parameter.empty else str(parameter.annotation)
+            )
+            function.parameters.add(
+                griffe.Parameter(name, kind=kind, default=default, annotation=annotation)
+            )
     left = [p for p in function.parameters if p.kind is not griffe.ParameterKind.var_keyword]
     if len(left) > len(known) - 1:
         function.parameters = griffe.Parameters(*left)

@@ -1,4 +1,6 @@
-"""MkDocs hooks: pages that are made from the code, and from files that stand elsewhere, at every build."""
+"""MkDocs hooks: pages that are made from the code, and from files that stand elsewhere, at every
+build.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,19 @@ def _filled(nav: Any, made: dict[str, dict[str, str | bytes]]) -> Any:
     if nav in made:
         pages = [uri for uri in made[nav] if uri.endswith(".md")]
         if nav == "research/":  # titles there are questions
-            return ["research/index.md", *({Path(uri).stem.replace("-", ": "): uri} for uri in pages)]
+            return [
+                "research/index.md",
+                *({Path(uri).stem.replace("-", ": "): uri} for uri in pages),
+            ]
         return pages
     return nav
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Hand them to MkDocs."""
-    pages = {uri: content for made in config.extra.pop("made").values() for uri, content in made.items()}
+    pages = {
+        uri: content for made in config.extra.pop("made").values() for uri, content in made.items()
+    }
     for uri, content in (pages | copied.root_pages() | notebooks.pages()).items():
         files.append(File.generated(config, uri, content=content))
     return files

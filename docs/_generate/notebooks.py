@@ -1,6 +1,8 @@
-"""Notebooks of the guide as pages; and their outputs, made again: `python docs/_generate/notebooks.py`.
+"""Notebooks of the guide as pages; and their outputs, made again: `python
+docs/_generate/notebooks.py`.
 
-A notebook is run here without Jupyter: its cells are plain Python, and what they print is their output.
+A notebook is run here without Jupyter: its cells are plain Python, and what they print is their
+output.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def with_outputs(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the notebooks named on the command line, or all; what they write goes to a folder that is left behind."""
+    """Run the notebooks named on the command line, or all; what they write goes to a folder that is
+    left behind.
+    """
     for path in [Path(name).resolve() for name in sys.argv[1:]] or sorted(GUIDE.glob("*.ipynb")):
         os.chdir(tempfile.mkdtemp(prefix="boostrank-notebook-"))
         made = with_outputs(json.loads(path.read_text(encoding="utf-8")))

@@ -1,4 +1,6 @@
-"""A page an objective, made from the registry: what it declares, its module's text, and a picture of its gradient."""
+"""A page an objective, made from the registry: what it declares, its module's text, and a picture
+of its gradient.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ Every page has four, drawn by the objective's own kernel with its default parame
 """
 
 _PICTURE = (
-    "![The gradient and curvature of {name} for a pair, its weight by rank, its gradient on a graded list]({name}.svg)"
+    "![The gradient and curvature of {name} for a pair, its weight by rank, its gradient on a"
+    " graded list]({name}.svg)"
 )
 
 
@@ -64,17 +67,30 @@ def pages(specs: Iterable[ObjectiveSpec] = OBJECTIVES) -> dict[str, str | bytes]
 
 def table(specs: Iterable[ObjectiveSpec]) -> str:
     """The table of objectives, each name a link to its page."""
-    rows = ["| objective | what it is | parameters (default) | Hessian | source |", "|---|---|---|---|---|"]
+    rows = [
+        "| objective | what it is | parameters (default) | Hessian | source |",
+        "|---|---|---|---|---|",
+    ]
     for spec in specs:
-        params = ", ".join(f"`{p.name}` ({typed(default_of(spec, p))})" for p in spec.params) or "none"
-        cells = (f"[`{spec.name}`]({spec.name}.md)", spec.summary, params, spec.hessian.value, spec.reference)
+        params = (
+            ", ".join(f"`{p.name}` ({typed(default_of(spec, p))})" for p in spec.params) or "none"
+        )
+        cells = (
+            f"[`{spec.name}`]({spec.name}.md)",
+            spec.summary,
+            params,
+            spec.hessian.value,
+            spec.reference,
+        )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows)
 
 
 def page(spec: ObjectiveSpec) -> str:
     """What an objective declares, with its picture."""
-    module = sys.modules.get(spec.kernel.py_func.__module__) or importlib.import_module(spec.kernel.py_func.__module__)
+    module = sys.modules.get(spec.kernel.py_func.__module__) or importlib.import_module(
+        spec.kernel.py_func.__module__
+    )
     title, _, body = (module.__doc__ or "").strip().partition("\n\n")
     body, _, example = body.partition("\n\nExample:\n\n")
     shown_example = ["## Example", "", "```pycon", dedent(example).strip(), "```", ""]
@@ -84,14 +100,22 @@ def page(spec: ObjectiveSpec) -> str:
     facts = {
         "also called": ", ".join(f"`{name}`" for name in spec.aliases),
         "Hessian": spec.hessian.value,
-        "gradient": "the derivative of the loss that is shown"
-        if spec.exact_gradient
-        else "not the whole derivative of the loss: see the definition",
-        "cost": "n^2 for a query of n documents" if spec.quadratic else "near-linear in the length of a query",
+        "gradient": (
+            "the derivative of the loss that is shown"
+            if spec.exact_gradient
+            else "not the whole derivative of the loss: see the definition"
+        ),
+        "cost": (
+            "n^2 for a query of n documents"
+            if spec.quadratic
+            else "near-linear in the length of a query"
+        ),
         "weight of a document": weighs(spec),
         "random": "draws numbers; one `seed`, one sequence of gradients" if spec.random else "",
         "schedules": ", ".join(f"`{name}={text}`" for name, text in spec.default_schedules.items()),
-        "own defaults of options": ", ".join(f"`{name}={value}`" for name, value in spec.default_options.items()),
+        "own defaults of options": ", ".join(
+            f"`{name}={value}`" for name, value in spec.default_options.items()
+        ),
         "source": spec.reference,
     }
     rows = [f"| {name} | {_cell(text)} |" for name, text in facts.items() if text]
@@ -121,19 +145,27 @@ def page(spec: ObjectiveSpec) -> str:
             "",
             parameters,
             "",
-            "Beside these it takes [the options of every objective](index.md#options-that-every-objective-takes).",
+            (
+                "Beside these it takes [the options of every"
+                " objective](index.md#options-that-every-objective-takes)."
+            ),
             "",
         ]
     )
 
 
 def _params(params: tuple[Param, ...], own: dict[str, object] | None = None) -> str:
-    rows = ["| parameter | default | allowed | unit | schedule | what it is |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| parameter | default | allowed | unit | schedule | what it is |",
+        "|---|---|---|---|---|---|",
+    ]
     for param in params:
         default = (own or {}).get(param.name, param.default)
         default = next((word for word, level in param.levels if level == default), default)
         text = str(default).lower() if isinstance(default, bool) else str(default)
-        also = f" (also {', '.join(f'`{alias}`' for alias in param.aliases)})" if param.aliases else ""
+        also = (
+            f" (also {', '.join(f'`{alias}`' for alias in param.aliases)})" if param.aliases else ""
+        )
         cells = (
             f"`{param.name}`",
             f"`{text}`",

@@ -1,4 +1,6 @@
-"""The picture of an objective: its gradient and curvature on made-up lists, as its own kernel computes them."""
+"""The picture of an objective: its gradient and curvature on made-up lists, as its own kernel
+computes them.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +31,51 @@ def picture(spec: ObjectiveSpec) -> bytes:
     pairs, ranks = _pair_rows(lines), _rank_rows(_discounts(spec) or lines)
     title, pair = "score of the relevant document minus the other's", "a pair"
     if not any(row["gradient"] for row in pairs):  # two documents are all among the first k
-        pairs, pair = _pair_rows([(name, _cut(objective), rounds) for name, objective, rounds in lines]), "a pair, k=1"
+        pairs, pair = (
+            _pair_rows([(name, _cut(objective), rounds) for name, objective, rounds in lines]),
+            "a pair, k=1",
+        )
     chart = alt.vconcat(
         alt.hconcat(
             _line(
-                pairs, "difference", "gradient", f"Gradient of {pair}", title, "pull of the relevant one", cross=True
+                pairs,
+                "difference",
+                "gradient",
+                f"Gradient of {pair}",
+                title,
+                "pull of the relevant one",
+                cross=True,
             ),
-            _line(pairs, "difference", "curvature", f"Curvature of {pair}", title, "Hessian of the relevant one"),
+            _line(
+                pairs,
+                "difference",
+                "curvature",
+                f"Curvature of {pair}",
+                title,
+                "Hessian of the relevant one",
+            ),
             spacing=30,
         ).resolve_scale(color="independent"),
         alt.hconcat(
-            _line(ranks, "rank", "gradient", "Weight of a rank", "rank of the one relevant document", "its pull"),
+            _line(
+                ranks,
+                "rank",
+                "gradient",
+                "Weight of a rank",
+                "rank of the one relevant document",
+                "its pull",
+            ),
             _bars(lines),
             spacing=30,
         ).resolve_scale(color="independent"),
         spacing=25,
     ).resolve_scale(color="independent")
-    chart = chart.configure_view(stroke=None).configure_axis(grid=False, titleFontWeight="normal", titleColor="#444")
-    chart = chart.configure_title(anchor="start", fontSize=13).configure_legend(labelLimit=240, columnPadding=36)
+    chart = chart.configure_view(stroke=None).configure_axis(
+        grid=False, titleFontWeight="normal", titleColor="#444"
+    )
+    chart = chart.configure_title(anchor="start", fontSize=13).configure_legend(
+        labelLimit=240, columnPadding=36
+    )
     svg: str = vl_convert.vegalite_to_svg(chart.to_json())
     return svg.encode()
 
@@ -56,16 +85,23 @@ Line = tuple[str, Objective, list[int]]
 
 
 def _variants(spec: ObjectiveSpec) -> list[Line]:
-    """Along the training where a schedule is part of it, else three widths of the ranks, or the words of a choice."""
+    """Along the training where a schedule is part of it, else three widths of the ranks, or the
+    words of a choice.
+    """
     default = Objective(spec, total_rounds=_ROUNDS)
     if spec.random:
         return [("default", default, list(range(_DRAWS)))]
     if spec.default_schedules:
-        return [(f"{_ROUND} {r + 1} of {_ROUNDS}", default, [r]) for r in (0, _ROUNDS // 2, _ROUNDS - 1)]
+        return [
+            (f"{_ROUND} {r + 1} of {_ROUNDS}", default, [r]) for r in (0, _ROUNDS // 2, _ROUNDS - 1)
+        ]
     width = next((p for p in spec.params if p.name in ("sigma", "alpha", "sigmoid")), None)
     choice = next((p for p in spec.params if p.kind == "choice" and p != SUMS), None)
     if width is None and choice is not None:
-        return [(f"{choice.name}={word}", Objective(spec, **{choice.name: word}), [0]) for word in choice.choices]
+        return [
+            (f"{choice.name}={word}", Objective(spec, **{choice.name: word}), [0])
+            for word in choice.choices
+        ]
     if width is None:
         return [("default", default, [0])]
     values = [float(width.default) * factor for factor in (0.25, 1, 4)]
@@ -88,7 +124,9 @@ def _cut(objective: Objective) -> Objective:
 
 
 def _evaluate(line: Line, labels: Any, scores: Any, sizes: list[int]) -> tuple[Any, Any]:
-    """Gradient and curvature of each document, averaged; those of a schedule's rounds in shares of the largest."""
+    """Gradient and curvature of each document, averaged; those of a schedule's rounds in shares of
+    the largest.
+    """
     _, objective, rounds = line
     bound = objective.bind(labels, QueryIndex.from_sizes(sizes))
     results = [bound.evaluate(scores, round) for round in rounds]
@@ -106,7 +144,14 @@ def _pair_rows(lines: list[Line]) -> list[dict[str, Any]]:
     for line in lines:
         grad, hess = _evaluate(line, labels, scores, [2] * differences.size)
         for i, difference in enumerate(differences):
-            rows.append({"difference": difference, "line": line[0], "gradient": -grad[2 * i], "curvature": hess[2 * i]})
+            rows.append(
+                {
+                    "difference": difference,
+                    "line": line[0],
+                    "gradient": -grad[2 * i],
+                    "curvature": hess[2 * i],
+                }
+            )
     return rows
 
 
@@ -135,15 +180,26 @@ def _list_rows(lines: list[Line]) -> list[dict[str, Any]]:
 
 def _scale(rows: list[dict[str, Any]]) -> alt.Scale:
     names = list(dict.fromkeys(row["line"] for row in rows))
-    return alt.Scale(domain=names, range=["#c26a00", "#1f5fa8", "#3a8f4d"] if len(names) > 1 else ["#1f5fa8"])
+    return alt.Scale(
+        domain=names, range=["#c26a00", "#1f5fa8", "#3a8f4d"] if len(names) > 1 else ["#1f5fa8"]
+    )
 
 
 def _line(
-    rows: list[dict[str, Any]], x: str, y: str, title: str, x_title: str, y_title: str, *, cross: bool = False
+    rows: list[dict[str, Any]],
+    x: str,
+    y: str,
+    title: str,
+    x_title: str,
+    y_title: str,
+    *,
+    cross: bool = False,
 ) -> Any:
     several = len({row["line"] for row in rows}) > 1
     legend = alt.Legend(title=None, orient="bottom", direction="horizontal") if several else None
-    drawn = alt.Chart(alt.Data(values=rows)).mark_line(strokeWidth=1.8, point={"size": 14} if x == "rank" else False)
+    drawn = alt.Chart(alt.Data(values=rows)).mark_line(
+        strokeWidth=1.8, point={"size": 14} if x == "rank" else False
+    )
     drawn = drawn.encode(
         x=alt.X(x, type="quantitative", title=x_title, scale=alt.Scale(nice=False, zero=False)),
         y=alt.Y(y, type="quantitative", title=y_title),
@@ -161,7 +217,9 @@ def _bars(lines: list[Line]) -> Any:
     several = len({row["line"] for row in rows}) > 1
     labels = alt.Axis(labelAngle=0, labelExpr="split(datum.label, '|')")
     encoding = {
-        "x": alt.X("document", type="ordinal", title="rank, and the grade below", axis=labels, sort=None),
+        "x": alt.X(
+            "document", type="ordinal", title="rank, and the grade below", axis=labels, sort=None
+        ),
         "y": alt.Y("gradient", type="quantitative", title="pull: up or down"),
     }
     bars = alt.Chart(alt.Data(values=rows)).mark_bar()
@@ -176,6 +234,8 @@ def _bars(lines: list[Line]) -> Any:
         up = alt.condition("datum.gradient >= 0", alt.value("#1f5fa8"), alt.value("#c26a00"))
         bars = bars.encode(**encoding, color=up)
     zero = (
-        alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color="#bbb").encode(y=alt.Y("zero", type="quantitative"))
+        alt.Chart(alt.Data(values=[{"zero": 0}]))
+        .mark_rule(color="#bbb")
+        .encode(y=alt.Y("zero", type="quantitative"))
     )
     return alt.layer(zero, bars).properties(width=_WIDTH, height=_HEIGHT, title="A graded list")

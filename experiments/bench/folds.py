@@ -1,8 +1,10 @@
 """Cost of four folds beside one training of the same settings.
 
-    python -m experiments.bench.folds [--threads 2] [--backend lightgbm] [--sets made,dense] [--repeats 3]
+    python -m experiments.bench.folds [--threads 2] [--backend lightgbm] [--sets made,dense]
+    [--repeats 3]
 
-See README.md in this folder. Both are taken in turns, in one process; times are of this machine, now.
+See README.md in this folder. Both are taken in turns, in one process; times are of this machine,
+now.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ from experiments.common import arguments, data_root, markdown, save
 FOLDS = 4
 REPEATS = 3
 WAYS: dict[str, dict[str, Any]] = {
-    "100 rounds": {"num_boost_round": 100}, "early stopping": {"num_boost_round": 300, "early_stopping_round": 20},
-}  # fmt: skip
+    "100 rounds": {"num_boost_round": 100},
+    "early stopping": {"num_boost_round": 300, "early_stopping_round": 20},
+}
 REAL = {"mslr-sample": "mslr-sample/train.txt", "sparse-long": "sparse-long/train.txt"}
 MADE_QUERIES, DENSE_ROWS = 6_000, 200_000
 SETS = (*REAL, "made", "dense")
@@ -46,17 +49,26 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for name in options.sets.split(","):
         threads = resolve_threads(options.threads)
-        found += measured(name, options.data_root, threads, Console(stderr=True), options.backend, options.repeats)
+        found += measured(
+            name, options.data_root, threads, Console(stderr=True), options.backend, options.repeats
+        )
     save(options.out, table(found), found)
     print(options.out.read_text(), end="")
 
 
 def measured(
-    name: str, root: Path | None, threads: int, console: Console, backend: str = "lightgbm", repeats: int = REPEATS
+    name: str,
+    root: Path | None,
+    threads: int,
+    console: Console,
+    backend: str = "lightgbm",
+    repeats: int = REPEATS,
 ) -> list[dict[str, Any]]:
-    """A row each way: wall and CPU seconds of one training and of the folds, by turn; and their rounds.
+    """A row each way: wall and CPU seconds of one training and of the folds, by turn; and their
+    rounds.
 
-    Both train on four fifths of the queries; the last fifth, as many as a fold has, stops the one training.
+    Both train on four fifths of the queries; the last fifth, as many as a fold has, stops the one
+    training.
     """
     data = read(name, root)
     if data is None:
@@ -69,7 +81,12 @@ def measured(
     found = []
     for way, limits in WAYS.items():
         params = own | limits
-        row: dict[str, Any] = {"set": name, "rows": trained.n_documents, "way": way, "threads": threads}
+        row: dict[str, Any] = {
+            "set": name,
+            "rows": trained.n_documents,
+            "way": way,
+            "threads": threads,
+        }
         row |= {"backend": backend, "one": [], "folds": []}
         for _ in range(repeats):
             before = _clocks()
@@ -80,8 +97,14 @@ def measured(
             after = _clocks()
             row["one"].append((between - before).tolist())
             row["folds"].append((after - between).tolist())
-        row |= {"rounds of one": one.best_iteration, "rounds of folds": folds.info["folds"]["rounds"]}
-        console.print(f"{name}, {way}, {threads} threads: {np.median(ratios(row), axis=0).round(2)} times (wall, CPU)")
+        row |= {
+            "rounds of one": one.best_iteration,
+            "rounds of folds": folds.info["folds"]["rounds"],
+        }
+        console.print(
+            f"{name}, {way}, {threads} threads: {np.median(ratios(row), axis=0).round(2)} times"
+            " (wall, CPU)"
+        )
         found.append(row)
     return found
 
@@ -132,9 +155,21 @@ def table(found: list[dict[str, Any]]) -> str:
                 f"{row['rounds of one']}; {', '.join(map(str, row['rounds of folds']))}",
             ]
         )
-    head = ["set", "rows", "way", "threads", "one, s", "four folds, s", "times, wall", "times, CPU", "best rounds"]
+    head = [
+        "set",
+        "rows",
+        "way",
+        "threads",
+        "one, s",
+        "four folds, s",
+        "times, wall",
+        "times, CPU",
+        "best rounds",
+    ]
     engine = found[0]["backend"] if found else "-"
-    return f"Four folds beside one training, {engine}, medians over the turns.\n\n" + markdown(head, lines)
+    return f"Four folds beside one training, {engine}, medians over the turns.\n\n" + markdown(
+        head, lines
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""ApproxNDCG as its formulas stand, an exponential a pair: what the sums are measured against besides our own loops."""
+"""ApproxNDCG as its formulas stand, an exponential a pair: what the sums are measured against
+besides our own loops.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """Qin, Liu, Li 2010, eqs (35) and (38), alpha 1, no cut-off; the Hessian proxy is that of approx-ndcg."""
+    """Qin, Liu, Li 2010, eqs (35) and (38), alpha 1, no cut-off; the Hessian proxy is that of
+    approx-ndcg.
+    """
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0
@@ -46,4 +50,6 @@ def kernel(
     return -value
 
 
-FORMULA = define_objective("approx-ndcg-by-formula", kernel, hessian="proxy", reference="Qin, Liu, Li 2010")
+FORMULA = define_objective(
+    "approx-ndcg-by-formula", kernel, hessian="proxy", reference="Qin, Liu, Li 2010"
+)

@@ -1,9 +1,10 @@
 """Cost of the presets beside LightGBM's LambdaRank with its own defaults, to as many rounds.
 
-    python -m experiments.bench.quality [--threads 2] [--rows 200000] [--rounds 100] [--presets quick,good]
+    python -m experiments.bench.quality [--threads 2] [--rows 200000] [--rounds 100] [--presets
+    quick,good]
 
-See README.md in this folder. All are taken in turns, in one process; times are of this machine, now, and of LightGBM's
-bins too, but not of reading.
+See README.md in this folder. All are taken in turns, in one process; times are of this machine,
+now, and of LightGBM's bins too, but not of reading.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_dense(Path(folder) / "dense.txt", options.rows)
         data = boostrank.read(Path(folder) / "dense.txt")
-    ways: dict[str, Callable[[], Any]] = {LIGHTGBM: lambda: _lightgbm(data, options.rounds, threads)}
+    ways: dict[str, Callable[[], Any]] = {
+        LIGHTGBM: lambda: _lightgbm(data, options.rounds, threads)
+    }
     for preset in options.presets.split(","):
         ways[preset] = lambda preset=preset: _preset(data, options.rounds, threads, preset)
     warm = data.take(np.arange(60))
@@ -53,15 +56,24 @@ def main() -> None:
             before = time.perf_counter(), time.process_time()
             rounds[name] = way()
             seconds[name].append([time.perf_counter() - before[0], time.process_time() - before[1]])
-            console.print(f"{name}: {seconds[name][-1][0]:.1f} s, {seconds[name][-1][1]:.1f} s of CPU")
+            console.print(
+                f"{name}: {seconds[name][-1][0]:.1f} s, {seconds[name][-1][1]:.1f} s of CPU"
+            )
     base, rows = np.array(seconds[LIGHTGBM]), []
     for name, found in seconds.items():
         times = np.array(found) / base
         each = [f"{np.median(one):.2f} ({one.min():.2f} to {one.max():.2f})" for one in times.T]
         rows.append([name, f"{np.median(np.array(found)[:, 0]):.1f}", *each, str(rounds[name])])
     head = ["", "seconds", "times, wall", "times, CPU", "rounds of the model"]
-    about = f"{data.n_documents:,} x {data.n_features}, {options.rounds} rounds of each training, {threads} threads."
-    save(options.out, f"{about}\n\n{markdown(head, rows)}", {"seconds": seconds, "rows": data.n_documents})
+    about = (
+        f"{data.n_documents:,} x {data.n_features}, {options.rounds} rounds of each training,"
+        f" {threads} threads."
+    )
+    save(
+        options.out,
+        f"{about}\n\n{markdown(head, rows)}",
+        {"seconds": seconds, "rows": data.n_documents},
+    )
     print(options.out.read_text(), end="")
 
 

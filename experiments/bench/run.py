@@ -1,8 +1,10 @@
-"""Cost of a round's gradient and Hessian: against list length, against pair loops, against LightGBM's own.
+"""Cost of a round's gradient and Hessian: against list length, against pair loops, against
+LightGBM's own.
 
     python -m experiments.bench.run [--documents 200000] [--threads 2]
 
-See README.md in this folder. Ratios are taken within one run, in one process; times are of this machine, now.
+See README.md in this folder. Ratios are taken within one run, in one process; times are of this
+machine, now.
 """
 
 from __future__ import annotations
@@ -33,7 +35,14 @@ GRADES = (0.52, 0.32, 0.13, 0.02, 0.01)  # the shares of MSLR
 REPEATS = 5
 PEERS = (120, 2_000)
 PEER_DOCUMENTS = 1_000_000
-PEER_OBJECTIVES = ("approx-ndcg", "shf-sdcg", "reg-shf-sdcg", "smooth-ndcg", "lambdarank", "xe-ndcg")
+PEER_OBJECTIVES = (
+    "approx-ndcg",
+    "shf-sdcg",
+    "reg-shf-sdcg",
+    "smooth-ndcg",
+    "lambdarank",
+    "xe-ndcg",
+)
 LISTS = (100_000, 1_000_000)
 TRAINING = {"documents": 200_000, "length": 120, "features": 136, "leaves": 63, "rounds": 100}
 TRAINED = ("lightgbm:lambdarank", "auto", "approx-ndcg", "shf-sdcg", "reg-shf-sdcg")
@@ -44,8 +53,12 @@ PAIRS = {"sums": "direct"}
 def main() -> None:
     """Measure, and write table, numbers and picture."""
     parser = arguments(__doc__.split("\n")[0])
-    parser.add_argument("--documents", type=int, default=200_000, help="documents measured at each list length")
-    parser.add_argument("--no-peers", action="store_true", help="leave out whole trainings, LightGBM's and folds")
+    parser.add_argument(
+        "--documents", type=int, default=200_000, help="documents measured at each list length"
+    )
+    parser.add_argument(
+        "--no-peers", action="store_true", help="leave out whole trainings, LightGBM's and folds"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "bench.md")
     options = parser.parse_args()
     threads = resolve_threads(options.threads)
@@ -53,33 +66,53 @@ def main() -> None:
     results: dict[str, dict[str, float]] = {}
     for spec in OBJECTIVES:
         results[spec.name] = measure(spec.name, options.documents, threads)
-        console.print(f"{spec.name}: {results[spec.name][str(LONG)]:.0f} ns a document in lists of {LONG:,}")
+        console.print(
+            f"{spec.name}: {results[spec.name][str(LONG)]:.0f} ns a document in lists of {LONG:,}"
+        )
     by_formula = nanoseconds(Objective(FORMULA, threads=threads), LONG, threads)
     lists = {spec.name: one_list(spec.name, threads, console) for spec in OBJECTIVES}
     peers = {} if options.no_peers else against_lightgbm(threads, console)
     training = {} if options.no_peers else whole_trainings(threads, console)
-    folded = [] if options.no_peers else [
-        row for name in folds.SETS for row in folds.measured(name, options.data_root, threads, console)
-    ]  # fmt: skip
+    folded = (
+        []
+        if options.no_peers
+        else [
+            row
+            for name in folds.SETS
+            for row in folds.measured(name, options.data_root, threads, console)
+        ]
+    )
     numbers = {
-        "objectives": results, "by_formula": by_formula, "lists": lists, "peers": peers, "training": training,
-        "threads": threads, "folds": folded,
-    }  # fmt: skip
+        "objectives": results,
+        "by_formula": by_formula,
+        "lists": lists,
+        "peers": peers,
+        "training": training,
+        "threads": threads,
+        "folds": folded,
+    }
     save(options.out, report(numbers), numbers)
     picture(results, options.out.with_suffix(".svg"))
     print(options.out.read_text(), end="")
 
 
 def measure(name: str, documents: int, threads: int) -> dict[str, float]:
-    """List length -> nanoseconds a document; and the pair loop's at the longest, where there is one to switch to."""
+    """List length -> nanoseconds a document; and the pair loop's at the longest, where there is one
+    to switch to.
+    """
     objective = Objective(name, threads=threads, total_rounds=100)
     result = {}
     for length in LENGTHS:
         # Four long lists are enough for what is quadratic all the same.
-        queries = max(1, (documents if not objective.spec.quadratic or length < 1_000 else 4 * length) // length)
+        queries = max(
+            1,
+            (documents if not objective.spec.quadratic or length < 1_000 else 4 * length) // length,
+        )
         result[str(length)] = nanoseconds(objective, length, queries)
     if find_param("sums", objective.spec.params):
-        result["direct"] = nanoseconds(Objective(name, threads=threads, total_rounds=100, **PAIRS), LONG, threads)
+        result["direct"] = nanoseconds(
+            Objective(name, threads=threads, total_rounds=100, **PAIRS), LONG, threads
+        )
     return result
 
 
@@ -91,7 +124,9 @@ def one_list(name: str, threads: int, console: Console) -> dict[str, float]:
     return result
 
 
-def bound(objective: Objective, length: int, queries: int) -> tuple[BoundObjective, np.ndarray[Any, Any]]:
+def bound(
+    objective: Objective, length: int, queries: int
+) -> tuple[BoundObjective, np.ndarray[Any, Any]]:
     """An objective over generated lists, and scores that lean towards the labels."""
     rng = np.random.default_rng(length)
     labels = rng.choice(len(GRADES), length * queries, p=GRADES).astype(np.float64)
@@ -118,22 +153,30 @@ def median(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 
 def against_lightgbm(threads: int, console: Console) -> dict[str, dict[str, float]]:
-    """Lists of one length -> milliseconds a round for 1M documents, ours and the gradient of LightGBM's own.
+    """Lists of one length -> milliseconds a round for 1M documents, ours and the gradient of
+    LightGBM's own.
 
-    LightGBM's gradient is the difference between training with its objective and with squared error, on one feature
-    and two leaves, where trees cost next to nothing. All are measured in turns.
+    LightGBM's gradient is the difference between training with its objective and with squared
+    error, on one feature and two leaves, where trees cost next to nothing. All are measured in
+    turns.
     """
     peers: dict[str, dict[str, float]] = {}
     for length in PEERS:
         queries = PEER_DOCUMENTS // length
-        objectives = {name: Objective(name, threads=threads, total_rounds=100) for name in PEER_OBJECTIVES}
+        objectives = {
+            name: Objective(name, threads=threads, total_rounds=100) for name in PEER_OBJECTIVES
+        }
         ours = {name: bound(objective, length, queries) for name, objective in objectives.items()}
         labels = np.random.default_rng(length).choice(len(GRADES), length * queries, p=GRADES)
-        boosters = {name: booster(labels, length, params, threads) for name, params in NATIVE.items()}
+        boosters = {
+            name: booster(labels, length, params, threads) for name, params in NATIVE.items()
+        }
         times: dict[str, list[float]] = {}
         for repeat in range(REPEATS + 1):
             for name, (over, scores) in ours.items():
-                times.setdefault(name, []).append(seconds(lambda over=over, scores=scores: over.gradient(scores, 60)))
+                times.setdefault(name, []).append(
+                    seconds(lambda over=over, scores=scores: over.gradient(scores, 60))
+                )
             for name, trained in boosters.items():
                 times.setdefault(name, []).append(seconds(trained.update))
             if repeat == 0:
@@ -146,16 +189,29 @@ def against_lightgbm(threads: int, console: Console) -> dict[str, dict[str, floa
 
 
 def whole_trainings(threads: int, console: Console) -> dict[str, list[float]]:
-    """Objective -> seconds of each of several trainings, taken in turns: binning, a start and the trees included."""
+    """Objective -> seconds of each of several trainings, taken in turns: binning, a start and the
+    trees included.
+    """
     rng = np.random.default_rng(1)
     queries = TRAINING["documents"] // TRAINING["length"]
-    features = rng.normal(size=(queries * TRAINING["length"], TRAINING["features"])).astype(np.float32)
-    labels = np.digitize(features[:, :5].sum(axis=1) + 2 * rng.normal(size=len(features)), (0.0, 2.5, 5.0, 7.0))
-    data = boostrank.RankingDataset.from_arrays(features, labels, group=[TRAINING["length"]] * queries)
+    features = rng.normal(size=(queries * TRAINING["length"], TRAINING["features"])).astype(
+        np.float32
+    )
+    labels = np.digitize(
+        features[:, :5].sum(axis=1) + 2 * rng.normal(size=len(features)), (0.0, 2.5, 5.0, 7.0)
+    )
+    data = boostrank.RankingDataset.from_arrays(
+        features, labels, group=[TRAINING["length"]] * queries
+    )
     times: dict[str, list[float]] = {name: [] for name in TRAINED}
     for repeat in range(REPEATS + 1):
         for name in TRAINED:
-            params = {"objective": name, "num_leaves": TRAINING["leaves"], "num_threads": threads, "verbosity": -1}
+            params = {
+                "objective": name,
+                "num_leaves": TRAINING["leaves"],
+                "num_threads": threads,
+                "verbosity": -1,
+            }
             taken = seconds(lambda params=params: boostrank.train(params, data, TRAINING["rounds"]))
             if repeat:
                 times[name].append(taken)
@@ -166,16 +222,23 @@ def whole_trainings(threads: int, console: Console) -> dict[str, list[float]]:
 NATIVE: dict[str, dict[str, Any]] = {
     "regression": {"objective": "regression", "boost_from_average": False},
     "LightGBM lambdarank, truncation 30": {"objective": "lambdarank"},
-    "LightGBM lambdarank, whole list": {"objective": "lambdarank", "lambdarank_truncation_level": 10_000},
+    "LightGBM lambdarank, whole list": {
+        "objective": "lambdarank",
+        "lambdarank_truncation_level": 10_000,
+    },
     "LightGBM rank_xendcg": {"objective": "rank_xendcg"},
 }
 
 
-def booster(labels: np.ndarray[Any, Any], length: int, params: dict[str, Any], threads: int) -> lgb.Booster:
+def booster(
+    labels: np.ndarray[Any, Any], length: int, params: dict[str, Any], threads: int
+) -> lgb.Booster:
     """One feature that says something, two leaves."""
     feature = (labels + np.random.default_rng(0).normal(size=labels.size)).reshape(-1, 1)
     dataset = lgb.Dataset(feature, labels, group=[length] * (labels.size // length))
-    return lgb.Booster({**params, "num_leaves": 2, "verbosity": -1, "num_threads": threads}, dataset)
+    return lgb.Booster(
+        {**params, "num_leaves": 2, "verbosity": -1, "num_threads": threads}, dataset
+    )
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -186,7 +249,9 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def report(numbers: dict[str, Any]) -> str:
-    """Tables: cost against list length; very long lists; 1M documents beside LightGBM; whole trainings."""
+    """Tables: cost against list length; very long lists; 1M documents beside LightGBM; whole
+    trainings.
+    """
     rows = []
     for name, row in numbers["objectives"].items():
         growth = row[str(LONG)] / row["100"]
@@ -195,12 +260,17 @@ def report(numbers: dict[str, Any]) -> str:
     lengths = [f"{n:,}" for n in LENGTHS]
     first = markdown(["objective", *lengths, f"{LONG:,} / 100", f"pair loop at {LONG:,}"], rows)
     text = (
-        f"Nanoseconds a document for gradient and Hessian, {numbers['threads']} threads, by list length. Last columns: "
-        f"growth from lists of 100 to {LONG:,}, and how many times slower the objective's own pair loop is there. "
-        f"`approx-ndcg` as its formulas stand, an exponential a pair, takes {numbers['by_formula']:,.0f}.\n\n{first}"
+        f"Nanoseconds a document for gradient and Hessian, {numbers['threads']} threads, by list"
+        f" length. Last columns: growth from lists of 100 to {LONG:,}, and how many times slower"
+        " the objective's own pair loop is there. `approx-ndcg` as its formulas stand, an"
+        f" exponential a pair, takes {numbers['by_formula']:,.0f}.\n\n{first}"
     )
-    table = [[name, *(f"{row[str(n)]:.2f}" for n in LISTS)] for name, row in numbers["lists"].items()]
-    text += "\n\nSeconds of a round over one list.\n\n" + markdown(["objective", *(f"{n:,}" for n in LISTS)], table)
+    table = [
+        [name, *(f"{row[str(n)]:.2f}" for n in LISTS)] for name, row in numbers["lists"].items()
+    ]
+    text += "\n\nSeconds of a round over one list.\n\n" + markdown(
+        ["objective", *(f"{n:,}" for n in LISTS)], table
+    )
     for length, values in numbers["peers"].items():
         base = values["LightGBM lambdarank, truncation 30"]
         table = [[name, f"{ms:.1f}", f"{ms / base:.2f}"] for name, ms in values.items()]
@@ -220,7 +290,10 @@ def report(numbers: dict[str, Any]) -> str:
                 ]
             )
         head = ["training with", "s", f"/ {TRAINED[0]}", "range over the turns"]
-        text += f"\n\nWhole trainings: {', '.join(f'{n:,} {what}' for what, n in TRAINING.items())}.\n\n"
+        text += (
+            "\n\nWhole trainings:"
+            f" {', '.join(f'{n:,} {what}' for what, n in TRAINING.items())}.\n\n"
+        )
         text += markdown(head, table)
     if numbers["folds"]:
         text += "\n\n" + folds.table(numbers["folds"])
@@ -237,9 +310,19 @@ def picture(results: dict[str, dict[str, float]], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 5.5), layout="constrained")
     for i, (name, row) in enumerate(results.items()):
         axes.plot(
-            LENGTHS, [row[str(n)] for n in LENGTHS], marker="o", ms=3, label=name, ls=("-", "--", ":")[i // 8 % 3]
+            LENGTHS,
+            [row[str(n)] for n in LENGTHS],
+            marker="o",
+            ms=3,
+            label=name,
+            ls=("-", "--", ":")[i // 8 % 3],
         )
-    axes.set(xscale="log", yscale="log", xlabel="documents in a list", ylabel="ns a document, gradient and Hessian")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="documents in a list",
+        ylabel="ns a document, gradient and Hessian",
+    )
     axes.grid(alpha=0.3)
     axes.legend(ncols=2, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(path)

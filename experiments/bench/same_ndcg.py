@@ -1,9 +1,11 @@
 """Time of `quick` to the NDCG that LightGBM's LambdaRank reaches with its own defaults.
 
-    python -m experiments.bench.same_ndcg [--threads 2] [--sets mslr-sample,sparse-long,made] [--seeds 3]
+    python -m experiments.bench.same_ndcg [--threads 2] [--sets mslr-sample,sparse-long,made]
+    [--seeds 3]
 
-See README.md in this folder. A third of the queries validates both, by NDCG as LightGBM counts it; LightGBM stops after
-50 rounds without gain, and the clock counts bins, the start and every round to the first one that is as good.
+See README.md in this folder. A third of the queries validates both, by NDCG as LightGBM counts it;
+LightGBM stops after 50 rounds without gain, and the clock counts bins, the start and every round to
+the first one that is as good.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Clock:
 
     def to(self, value: float) -> float:
         """Seconds to the first round with this value; NaN: never."""
-        return next((t for t, v in zip(self.times, self.values, strict=True) if v >= value), float("nan"))
+        return next(
+            (t for t, v in zip(self.times, self.values, strict=True) if v >= value), float("nan")
+        )
 
 
 def main() -> None:
@@ -70,10 +74,23 @@ def main() -> None:
         seconds, reached = np.array(times[1:]), np.array(values[1:])
         ratios = seconds[:, 1] / seconds[:, 0]
         each = ", ".join("never" if np.isnan(one) else f"{one:.2f}" for one in ratios)
-        rows.append([name, *(f"{one:.2f}" for one in np.nanmedian(seconds, axis=0)), each,
-                     *(f"{one:.4f}" for one in reached.mean(axis=0))])  # fmt: skip
+        rows.append(
+            [
+                name,
+                *(f"{one:.2f}" for one in np.nanmedian(seconds, axis=0)),
+                each,
+                *(f"{one:.4f}" for one in reached.mean(axis=0)),
+            ]
+        )
         console.print(f"{name}: {each}")
-    head = ["set", "LightGBM, s", "quick to it, s", "times, each seed", "LightGBM's best NDCG", "quick's best"]
+    head = [
+        "set",
+        "LightGBM, s",
+        "quick to it, s",
+        "times, each seed",
+        "LightGBM's best NDCG",
+        "quick's best",
+    ]
     save(options.out, f"{threads} threads.\n\n{markdown(head, rows)}", rows)
     print(options.out.read_text(), end="")
 
@@ -81,17 +98,29 @@ def main() -> None:
 def _quick(train: RankingDataset, valid: RankingDataset, seed: int, threads: int) -> Clock:
     own = {"verbosity": -1, "num_threads": threads, "seed": seed, "metric": METRIC}
     clock = Clock()
-    boostrank.train(own, train, valid_sets=[valid], callbacks=[clock], conventions="lightgbm", quality="quick")
+    boostrank.train(
+        own, train, valid_sets=[valid], callbacks=[clock], conventions="lightgbm", quality="quick"
+    )
     return clock
 
 
 def _lightgbm(train: RankingDataset, valid: RankingDataset, seed: int, threads: int) -> Clock:
-    params = {"objective": "lambdarank", "metric": "ndcg", "eval_at": [10], "verbosity": -1, "num_threads": threads}
+    params = {
+        "objective": "lambdarank",
+        "metric": "ndcg",
+        "eval_at": [10],
+        "verbosity": -1,
+        "num_threads": threads,
+    }
     clock = Clock()
     rows = lightgbm.Dataset(train.features, train.labels, group=train.queries.sizes)
-    watched = lightgbm.Dataset(valid.features, valid.labels, group=valid.queries.sizes, reference=rows)
+    watched = lightgbm.Dataset(
+        valid.features, valid.labels, group=valid.queries.sizes, reference=rows
+    )
     stop = lightgbm.early_stopping(PATIENCE, verbose=False)
-    lightgbm.train(params | {"seed": seed}, rows, ROUNDS, valid_sets=[watched], callbacks=[clock, stop])
+    lightgbm.train(
+        params | {"seed": seed}, rows, ROUNDS, valid_sets=[watched], callbacks=[clock, stop]
+    )
     return clock
 
 

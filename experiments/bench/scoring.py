@@ -22,13 +22,20 @@ import boostrank
 from experiments.bench_scale.data import write_dense
 from experiments.common import arguments, markdown, save
 
-TREES = {"objective": "auto", "num_leaves": 63, "learning_rate": 0.1, "max_depth": 8, "verbosity": -1}
+TREES = {
+    "objective": "auto",
+    "num_leaves": 63,
+    "learning_rate": 0.1,
+    "max_depth": 8,
+    "verbosity": -1,
+}
 ROUNDS = 100
 TRAINED_ROWS = 40_000
 ENGINES = ("lightgbm", "xgboost")
 _CALLS, _REPEATS, _RUNS = 1000, 7, 3
 
-# A process of its own: scores the file, and prints rows and megabytes of anonymous memory, at first and at most.
+# A process of its own: scores the file, and prints rows and megabytes of anonymous memory, at first
+# and at most.
 _SCORE = """
 import json, sys
 from boostrank.files.writer import score_text
@@ -67,7 +74,10 @@ def main() -> None:
             model.save(folder / engine)
             found[engine] = one_row(model, data.features[:1].copy()) | {
                 "memory": in_memory(model, data.features, options.threads or 2),
-                "files": {rows: file(folder, engine, path, options.threads or 2) for rows, path in files.items()},
+                "files": {
+                    rows: file(folder, engine, path, options.threads or 2)
+                    for rows, path in files.items()
+                },
             }
             console.print(f"{engine}: {found[engine]}")
     save(options.out, report(found), found)
@@ -86,20 +96,36 @@ def one_row(model: boostrank.RankingModel, row: np.ndarray) -> dict[str, float]:
     def microseconds(call: Any) -> float:
         return 1e6 * min(timeit.repeat(call, number=_CALLS, repeat=_REPEATS)) / _CALLS
 
-    return {"bare_us": microseconds(bare), "ours_us": microseconds(lambda: model.predict(row, threads=1))}
+    return {
+        "bare_us": microseconds(bare),
+        "ours_us": microseconds(lambda: model.predict(row, threads=1)),
+    }
 
 
 def in_memory(model: boostrank.RankingModel, rows: np.ndarray, threads: int) -> float:
     """Rows a second of `RankingModel.predict`, by the engine."""
     model.predict(rows[:1000], threads=threads)
-    return len(rows) / min(timeit.repeat(lambda: model.predict(rows, threads=threads), number=1, repeat=3))
+    return len(rows) / min(
+        timeit.repeat(lambda: model.predict(rows, threads=threads), number=1, repeat=3)
+    )
 
 
 def file(folder: Path, engine: str, path: Path, threads: int) -> dict[str, float]:
-    """Seconds of `boostrank predict` of a file, start and end of the process included: the best of several; and what
-    memory it takes."""
+    """Seconds of `boostrank predict` of a file, start and end of the process included: the best of
+    several; and what memory it takes."""
     model, out = folder / engine, folder / "scores.txt"
-    predict = [sys.executable, "-m", "boostrank", "predict", model, path, "-o", out, "--threads", str(threads)]
+    predict = [
+        sys.executable,
+        "-m",
+        "boostrank",
+        "predict",
+        model,
+        path,
+        "-o",
+        out,
+        "--threads",
+        str(threads),
+    ]
     measured = [sys.executable, "-c", _SCORE, model, path, str(threads), out]
     done = subprocess.run(measured, stdout=subprocess.PIPE, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -110,18 +136,38 @@ def file(folder: Path, engine: str, path: Path, threads: int) -> dict[str, float
 def report(found: dict[str, Any]) -> str:
     """The tables."""
     single = [
-        [engine, f"{one['bare_us']:.0f}", f"{one['ours_us']:.0f}", f"{one['ours_us'] / one['bare_us']:.2f}"]
+        [
+            engine,
+            f"{one['bare_us']:.0f}",
+            f"{one['ours_us']:.0f}",
+            f"{one['ours_us'] / one['bare_us']:.2f}",
+        ]
         for engine, one in found.items()
     ]
     files = [
-        [engine, f"{one['rows']:,}", f"{one['seconds']:.1f}", f"{one['rows'] / one['seconds'] / 1e3:,.0f}",
-         f"{results['memory'] / 1e3:,.0f}", f"{one['peak_mb'] - one['before_mb']:.0f}"]
-        for engine, results in found.items() for one in results["files"].values()
-    ]  # fmt: skip
-    head = ["engine", "rows", "s", "1000 rows/s", "1000 rows/s of the engine, in memory", "MB more than before"]
+        [
+            engine,
+            f"{one['rows']:,}",
+            f"{one['seconds']:.1f}",
+            f"{one['rows'] / one['seconds'] / 1e3:,.0f}",
+            f"{results['memory'] / 1e3:,.0f}",
+            f"{one['peak_mb'] - one['before_mb']:.0f}",
+        ]
+        for engine, results in found.items()
+        for one in results["files"].values()
+    ]
+    head = [
+        "engine",
+        "rows",
+        "s",
+        "1000 rows/s",
+        "1000 rows/s of the engine, in memory",
+        "MB more than before",
+    ]
     return "\n\n".join(
         [
-            "## One row, microseconds\n\n" + markdown(["engine", "booster", "RankingModel.predict", "ratio"], single),
+            "## One row, microseconds\n\n"
+            + markdown(["engine", "booster", "RankingModel.predict", "ratio"], single),
             "## Files: `boostrank predict`, whole processes\n\n" + markdown(head, files),
         ]
     )

@@ -1,7 +1,8 @@
-"""Files to measure on: MSLR-like (136 dense features) and sparse (700 features), written in shards of whole queries.
+"""Files to measure on: MSLR-like (136 dense features) and sparse (700 features), written in shards
+of whole queries.
 
-The values are those of `boostrank data make`, whole numbers, zeros and six-digit fractions; the useless features fill
-up the width. Queries of all shards are distinct.
+The values are those of `boostrank data make`, whole numbers, zeros and six-digit fractions; the
+useless features fill up the width. Queries of all shards are distinct.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def write_sparse(path: Path, rows: int, *, seed: int = 1) -> None:
 
 def _shard(rows: int, seed: int, shard: int) -> RankingDataset:
     queries = max(2, round(rows / _LIST))
-    informative = len(make_ranking_data(queries=2, mean_length=2.0, useless=0, seed=0).dataset.feature_names)
+    informative = len(
+        make_ranking_data(queries=2, mean_length=2.0, useless=0, seed=0).dataset.feature_names
+    )
     made = make_ranking_data(
         queries=queries, mean_length=float(_LIST), useless=DENSE_FEATURES - informative, seed=seed
     ).dataset
@@ -67,7 +70,9 @@ def _shard(rows: int, seed: int, shard: int) -> RankingDataset:
     for column in range(informative, DENSE_FEATURES, 2):  # many of MSLR's cells are 0
         made.features[rng.random(made.n_documents) < _ZEROS, column] = 0.0
     ids = np.arange(len(made.queries), dtype=np.int64) + shard * 1_000_000
-    return RankingDataset(made.features, made.labels, QueryIndex(made.queries.ptr, ids), made.feature_names)
+    return RankingDataset(
+        made.features, made.labels, QueryIndex(made.queries.ptr, ids), made.feature_names
+    )
 
 
 def _append(out: object, path: Path, data: RankingDataset) -> int:

@@ -1,9 +1,10 @@
-"""Estimated and measured memory: what `boostrank plan` says of each route, beside the peak of that training.
+"""Estimated and measured memory: what `boostrank plan` says of each route, beside the peak of that
+training.
 
     python -m experiments.bench_scale.estimates [--rows 60000] [--folder DIR]
 
-Every training is a `boostrank train` of its own; its `RssAnon` is sampled from outside every 3 ms. The last column is
-how far the estimate lies above the peak: it should stay within 20%.
+Every training is a `boostrank train` of its own; its `RssAnon` is sampled from outside every 3 ms.
+The last column is how far the estimate lies above the peak: it should stay within 20%.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def main() -> None:
     """Measure, and write table and numbers."""
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--folder", type=Path, default=None, help="where the files go; default: TMPDIR")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where the files go; default: TMPDIR"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "estimates.md")
     options = parser.parse_args()
     results: dict[str, list[dict[str, Any]]] = {}
@@ -40,40 +43,79 @@ def main() -> None:
             results[kind] = measure(file)
             file.unlink()
     rows = [
-        [kind, one["backend"], one["route"], f"{one['peak_bytes'] / 1e6:.0f}", f"{one['measured'] / 1e6:.0f}",
-         f"{one['peak_bytes'] / one['measured'] - 1:+.0%}"]
-        for kind, routes in results.items() for one in routes
-    ]  # fmt: skip
-    save(options.out, markdown(["file", "engine", "route", "estimated MB", "measured MB", "error"], rows), results)
+        [
+            kind,
+            one["backend"],
+            one["route"],
+            f"{one['peak_bytes'] / 1e6:.0f}",
+            f"{one['measured'] / 1e6:.0f}",
+            f"{one['peak_bytes'] / one['measured'] - 1:+.0%}",
+        ]
+        for kind, routes in results.items()
+        for one in routes
+    ]
+    save(
+        options.out,
+        markdown(["file", "engine", "route", "estimated MB", "measured MB", "error"], rows),
+        results,
+    )
     print(options.out.read_text(), end="")
 
 
 def measure(file: Path) -> list[dict[str, Any]]:
-    """The routes of the plan, each with the peak that was measured; the objective is compiled before."""
+    """The routes of the plan, each with the peak that was measured; the objective is compiled
+    before.
+    """
     plan = json.loads(_boostrank("plan", file, "--json", *_LEAVES, capture=True))
     model = file.with_suffix(".model")
-    _boostrank("train", file, "--model", model, "--quality", "plain", "--cache", "none", "--route", "bins", *_TRAIN)
+    _boostrank(
+        "train",
+        file,
+        "--model",
+        model,
+        "--quality",
+        "plain",
+        "--cache",
+        "none",
+        "--route",
+        "bins",
+        *_TRAIN,
+    )
     for one in plan["routes"]:
         route = "bins" if one["route"] == "again" else one["route"]
         cache = [] if route == "memory" else ["--cache", file.with_suffix(".cache")]
         one["measured"] = _peak(
-            "train", file, "--model", model, "--quality", "plain", "--backend", one["backend"], "--route", route,
-            *cache, *_TRAIN,
-        )  # fmt: skip
+            "train",
+            file,
+            "--model",
+            model,
+            "--quality",
+            "plain",
+            "--backend",
+            one["backend"],
+            "--route",
+            route,
+            *cache,
+            *_TRAIN,
+        )
     found: list[dict[str, Any]] = plan["routes"]
     return found
 
 
 def _boostrank(*arguments: object, capture: bool = False) -> str:
     command = [sys.executable, "-m", "boostrank", *map(str, arguments)]
-    done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE if capture else subprocess.DEVNULL)
+    done = subprocess.run(
+        command, check=True, text=True, stdout=subprocess.PIPE if capture else subprocess.DEVNULL
+    )
     return done.stdout or ""
 
 
 def _peak(*arguments: object) -> float:
     """Largest anonymous memory of a command, in bytes."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "boostrank", *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "boostrank", *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     status, peak = Path(f"/proc/{process.pid}/status"), 0.0
     while process.poll() is None:

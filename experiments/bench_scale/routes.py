@@ -2,8 +2,8 @@
 
     python -m experiments.bench_scale.routes ROUTE FILE [FOLDER]
 
-Prints one JSON object. The peak is of `RssAnon` (/proc/self/status), sampled every few milliseconds: memory that the
-kernel cannot drop, without the pages of files.
+Prints one JSON object. The peak is of `RssAnon` (/proc/self/status), sampled every few
+milliseconds: memory that the kernel cannot drop, without the pages of files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ import boostrank
 
 ROUNDS = 5
 _EVERY = 0.004
-_PARAMS = {"objective": "shf-sdcg", "num_leaves": 63, "learning_rate": 0.1, "verbosity": -1, "num_threads": 2}
+_PARAMS = {
+    "objective": "shf-sdcg",
+    "num_leaves": 63,
+    "learning_rate": 0.1,
+    "verbosity": -1,
+    "num_threads": 2,
+}
 
 
 class Peak:
@@ -117,20 +123,32 @@ def _trained(data: Any, backend: str) -> dict[str, Any]:
         first.append(time.perf_counter())
 
     note.before_iteration = True  # type: ignore[attr-defined]
-    model = boostrank.train(_PARAMS, data, ROUNDS, valid_sets=[data], callbacks=[note], backend=backend)
+    model = boostrank.train(
+        _PARAMS, data, ROUNDS, valid_sets=[data], callbacks=[note], backend=backend
+    )
     done, ndcg = time.perf_counter(), model.evals_result["training"]["ndcg@10"][-1]
     return {
-        "rows": data.n_documents, "read_at": read, "first_round_at": first[0], "trained_at": done, "ndcg@10": ndcg,
-    }  # fmt: skip
+        "rows": data.n_documents,
+        "read_at": read,
+        "first_round_at": first[0],
+        "trained_at": done,
+        "ndcg@10": ndcg,
+    }
 
 
 ROUTES: dict[str, Callable[[str, str], dict[str, Any]]] = {
     f.__name__: f
     for f in (
-        read_ours, read_xgboost, read_sklearn, lightgbm_memory, lightgbm_stream, xgboost_memory,
-        xgboost_stream, xgboost_external,
+        read_ours,
+        read_xgboost,
+        read_sklearn,
+        lightgbm_memory,
+        lightgbm_stream,
+        xgboost_memory,
+        xgboost_stream,
+        xgboost_external,
     )
-}  # fmt: skip
+}
 
 
 def _load(engine: str) -> None:
@@ -144,7 +162,9 @@ def _load(engine: str) -> None:
     read_libsvm(io.BytesIO(b"1 qid:1 1:2 2:0.5\n0 qid:1 1:1\n"))
     if engine != "read":
         rng = np.random.default_rng(1)
-        data = RankingDataset.from_arrays(rng.random((200, 3)), rng.integers(0, 5, 200), group=[100, 100])
+        data = RankingDataset.from_arrays(
+            rng.random((200, 3)), rng.integers(0, 5, 200), group=[100, 100]
+        )
         boostrank.train(_PARAMS, data, 1, valid_sets=[data], backend=engine)
 
 
@@ -159,7 +179,12 @@ def main() -> None:
         result["cpu_seconds"] = time.process_time() - worked
     for key in [k for k in result if k.endswith("_at")]:
         result[key] -= started
-    print(json.dumps(result | {"route": name, "peak_anon_mb": peak.mb, "before_mb": peak.before, "peak_s": peak.at}))
+    print(
+        json.dumps(
+            result
+            | {"route": name, "peak_anon_mb": peak.mb, "before_mb": peak.before, "peak_s": peak.at}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python -m experiments.bench_scale.tables [--rows 1000000] [--folder DIR]
 
-Each reading runs in a process of its own, with one thread, and once more in which features stay on disk. User and
-system time of the CPU are told apart: memory that is touched first costs the system's, whatever the format.
+Each reading runs in a process of its own, with one thread, and once more in which features stay on
+disk. User and system time of the CPU are told apart: memory that is touched first costs the
+system's, whatever the format.
 """
 
 from __future__ import annotations
@@ -28,25 +29,40 @@ def main() -> None:
     """Measure, and write table and numbers."""
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows")
-    parser.add_argument("--folder", type=Path, default=None, help="where the files go: 3 GB; default: TMPDIR")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where the files go: 3 GB; default: TMPDIR"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "tables.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="boostrank-bench-", dir=options.folder) as folder:
-        subprocess.run([sys.executable, "-m", __spec__.name, "write", folder, str(options.rows)], check=True)
+        subprocess.run(
+            [sys.executable, "-m", __spec__.name, "write", folder, str(options.rows)], check=True
+        )
         results = {}
         for ending in ENDINGS:
             file = Path(folder, f"rows.{ending}")
             for how in ("read", "stream"):
                 done = subprocess.run(
-                    [sys.executable, "-W", "ignore", "-m", __spec__.name, how, str(file)], stdout=subprocess.PIPE,
+                    [sys.executable, "-W", "ignore", "-m", __spec__.name, how, str(file)],
+                    stdout=subprocess.PIPE,
                     check=True,
-                )  # fmt: skip
-                results[f"{how} {ending}"] = json.loads(done.stdout) | {"mb": file.stat().st_size / 1e6}
+                )
+                results[f"{how} {ending}"] = json.loads(done.stdout) | {
+                    "mb": file.stat().st_size / 1e6
+                }
     rows = [
-        [name, f"{cost['mb']:,.0f}", f"{cost['user']:.2f}", f"{cost['system']:.2f}", f"{cost['peak_mb']:,.0f}"]
+        [
+            name,
+            f"{cost['mb']:,.0f}",
+            f"{cost['user']:.2f}",
+            f"{cost['system']:.2f}",
+            f"{cost['peak_mb']:,.0f}",
+        ]
         for name, cost in results.items()
     ]
-    save(options.out, markdown(["", "MB", "user s", "system s", "peak anonymous MB"], rows), results)
+    save(
+        options.out, markdown(["", "MB", "user s", "system s", "peak anonymous MB"], rows), results
+    )
     print(options.out.read_text(), end="")
 
 
@@ -65,7 +81,9 @@ def write(folder: str, rows: int) -> None:
 
 
 def read(how: str, file: str) -> dict[str, Any]:
-    """CPU seconds and the peak of memory of one reading, by a process that has read such a file before."""
+    """CPU seconds and the peak of memory of one reading, by a process that has read such a file
+    before.
+    """
     from experiments.bench_scale.routes import Peak
 
     with open(file, "rb") as source:  # into the page cache
@@ -79,7 +97,9 @@ def read(how: str, file: str) -> dict[str, Any]:
             import pyarrow as pa
             from pyarrow import parquet
 
-            parquet.write_table(pa.table({"label": [1], "qid": [1], "a": [0.5]}), small.with_suffix(".parquet"))
+            parquet.write_table(
+                pa.table({"label": [1], "qid": [1], "a": [0.5]}), small.with_suffix(".parquet")
+            )
             boostrank.read(small.with_suffix(".parquet"))
     with Peak() as peak:
         before = os.times()
@@ -88,7 +108,11 @@ def read(how: str, file: str) -> dict[str, Any]:
         else:
             boostrank.stream(file, threads=1, cache=False)
         after = os.times()
-    return {"user": after.user - before.user, "system": after.system - before.system, "peak_mb": peak.mb}
+    return {
+        "user": after.user - before.user,
+        "system": after.system - before.system,
+        "peak_mb": peak.mb,
+    }
 
 
 if __name__ == "__main__":

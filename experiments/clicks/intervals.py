@@ -1,4 +1,5 @@
-"""Whether the intervals of estimated propensities hold the truth as often as they say, over simulated logs.
+"""Whether the intervals of estimated propensities hold the truth as often as they say, over
+simulated logs.
 
     python -m experiments.clicks.intervals [--logs 200]
 
@@ -38,23 +39,48 @@ def main() -> None:
             for impressions in (10, 100):
                 found = held(train, queries, eta, impressions, options.logs)
                 numbers.append({"set": name, "eta": eta, "impressions": impressions, **found})
-                rows.append([name, f"{eta:g}", str(impressions), f"{found['inside']:.1%}", f"{found['error']:.3f}",
-                             f"{found['vague']:.1%}"])  # fmt: skip
+                rows.append(
+                    [
+                        name,
+                        f"{eta:g}",
+                        str(impressions),
+                        f"{found['inside']:.1%}",
+                        f"{found['error']:.3f}",
+                        f"{found['vague']:.1%}",
+                    ]
+                )
                 print(rows[-1], flush=True)
-    header = ["set", "eta", "impressions", "95% intervals hold the truth", "rms error of log e", "without, or vague"]
+    header = [
+        "set",
+        "eta",
+        "impressions",
+        "95% intervals hold the truth",
+        "rms error of log e",
+        "without, or vague",
+    ]
     options.out.mkdir(parents=True, exist_ok=True)
     save(options.out / "intervals.md", markdown(header, rows), numbers)
 
 
-def held(train: boostrank.RankingDataset, queries: int, eta: float, impressions: int, logs: int) -> dict[str, float]:
-    """Share of the positions but the first whose interval holds the truth; those that are vague are counted apart."""
+def held(
+    train: boostrank.RankingDataset, queries: int, eta: float, impressions: int, logs: int
+) -> dict[str, float]:
+    """Share of the positions but the first whose interval holds the truth; those that are vague are
+    counted apart.
+    """
     truth, inside, errors, vague = -eta * np.log(np.arange(1, SHOWN + 1)), [], [], []
     for seed in range(logs):
         rng = np.random.default_rng(seed)
         data = train.take(np.sort(rng.permutation(len(train.queries))[:queries]))
         scores = data.labels + WRONG_WAY * data.labels.std() * rng.normal(size=data.n_documents)
         log = simulate_clicks(
-            data.labels, data.queries, scores, Users(eta=eta), impressions=impressions, shown=SHOWN, seed=seed
+            data.labels,
+            data.queries,
+            scores,
+            Users(eta=eta),
+            impressions=impressions,
+            shown=SHOWN,
+            seed=seed,
         )
         curve = estimate_propensities(log, data.queries)
         assert curve.errors is not None
@@ -63,8 +89,11 @@ def held(train: boostrank.RankingDataset, queries: int, eta: float, impressions:
         inside += list(np.abs(off) <= 1.96 * curve.errors[1:][known])
         errors += list(off)
         vague += list(~known)
-    return {"inside": float(np.mean(inside)), "error": float(np.sqrt(np.mean(np.square(errors)))),
-            "vague": float(np.mean(vague))}  # fmt: skip
+    return {
+        "inside": float(np.mean(inside)),
+        "error": float(np.sqrt(np.mean(np.square(errors)))),
+        "vague": float(np.mean(vague)),
+    }
 
 
 if __name__ == "__main__":

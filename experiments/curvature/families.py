@@ -1,7 +1,7 @@
 """Three objectives with their shipped gradient and a choice of curvatures.
 
-With p, q two documents of a query, u = (s_p - s_q) / sigma, G(u) = 1 / (1 + e^u), f_pq the force between them, and c
-the absolute slope of DCG by a document's smooth rank, h_p is the sum over q of
+With p, q two documents of a query, u = (s_p - s_q) / sigma, G(u) = 1 / (1 + e^u), f_pq the force
+between them, and c the absolute slope of DCG by a document's smooth rank, h_p is the sum over q of
 
 | curvature | ranknet | shf-sdcg | sdcg |
 |---|---|---|---|
@@ -11,15 +11,17 @@ the absolute slope of DCG by a document's smooth rank, h_p is the sum over q of
 | force | abs(f_pq) | abs(f_pq) | abs(f_pq) |
 | constant | one number for every document and round | same | same |
 
-over sigma^2 (force: over sigma). kappa(u) = tanh(|u|/2) / (2|u|) is the least curvature of a parabola that touches
-ln(1 + e^-u) at u and lies above it (shf-sdcg ships a bound at most a sixth above that), rise(u) the same for G: with c
-held, both majorise the loss along each score.
-Gauss-Newton keeps one of two curvatures: that of the pairs where they are convex (with c held), and for sdcg, whose
-sigmoids are not, that of the discount (taken absolutely: it is convex, and we go up). In shf-sdcg documents of equal
-gain push each other through G; they get slope's term in every row but force and constant. The constant is the mean of
-the shipped curvature over the training documents at tied scores, so that the first step is as long.
+over sigma^2 (force: over sigma). kappa(u) = tanh(|u|/2) / (2|u|) is the least curvature of a
+parabola that touches ln(1 + e^-u) at u and lies above it (shf-sdcg ships a bound at most a sixth
+above that), rise(u) the same for G: with c held, both majorise the loss along each score.
+Gauss-Newton keeps one of two curvatures: that of the pairs where they are convex (with c held), and
+for sdcg, whose sigmoids are not, that of the discount (taken absolutely: it is convex, and we go
+up). In shf-sdcg documents of equal gain push each other through G; they get slope's term in every
+row but force and constant. The constant is the mean of the shipped curvature over the training
+documents at tied scores, so that the first step is as long.
 
-Shipped: gauss-newton (the exact diagonal) for ranknet, majoriser for shf-sdcg, slope for sdcg (and approx-ndcg).
+Shipped: gauss-newton (the exact diagonal) for ranknet, majoriser for shf-sdcg, slope for sdcg (and
+    approx-ndcg).
 """
 
 from __future__ import annotations
@@ -49,13 +51,17 @@ _FAR, _A_UNIT = 40.0, 20.0  # where the table of `rise` ends, and its entries a 
 
 
 def _rise_table() -> Float64Array:
-    """Least k >= 0 with G(v) <= G(u) + G'(u) (v - u) + k (v - u)^2 / 2 for all v, at u = -40, ..., 40."""
+    """Least k >= 0 with G(v) <= G(u) + G'(u) (v - u) + k (v - u)^2 / 2 for all v, at u = -40, ...,
+    40.
+    """
     u = np.linspace(-_FAR, _FAR, round(2 * _FAR * _A_UNIT) + 1)
     g = 0.5 - 0.5 * np.tanh(u / 2)
     table = np.maximum(g * (1 - g) * (1 - 2 * g), 0.0)  # G'', the limit as v nears u
     for v in np.linspace(-3 * _FAR, 3 * _FAR, u.size):
         away = np.where(np.abs(v - u) < 0.01, np.inf, v - u)
-        table = np.maximum(table, 2 * (0.5 - 0.5 * np.tanh(v / 2) - g + g * (1 - g) * (v - u)) / away**2)
+        table = np.maximum(
+            table, 2 * (0.5 - 0.5 * np.tanh(v / 2) - g + g * (1 - g) * (v - u)) / away**2
+        )
     return table
 
 
@@ -64,7 +70,8 @@ RISE = _rise_table()
 
 @boostrank.inline
 def tanh_over(u: float, tanh: float) -> float:
-    """tanh(u/2) / (2u) for u >= 0, given tanh(u/2): the Jaakkola-Jordan curvature that majorises ln(1 + e^u).
+    """tanh(u/2) / (2u) for u >= 0, given tanh(u/2): the Jaakkola-Jordan curvature that majorises
+    ln(1 + e^u).
 
     A series near 0, where the quotient would lose digits; the limit is 1/4.
     """
@@ -76,7 +83,9 @@ def tanh_over(u: float, tanh: float) -> float:
 
 @boostrank.inline
 def rise(u: float) -> float:
-    """The larger of the table's two entries beside u: G's slope and what is needed vary little between them."""
+    """The larger of the table's two entries beside u: G's slope and what is needed vary little
+    between them.
+    """
     at = (min(max(u, -_FAR), _FAR - 1.0 / _A_UNIT) + _FAR) * _A_UNIT
     left = int(at)
     return max(float(RISE[left]), float(RISE[left + 1]))
@@ -111,13 +120,20 @@ def ranknet(
     iscratch: Int64Array,
 ) -> float:
     """One query; see `boostrank.kernels.objective`."""
-    value = shipped_ranknet(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
+    value = shipped_ranknet(
+        scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch
+    )
     n, curvature = scores.shape[0], int(params[_CURVATURE_OF_RANKNET])
     if curvature == CONSTANT and query_const[0] > 0.0:
         hess[:] = query_const[_CONSTANT]
     if curvature in (CONSTANT, GAUSS_NEWTON):
         return value
-    s, g, halves, hs = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    s, g, halves, hs = (
+        scratch[:n],
+        scratch[n : 2 * n],
+        scratch[2 * n : 3 * n],
+        scratch[3 * n : 4 * n],
+    )
     halves[:] = 0.5
     hs[:] = 0.0
     _pair_curvatures(curvature, 0.0, s, g, 1.0 / params[0], halves, hs, scratch[4 * n : 5 * n])
@@ -139,14 +155,21 @@ def shf_sdcg(
     iscratch: Int64Array,
 ) -> float:
     """One query; see `boostrank.kernels.objective`."""
-    value = shipped_shf_sdcg(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
+    value = shipped_shf_sdcg(
+        scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch
+    )
     n, curvature = scores.shape[0], int(params[_CURVATURE_OF_SHF])
     if curvature == MAJORISER or n < 2 or ideal_dcg(query_const, params[3]) <= 0.0:
         return value
     if curvature == CONSTANT:
         hess[:] = query_const[_CONSTANT]
         return value
-    s, g, slope, hs = scratch[:n], scratch[n : 2 * n], scratch[3 * n : 4 * n], scratch[5 * n : 6 * n]
+    s, g, slope, hs = (
+        scratch[:n],
+        scratch[n : 2 * n],
+        scratch[3 * n : 4 * n],
+        scratch[5 * n : 6 * n],
+    )
     hs[:] = 0.0
     _pair_curvatures(curvature, 1.0, s, g, 1.0 / params[0], slope, hs, scratch[6 * n : 7 * n])
     scatter(hs, order, hess)
@@ -167,7 +190,9 @@ def sdcg(
     iscratch: Int64Array,
 ) -> float:
     """One query without a cut-off; see `boostrank.kernels.objective`."""
-    value = shipped_sdcg(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
+    value = shipped_sdcg(
+        scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch
+    )
     n, curvature = scores.shape[0], int(params[_CURVATURE_OF_SDCG])
     ideal = ideal_dcg(query_const, params[3])
     if curvature == SLOPE or n < 2 or ideal <= 0.0:
@@ -175,8 +200,18 @@ def sdcg(
     if curvature == CONSTANT:
         hess[:] = query_const[_CONSTANT]
         return value
-    s, g, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    hs, z, bend, own = scratch[5 * n : 6 * n], scratch[6 * n : 7 * n], scratch[7 * n : 8 * n], scratch[8 * n : 9 * n]
+    s, g, ranks, slope = (
+        scratch[:n],
+        scratch[n : 2 * n],
+        scratch[2 * n : 3 * n],
+        scratch[3 * n : 4 * n],
+    )
+    hs, z, bend, own = (
+        scratch[5 * n : 6 * n],
+        scratch[6 * n : 7 * n],
+        scratch[7 * n : 8 * n],
+        scratch[8 * n : 9 * n],
+    )
     hs[:] = 0.0
     own[:] = 0.0
     for i in range(n):
@@ -241,7 +276,9 @@ def _rank_curvatures(
     own: Float64Array,
     z: Float64Array,
 ) -> None:
-    """Add those of smooth ranks; for Gauss-Newton without a document's own rank, whose derivative goes to `own`."""
+    """Add those of smooth ranks; for Gauss-Newton without a document's own rank, whose derivative
+    goes to `own`.
+    """
     for j in range(1, s.shape[0]):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
@@ -274,22 +311,37 @@ def _discount_bend(rank: float) -> float:
 
 
 def _prepare(kernel: Kernel, declared: Sequence[Param], scratch: int) -> Prepare:
-    """The default constants, and the mean of the shipped curvature at tied scores as a further column."""
+    """The default constants, and the mean of the shipped curvature at tied scores as a further
+    column.
+    """
 
     def prepare(
         labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
     ) -> tuple[Float64Array, Float64Array]:
         documents, queries = default_constants(labels, gains, ptr, values)
         queries = np.column_stack([queries, np.zeros(len(queries))])
-        params = np.array([p.encode(p.default if p.name in ("curvature", "k") else values[p.name]) for p in declared])
+        params = np.array(
+            [
+                p.encode(p.default if p.name in ("curvature", "k") else values[p.name])
+                for p in declared
+            ]
+        )
         total, live = 0.0, 0
         for q in np.flatnonzero(queries[:, 0] > 0.0):
             n = int(ptr[q + 1] - ptr[q])
             hess = np.zeros(n)
             kernel(
-                np.zeros(n), gains[ptr[q] : ptr[q + 1]], np.arange(n), np.zeros((n, 0)), queries[q], params,
-                np.zeros(n), hess, np.zeros(scratch * n), np.zeros(scratch * n, np.int64),
-            )  # fmt: skip
+                np.zeros(n),
+                gains[ptr[q] : ptr[q + 1]],
+                np.arange(n),
+                np.zeros((n, 0)),
+                queries[q],
+                params,
+                np.zeros(n),
+                hess,
+                np.zeros(scratch * n),
+                np.zeros(scratch * n, np.int64),
+            )
             total += hess.sum()
             live += n
         queries[:, _CONSTANT] = total / max(live, 1)
@@ -300,7 +352,10 @@ def _prepare(kernel: Kernel, declared: Sequence[Param], scratch: int) -> Prepare
 
 def _spec(name: str, kernel: Kernel) -> ObjectiveSpec:
     ours = OBJECTIVES.get(name)
-    declared = [*ours.params, Param("curvature", SHIPPED[name], "what the trees divide by", choices=CURVATURES)]
+    declared = [
+        *ours.params,
+        Param("curvature", SHIPPED[name], "what the trees divide by", choices=CURVATURES),
+    ]
     scratch = ours.scratch_per_document
     made = boostrank.define_objective(
         f"{name}-curvatures",
@@ -313,5 +368,9 @@ def _spec(name: str, kernel: Kernel) -> ObjectiveSpec:
     return replace(made, default_options=ours.default_options)
 
 
-SPECS = {"ranknet": _spec("ranknet", ranknet), "shf-sdcg": _spec("shf-sdcg", shf_sdcg), "sdcg": _spec("sdcg", sdcg)}
+SPECS = {
+    "ranknet": _spec("ranknet", ranknet),
+    "shf-sdcg": _spec("shf-sdcg", shf_sdcg),
+    "sdcg": _spec("sdcg", sdcg),
+}
 """Objective -> the same with the parameter `curvature`."""

@@ -1,8 +1,10 @@
 """Curvature that the trees divide by: four kinds of it under the same gradients, tuned alike.
 
-    python -m experiments.curvature.run [--sets mslr-sample] [--objectives ranknet] [--seeds 2] [--afresh]
+    python -m experiments.curvature.run [--sets mslr-sample] [--objectives ranknet] [--seeds 2]
+    [--afresh]
 
-What is trained is kept in out/runs.jsonl: a run that was stopped goes on where it was. See README.md in this folder.
+What is trained is kept in out/runs.jsonl: a run that was stopped goes on where it was. See
+README.md in this folder.
 """
 
 from __future__ import annotations
@@ -55,12 +57,18 @@ Cell = tuple[str, str, str]  # set, objective, curvature
 
 
 def main() -> None:
-    """Train what is not yet trained, compare with the shipped curvature query by query, and write the tables."""
+    """Train what is not yet trained, compare with the shipped curvature query by query, and write
+    the tables.
+    """
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
-    parser.add_argument("--objectives", default=";".join(OBJECTIVES), help="with semicolons between them")
+    parser.add_argument(
+        "--objectives", default=";".join(OBJECTIVES), help="with semicolons between them"
+    )
     parser.add_argument("--seeds", type=int, default=2, help="the rate is chosen with the first")
-    parser.add_argument("--rates", default=RATES, help="learning rates to choose from, comma-separated")
+    parser.add_argument(
+        "--rates", default=RATES, help="learning rates to choose from, comma-separated"
+    )
     parser.add_argument("--afresh", action="store_true", help="forget what was trained before")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "curvature.md")
     options = parser.parse_args()
@@ -78,29 +86,45 @@ def main() -> None:
                 for curvature in curvatures_of(objective):
                     key = f"{name}|{fold}|{objective}|{curvature}|{options.rates}|{options.seeds}"
                     if key not in kept.runs:
-                        kept.add(key, trained(parts, objective, curvature, rates, options.seeds, options.threads))
+                        kept.add(
+                            key,
+                            trained(
+                                parts, objective, curvature, rates, options.seeds, options.threads
+                            ),
+                        )
                     found.setdefault((name, objective, curvature), []).append(kept.runs[key])
-                console.print(f"{name}, fold {fold + 1}, {objective}: {time.perf_counter() - started:.0f} s")
+                console.print(
+                    f"{name}, fold {fold + 1}, {objective}: {time.perf_counter() - started:.0f} s"
+                )
     text, numbers = report(found)
     save(options.out, text, numbers)
     print(options.out.read_text(), end="")
 
 
 def check_shipped() -> None:
-    """Refuse to compare with something else: gradients, and the curvature that is named shipped, are the package's."""
+    """Refuse to compare with something else: gradients, and the curvature that is named shipped,
+    are the package's.
+    """
     rng = np.random.default_rng(0)
     sizes = [1, 2, 30, 80]
     labels, scores = rng.integers(0, 5, sum(sizes)), rng.normal(size=sum(sizes))
-    queries = boostrank.RankingDataset.from_arrays(np.zeros((labels.size, 1)), labels, group=sizes).queries
+    queries = boostrank.RankingDataset.from_arrays(
+        np.zeros((labels.size, 1)), labels, group=sizes
+    ).queries
     for name, spec in SPECS.items():
-        ours, theirs = (boostrank.Objective(o).bind(labels, queries).gradient(scores, 0) for o in (spec, name))
+        ours, theirs = (
+            boostrank.Objective(o).bind(labels, queries).gradient(scores, 0) for o in (spec, name)
+        )
         for mine, shipped in ((ours.grad, theirs.grad), (ours.hess, theirs.hess)):
             if np.abs(mine - shipped).max() > 1e-5 * np.abs(shipped).max():
-                raise SystemExit(f"{name} has changed: bring experiments/curvature/families.py up to it")
+                raise SystemExit(
+                    f"{name} has changed: bring experiments/curvature/families.py up to it"
+                )
 
 
 class Kept:
-    """What was trained before, a line of JSON each; another setting or another objective makes it void.
+    """What was trained before, a line of JSON each; another setting or another objective makes it
+    void.
 
     Args:
         path: read if it is there, and appended to.
@@ -128,7 +152,9 @@ class Kept:
 
 
 def splits(path: Path) -> Iterator[Parts]:
-    """(train, valid, test): OHSUMED's own five; of another set's training file three, validated on a quarter."""
+    """(train, valid, test): OHSUMED's own five; of another set's training file three, validated on
+    a quarter.
+    """
     read = boostrank.read
     if path.is_dir():
         for own in sorted(path.glob("Fold*")):
@@ -138,7 +164,9 @@ def splits(path: Path) -> Iterator[Parts]:
     data = read(path)
     shuffled = np.random.default_rng(0).permutation(len(data.queries))
     for fold in range(FOLDS):
-        rest = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::FOLDS]))
+        rest = np.random.default_rng(fold).permutation(
+            np.setdiff1d(shuffled, shuffled[fold::FOLDS])
+        )
         quarter = rest.size // 4
         yield data.take(rest[quarter:]), data.take(rest[:quarter]), data.take(shuffled[fold::FOLDS])
 
@@ -150,16 +178,25 @@ def curvatures_of(objective: str) -> list[str]:
 
 
 def trained(
-    parts: Parts, objective: str, curvature: str, rates: list[float], seeds: int, threads: int | None
+    parts: Parts,
+    objective: str,
+    curvature: str,
+    rates: list[float],
+    seeds: int,
+    threads: int | None,
 ) -> dict[str, Any]:
-    """The rate that does best on the validation queries with seed 0, and NDCG@10 of every test query over all seeds."""
+    """The rate that does best on the validation queries with seed 0, and NDCG@10 of every test
+    query over all seeds.
+    """
     train, valid, test = parts
     name, extra = OBJECTIVES[objective]
     params = {**TREES, "objective": SPECS[name], "curvature": curvature, **extra}
     params |= {"num_threads": threads} if threads else {}
 
     def model_at(rate: float, seed: int) -> boostrank.RankingModel:
-        return boostrank.train({**params, "learning_rate": rate, "seed": seed}, train, ROUNDS, valid_sets=[valid])
+        return boostrank.train(
+            {**params, "learning_rate": rate, "seed": seed}, train, ROUNDS, valid_sets=[valid]
+        )
 
     def measured(model: boostrank.RankingModel, data: boostrank.RankingDataset) -> Any:
         return METRIC.evaluate(data.labels, model.predict(data), data.queries).per_query
@@ -181,20 +218,37 @@ def report(found: dict[Cell, list[dict[str, Any]]]) -> tuple[str, list[dict[str,
         rates = " ".join(f"{run['rate']:g}" for run in runs)
         against, numbers_of = difference(values[cell], values[name, objective, shipped])
         rows.append([name, objective, curvature, f"{np.nanmean(values[cell]):.4f}", against, rates])
-        numbers.append({"set": name, "objective": objective, "curvature": curvature, "rates": rates, **numbers_of})
+        numbers.append(
+            {
+                "set": name,
+                "objective": objective,
+                "curvature": curvature,
+                "rates": rates,
+                **numbers_of,
+            }
+        )
     pooled = []
     for objective in dict.fromkeys(objective for _, objective, _ in found):
         shipped = SHIPPED[OBJECTIVES[objective][0]]
         for curvature in curvatures_of(objective):
             mine = [values[name, objective, curvature] for name in sets]
             theirs = [values[name, objective, shipped] for name in sets]
-            weights = np.concatenate([np.full(v.size, 1.0 / np.count_nonzero(~np.isnan(v))) for v in mine])
+            weights = np.concatenate(
+                [np.full(v.size, 1.0 / np.count_nonzero(~np.isnan(v))) for v in mine]
+            )
             mean = float(np.mean([np.nanmean(v) for v in mine]))
             against, numbers_of = difference(np.concatenate(mine), np.concatenate(theirs), weights)
             pooled.append([objective, curvature, f"{mean:.4f}", against])
-            numbers.append({"set": "all", "objective": objective, "curvature": curvature, **numbers_of})
-    text = markdown(["objective", "curvature", "ndcg@10, mean of the sets", "minus the shipped, paired"], pooled)
-    each = markdown(["set", "objective", "curvature", "ndcg@10", "minus the shipped, paired", "rates chosen"], rows)
+            numbers.append(
+                {"set": "all", "objective": objective, "curvature": curvature, **numbers_of}
+            )
+    text = markdown(
+        ["objective", "curvature", "ndcg@10, mean of the sets", "minus the shipped, paired"], pooled
+    )
+    each = markdown(
+        ["set", "objective", "curvature", "ndcg@10", "minus the shipped, paired", "rates chosen"],
+        rows,
+    )
     return f"{text}\n\n{each}", numbers
 
 

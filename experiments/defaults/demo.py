@@ -1,12 +1,14 @@
-"""Demo: boostrank with no options beside the other libraries with none, on queries that none of them has seen.
+"""Demo: boostrank with no options beside the other libraries with none, on queries that none of
+them has seen.
 
     python -m experiments.defaults.demo TRAIN VALID TEST [--truth SCORES] [--model FILE]
 
-`make demo` runs it on generated data, whose truth is known; any three libsvm files with `qid:` will do. All tools get
-the same queries and as many threads. The others train on TRAIN and stop by VALID as people use them (`tools.py`): after
-50 rounds without gain in NDCG@10, at most 1,000. boostrank does what `boostrank train TRAIN --valid VALID` does, to the
-same bytes. TEST is measured on and nothing else. Seconds are of the training alone, from rows in memory; boostrank's
-kernels are compiled before, which a line says.
+`make demo` runs it on generated data, whose truth is known; any three libsvm files with `qid:` will
+do. All tools get the same queries and as many threads. The others train on TRAIN and stop by VALID
+as people use them (`tools.py`): after 50 rounds without gain in NDCG@10, at most 1,000. boostrank
+does what `boostrank train TRAIN --valid VALID` does, to the same bytes. TEST is measured on and
+nothing else. Seconds are of the training alone, from rows in memory; boostrank's kernels are
+compiled before, which a line says.
 """
 
 from __future__ import annotations
@@ -39,15 +41,21 @@ LINES = {
     "xgboost": ("XGBoost rank:ndcg", "XGBoost"),
     "catboost": ("CatBoost YetiRank", "CatBoost"),
 }
-"""Tool -> its line in the table and its name in sentences, in the table's order. Four folds have trees that suit."""
+"""Tool -> its line in the table and its name in sentences, in the table's order. Four folds have
+trees that suit.
+"""
 
 
 def main() -> None:
     """Train, measure, and print a line a tool."""
     parser = arguments(__doc__.split("\n")[0])
     for name, what in (("train", "train on"), ("valid", "stop by"), ("test", "measure on")):
-        parser.add_argument(name, metavar=name.upper(), help=f"libsvm file with qid: queries to {what}")
-    parser.add_argument("--truth", help="the true relevance of TEST's documents, one a line: the best possible")
+        parser.add_argument(
+            name, metavar=name.upper(), help=f"libsvm file with qid: queries to {what}"
+        )
+    parser.add_argument(
+        "--truth", help="the true relevance of TEST's documents, one a line: the best possible"
+    )
     parser.add_argument("--model", type=Path, help="where boostrank's model goes")
     options = parser.parse_args()
     threads = resolve_threads(options.threads)
@@ -67,7 +75,9 @@ def main() -> None:
     ours(few(train), few(valid), threads, rounds=2)
     compiled = time.perf_counter() - begin
     if compiled > SLOW:
-        print(f"boostrank's kernels compiled in {compiled:.0f} s; they are kept for the next time\n")
+        print(
+            f"boostrank's kernels compiled in {compiled:.0f} s; they are kept for the next time\n"
+        )
     begin = time.perf_counter()
     model = ours(train, valid, threads)
     own = time.perf_counter() - begin
@@ -97,7 +107,13 @@ def main() -> None:
             differences[name] = difference
             if not tool.folds:
                 times[name] = own / seconds
-        _print_row(line, _interval(result), _interval(difference, "+"), f"{fitted.trees:,}", f"{seconds:.1f}")
+        _print_row(
+            line,
+            _interval(result),
+            _interval(difference, "+"),
+            f"{fitted.trees:,}",
+            f"{seconds:.1f}",
+        )
     if options.truth:
         _print_row("best possible", _interval(measured(read_scores(options.truth, test))))
     chance = measured(np.zeros(test.n_documents))  # ties: the mean over their orders
@@ -107,14 +123,18 @@ def main() -> None:
     print(f"Training boostrank took {ratios}.\n" if ratios else "")
 
 
-def ours(train: Data, valid: Data, threads: int, rounds: int | None = None) -> boostrank.RankingModel:
+def ours(
+    train: Data, valid: Data, threads: int, rounds: int | None = None
+) -> boostrank.RankingModel:
     """The model of `boostrank train TRAIN --valid VALID`."""
     params = {"num_threads": threads, "verbosity": -1}
     return boostrank.train(params, train, rounds, valid_sets=[valid], quality="good")
 
 
 def verdict(differences: Mapping[str, PairedDifference]) -> str:
-    """A sentence: whom boostrank is ahead of, level with and behind, by the 95% intervals of boostrank minus them."""
+    """A sentence: whom boostrank is ahead of, level with and behind, by the 95% intervals of
+    boostrank minus them.
+    """
     places: dict[str, list[str]] = {"ahead of": [], "level with": [], "behind": []}
     for name, d in differences.items():
         places["ahead of" if d.low > 0 else "behind" if d.high < 0 else "level with"].append(name)

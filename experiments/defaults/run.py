@@ -1,9 +1,11 @@
-"""Defaults: what every tool gives with no options, and with trees that suit, on queries that it did not see.
+"""Defaults: what every tool gives with no options, and with trees that suit, on queries that it did
+not see.
 
-    python -m experiments.defaults.run [--stage choice] [--sets ohsumed] [--tools "defaults;boostrank, 4 folds"]
+    python -m experiments.defaults.run [--stage choice] [--sets ohsumed] [--tools
+    "defaults;boostrank, 4 folds"]
 
-Every training is kept under out/: a run that was killed goes on where it was, and several processes started with the
-same command share the work. See README.md in this folder.
+Every training is kept under out/: a run that was killed goes on where it was, and several processes
+started with the same command share the work. See README.md in this folder.
 """
 
 from __future__ import annotations
@@ -35,12 +37,22 @@ def main() -> None:
     """Train what is missing, and write the table."""
     parser = arguments(__doc__.split("\n")[0])
     parser.set_defaults(threads=1)
-    parser.add_argument("--stage", choices=STAGES, default="choice", help="confirmation: once, at the end")
+    parser.add_argument(
+        "--stage", choices=STAGES, default="choice", help="confirmation: once, at the end"
+    )
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=FILE,...", help="a further set, libsvm")
-    parser.add_argument("--tools", default=";".join(GROUPS), help="names, groups of tools.py; semicolons between")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings a fold, whose NDCG is averaged")
-    parser.add_argument("--against", default=REFERENCE, help="the tool that the others are compared with")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=FILE,...", help="a further set, libsvm"
+    )
+    parser.add_argument(
+        "--tools", default=";".join(GROUPS), help="names, groups of tools.py; semicolons between"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="trainings a fold, whose NDCG is averaged"
+    )
+    parser.add_argument(
+        "--against", default=REFERENCE, help="the tool that the others are compared with"
+    )
     parser.add_argument("--only-report", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
@@ -59,22 +71,30 @@ def main() -> None:
         with store.claim(cell.key) as free:
             if free and store.get(cell.key) is None:
                 cell.run(store, options.threads)
-                console.print(f"{i + 1} of {len(cells)}: {cell.name}", highlight=False, soft_wrap=True)
+                console.print(
+                    f"{i + 1} of {len(cells)}: {cell.name}", highlight=False, soft_wrap=True
+                )
     text, numbers = report(cells, store, options.against)
     save(options.out / f"defaults-{options.stage}.md", text, numbers)
     print(text)
 
 
 def chosen(words: str, console: Console) -> list[Tool]:
-    """The tools of a choice such as `defaults;boostrank, 4 folds`; what is not installed is left out with a line.
+    """The tools of a choice such as `defaults;boostrank, 4 folds`; what is not installed is left
+    out with a line.
 
     Raises:
         SystemExit: a word that is no name and no group.
     """
     asked = [word.strip() for word in words.split(";") if word.strip()]
-    unknown = [word for word in asked if word not in GROUPS and word not in {tool.name for tool in TOOLS}]
+    unknown = [
+        word for word in asked if word not in GROUPS and word not in {tool.name for tool in TOOLS}
+    ]
     if unknown:
-        raise SystemExit(f"no tool {unknown[0]!r}; there are: {'; '.join([*GROUPS, *(tool.name for tool in TOOLS)])}")
+        raise SystemExit(
+            f"no tool {unknown[0]!r}; there are:"
+            f" {'; '.join([*GROUPS, *(tool.name for tool in TOOLS)])}"
+        )
     found = [tool for tool in TOOLS if tool.name in asked or tool.group in asked]
     for tool in found:
         if tool.missing:
@@ -93,7 +113,9 @@ def code_of_boostrank() -> str:
 class Cell:
     """One training: a tool on a fold of a set, with a seed, which also says which part validates."""
 
-    def __init__(self, tool: Tool, place: str, data: boostrank.RankingDataset, fold: Fold, seed: int) -> None:
+    def __init__(
+        self, tool: Tool, place: str, data: boostrank.RankingDataset, fold: Fold, seed: int
+    ) -> None:
         self.tool, self.place, self.fold, self.seed, self._data = tool, place, fold, seed, data
         self.name = f"{place}, {tool.name}, seed {seed}"
         code = {"code": code_of_boostrank()} if tool.library == "boostrank" else {}
@@ -109,13 +131,21 @@ class Cell:
         run: Run = {"what": {"cell": self.name}}
         try:
             fitted = self.tool.fit(train, valid, self.seed, threads)
-            run |= {"wall": time.perf_counter() - begun[0], "seconds": time.process_time() - begun[1]}
+            run |= {
+                "wall": time.perf_counter() - begun[0],
+                "seconds": time.process_time() - begun[1],
+            }
             scores = np.asarray(fitted.predict(test.features), dtype=np.float64)
         except Exception as error:
             store.put(self.key, run | {"error": f"{type(error).__name__}: {error}"})
             return
-        values = BoundMetrics(METRIC, test.labels, test.queries, threads=1).per_query(scores)[METRIC]
-        run |= {"trees": fitted.trees, "test": [None if np.isnan(v) else round(float(v), 6) for v in values]}
+        values = BoundMetrics(METRIC, test.labels, test.queries, threads=1).per_query(scores)[
+            METRIC
+        ]
+        run |= {
+            "trees": fitted.trees,
+            "test": [None if np.isnan(v) else round(float(v), 6) for v in values],
+        }
         store.put(self.key, run)
 
 
@@ -132,11 +162,15 @@ def report(cells: Sequence[Cell], store: Store, reference: str) -> tuple[str, An
             of_fold.setdefault(id(cell.fold), []).append(run)
     runs = {name: places for name, places in runs.items() if name not in incomplete}
     measured = {
-        name: {place: np.concatenate([_values(found).mean(axis=0) for found in of.values()]) for place, of in p.items()}
+        name: {
+            place: np.concatenate([_values(found).mean(axis=0) for found in of.values()])
+            for place, of in p.items()
+        }
         for name, p in runs.items()
     }
     models = {
-        name: [(place, _values(found)) for place, of in p.items() for found in of.values()] for name, p in runs.items()
+        name: [(place, _values(found)) for place, of in p.items() for found in of.values()]
+        for name, p in runs.items()
     }
     lines = [f"* {name}: {words}" for name, words in incomplete.items()]
     if not measured:
@@ -144,25 +178,43 @@ def report(cells: Sequence[Cell], store: Store, reference: str) -> tuple[str, An
     anchor = reference if reference in measured else next(iter(measured))
     compared = against(measured, models, anchor)
     places = list(measured[anchor])
-    mean = {name: float(np.mean([np.nanmean(v) for v in of.values()])) for name, of in measured.items()}
+    mean = {
+        name: float(np.mean([np.nanmean(v) for v in of.values()])) for name, of in measured.items()
+    }
     rows, numbers = [], {}
     for name in sorted(measured, key=lambda name: -mean[name]):
         every = [run for of in runs[name].values() for found in of.values() for run in found]
-        trees, seconds = (float(np.mean([run[key] for run in every])) for key in ("trees", "seconds"))
+        trees, seconds = (
+            float(np.mean([run[key] for run in every])) for key in ("trees", "seconds")
+        )
         one = compared.get(name)
         differences = ["", "", ""]
         if one is not None:
-            differences = [_interval(one.by_set), _interval(one.by_query), f"{one.luck_by_query:.4f}"]
+            differences = [
+                _interval(one.by_set),
+                _interval(one.by_query),
+                f"{one.luck_by_query:.4f}",
+            ]
         each = [f"{np.nanmean(measured[name][place]):.4f}" for place in places]
-        rows.append([name, *each, f"{mean[name]:.4f}", *differences, f"{trees:.0f}", f"{seconds:.1f}"])
+        rows.append(
+            [name, *each, f"{mean[name]:.4f}", *differences, f"{trees:.0f}", f"{seconds:.1f}"]
+        )
         numbers[name] = {
-            "mean": mean[name], "trees": trees, "seconds": seconds,
+            "mean": mean[name],
+            "trees": trees,
+            "seconds": seconds,
             "sets": {place: float(np.nanmean(measured[name][place])) for place in places},
-        }  # fmt: skip
+        }
     head = [
-        "tool", *places, "mean", f"minus {anchor}, every set alike", "every query alike", "p, luck", "trees",
+        "tool",
+        *places,
+        "mean",
+        f"minus {anchor}, every set alike",
+        "every query alike",
+        "p, luck",
+        "trees",
         "CPU seconds",
-    ]  # fmt: skip
+    ]
     return "\n\n".join([markdown(head, rows), *(["\n".join(lines)] if lines else [])]), numbers
 
 

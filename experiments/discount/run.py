@@ -1,4 +1,5 @@
-"""Training discounts: does a shallower one help? Cross-validated on the training files of every data set.
+"""Training discounts: does a shallower one help? Cross-validated on the training files of every
+data set.
 
     python -m experiments.discount.run [--folds 3] [--sets sparse-long,mslr-sample]
 
@@ -35,7 +36,13 @@ METHODS: dict[str, dict[str, Any]] = {
     },
 }
 # Nothing is tuned for any method.
-TREES = {"learning_rate": 0.05, "num_leaves": 15, "verbosity": -1, "early_stopping_round": 60, "eval_at": 10}
+TREES = {
+    "learning_rate": 0.05,
+    "num_leaves": 15,
+    "verbosity": -1,
+    "early_stopping_round": 60,
+    "eval_at": 10,
+}
 ROUNDS = 200
 METRIC = Metric.parse("ndcg@10")
 
@@ -60,7 +67,13 @@ def main() -> None:
                 paired = paired_difference(values, pooled[BASELINE])
                 row[-1] = f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]"
                 numbers.append(
-                    {"set": name, "method": method, "difference": paired.mean, "low": paired.low, "high": paired.high}
+                    {
+                        "set": name,
+                        "method": method,
+                        "difference": paired.mean,
+                        "low": paired.low,
+                        "high": paired.high,
+                    }
                 )
             rows.append(row)
     save(
@@ -71,18 +84,28 @@ def main() -> None:
     print(options.out.read_text(), end="")
 
 
-def cross_validated(data: boostrank.RankingDataset, folds: int, threads: int | None) -> dict[str, Any]:
-    """Method -> NDCG@10 of every query by a model that did not see it; rounds chosen on a quarter of the others."""
+def cross_validated(
+    data: boostrank.RankingDataset, folds: int, threads: int | None
+) -> dict[str, Any]:
+    """Method -> NDCG@10 of every query by a model that did not see it; rounds chosen on a quarter
+    of the others.
+    """
     shuffled = np.random.default_rng(0).permutation(len(data.queries))
     pooled: dict[str, list[Any]] = {method: [] for method in METHODS}
     for fold in range(folds):
         test = data.take(shuffled[fold::folds])
-        others = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::folds]))
+        others = np.random.default_rng(fold).permutation(
+            np.setdiff1d(shuffled, shuffled[fold::folds])
+        )
         valid, train = data.take(others[: others.size // 4]), data.take(others[others.size // 4 :])
         for method, params in METHODS.items():
             limits = {"num_threads": threads} if threads else {}
-            model = boostrank.train({**TREES, **limits, **params}, train, ROUNDS, valid_sets=[valid])
-            pooled[method].append(METRIC.evaluate(test.labels, model.predict(test), test.queries).per_query)
+            model = boostrank.train(
+                {**TREES, **limits, **params}, train, ROUNDS, valid_sets=[valid]
+            )
+            pooled[method].append(
+                METRIC.evaluate(test.labels, model.predict(test), test.queries).per_query
+            )
     return {method: np.concatenate(parts) for method, parts in pooled.items()}
 
 

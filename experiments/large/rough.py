@@ -1,21 +1,23 @@
 """Generated data whose truth is rough ("g2"): thresholds, and features that count only together.
 
-Written before any result; no number of the rules was changed after rankers were first compared on them.
+Written before any result; no number of the rules was changed after rankers were first compared on
+them.
 
 * Lists have 25 to 120 documents, every length alike.
-* 136 features: 44 signals, 44 noisy copies of them (noise of half their deviation), 12 of the query, the same for all
-  its documents, and 36 that say nothing. A signal is normal; half of them share a factor (loading .5), and half have a
-  shift of their own in every query (deviation .7). A third is measured as a count, exp(x) rounded down; a third with
-  two decimals.
-* The relevance adds up six kinds of terms on signals drawn at random, with thresholds at quantiles .2 to .8 and normal
-  weights. Each kind is brought to the share of the variance in brackets: 8 linear terms (.10); 12 steps (.15);
-  16 XORs of two thresholds (.25); 8 products of two signals, each cut at +-2 (.15); 12 boxes of three thresholds (.20);
-  10 XORs of a threshold and a feature of the query (.15). The kinds are centred, so nothing else holds them together.
-* Queries have a richness, .4 of the relevance's deviation; judges a noise of .5. Grades 0 to 4 have the shares of
-  MSLR-WEB30K.
+* 136 features: 44 signals, 44 noisy copies of them (noise of half their deviation), 12 of the
+  query, the same for all its documents, and 36 that say nothing. A signal is normal; half of them
+  share a factor (loading .5), and half have a shift of their own in every query (deviation .7). A
+  third is measured as a count, exp(x) rounded down; a third with two decimals.
+* The relevance adds up six kinds of terms on signals drawn at random, with thresholds at quantiles
+  .2 to .8 and normal weights. Each kind is brought to the share of the variance in brackets: 8
+  linear terms (.10); 12 steps (.15); 16 XORs of two thresholds (.25); 8 products of two signals,
+  each cut at +-2 (.15); 12 boxes of three thresholds (.20); 10 XORs of a threshold and a feature of
+  the query (.15). The kinds are centred, so nothing else holds them together.
+* Queries have a richness, .4 of the relevance's deviation; judges a noise of .5. Grades 0 to 4 have
+  the shares of MSLR-WEB30K.
 
-The terms are the same for every seed; queries and documents are drawn in blocks of 500 queries, each from a stream of
-its own, so that fewer queries are the first of more.
+The terms are the same for every seed; queries and documents are drawn in blocks of 500 queries,
+each from a stream of its own, so that fewer queries are the first of more.
 """
 
 from __future__ import annotations
@@ -44,10 +46,14 @@ def rough(queries: int, seed: int = 0) -> RankingDataset:
         queries: their number, rounded up to a whole block.
         seed: the same seed gives the same data.
     """
-    blocks = [_block(np.random.default_rng([seed, block])) for block in range(-(-queries // _BLOCK))]
+    blocks = [
+        _block(np.random.default_rng([seed, block])) for block in range(-(-queries // _BLOCK))
+    ]
     sizes, features, seen = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     cuts = np.quantile(blocks[0][2], np.cumsum(GRADE_SHARES)[:-1])
-    data = RankingDataset.from_arrays(features, np.searchsorted(cuts, seen).astype(np.float64), group=sizes)
+    data = RankingDataset.from_arrays(
+        features, np.searchsorted(cuts, seen).astype(np.float64), group=sizes
+    )
     return data.take(np.arange(queries))
 
 
@@ -58,7 +64,9 @@ def _block(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Float64Arr
     hidden = rng.normal(size=(n, SIGNALS))
     hidden[:, ::2] = 0.5 * rng.normal(size=(n, 1)) + np.sqrt(0.75) * hidden[:, ::2]
     shifted = np.arange(SIGNALS) % 4 < 2
-    hidden[:, shifted] += np.repeat(0.7 * rng.normal(size=(_BLOCK, int(shifted.sum()))), sizes, axis=0)
+    hidden[:, shifted] += np.repeat(
+        0.7 * rng.normal(size=(_BLOCK, int(shifted.sum()))), sizes, axis=0
+    )
     hidden[:, shifted] /= np.sqrt(1.49)
     of_query = np.repeat(rng.normal(size=(_BLOCK, OF_QUERY)), sizes, axis=0)
     richness = np.repeat(rng.normal(size=_BLOCK), sizes)

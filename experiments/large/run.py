@@ -1,4 +1,5 @@
-"""Trees for large data: ours by rule against LightGBM's at four sizes, on smooth and on rough generated truth.
+"""Trees for large data: ours by rule against LightGBM's at four sizes, on smooth and on rough
+generated truth.
 
 python -m experiments.large.run
 """
@@ -47,7 +48,8 @@ class Cell(NamedTuple):
     Args:
         data: g1 or g2; rows: to train on.
         method: "lightgbm LEAVES", or "MEMBER LEAVES RATE DOCUMENTS" with further name=value.
-        fold: "2/3": the second of three folds of training and validation queries stops it; "": validation does.
+        fold: "2/3": the second of three folds of training and validation queries stops it; "":
+            validation does.
         rounds: at most.
     """
 
@@ -90,39 +92,77 @@ def _average(data: str, rows: int, *members: str) -> list[tuple[str, int, tuple[
 
 ROWS = [
     *_single(
-        "g2", 50_000, "lightgbm 63", "lightgbm 127", f"auto {NOW}", f"auto {NOW} {ALL}", f"auto 15 .1 20 {ALL}",
-        f"auto 31 .1 20 {ALL}", "auto 31 .1 20 feature_fraction=.8", f"auto {BY_RULE}", f"auto 63 .1 20 {ALL}",
-        f"auto 63 .1 50 {ALL}", f"auto 63 .05 50 {ALL}", f"auto 63 .1 20 {ALL} min_sum_hessian_in_leaf=10",
-        f"auto 31 .1 20 {ALL} feature_fraction_bynode=.5", f"auto-none 63 .1 20 {ALL}", f"lambda 63 .1 20 {ALL}",
+        "g2",
+        50_000,
+        "lightgbm 63",
+        "lightgbm 127",
+        f"auto {NOW}",
+        f"auto {NOW} {ALL}",
+        f"auto 15 .1 20 {ALL}",
+        f"auto 31 .1 20 {ALL}",
+        "auto 31 .1 20 feature_fraction=.8",
+        f"auto {BY_RULE}",
+        f"auto 63 .1 20 {ALL}",
+        f"auto 63 .1 50 {ALL}",
+        f"auto 63 .05 50 {ALL}",
+        f"auto 63 .1 20 {ALL} min_sum_hessian_in_leaf=10",
+        f"auto 31 .1 20 {ALL} feature_fraction_bynode=.5",
+        f"auto-none 63 .1 20 {ALL}",
+        f"lambda 63 .1 20 {ALL}",
         f"lambda-raw 63 .1 20 {ALL}",
-        f"lambda-linear 63 .1 20 {ALL}", f"lambda-linear 31 .1 20 {ALL}",
+        f"lambda-linear 63 .1 20 {ALL}",
+        f"lambda-linear 31 .1 20 {ALL}",
     ),
     *_single(
-        "g2", 100_000, f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"lambda-linear 31 .1 20 {ALL}",
+        "g2",
+        100_000,
+        f"auto 15 .1 20 {ALL}",
+        f"auto {BY_RULE}",
+        f"lambda-linear 31 .1 20 {ALL}",
         f"lambda-linear {PRESET}",
     ),
     *_average("g2", 100_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA", "LM"),
     *_single(
-        "g2", 200_000, "lightgbm 63", "lightgbm 127", "lightgbm 255", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}",
+        "g2",
+        200_000,
+        "lightgbm 63",
+        "lightgbm 127",
+        "lightgbm 255",
+        f"auto 15 .1 20 {ALL}",
+        f"auto {BY_RULE}",
         f"auto 31 .05 50 {ALL}",
-        f"auto 63 .1 100 {ALL}", f"auto 127 .1 200 {ALL}", "auto 127 .1 200 feature_fraction=.8",
-        f"lambda-linear {BY_RULE}", f"lambda-linear {PRESET}",
+        f"auto 63 .1 100 {ALL}",
+        f"auto 127 .1 200 {ALL}",
+        "auto 127 .1 200 feature_fraction=.8",
+        f"lambda-linear {BY_RULE}",
+        f"lambda-linear {PRESET}",
     ),
     *_average("g2", 200_000, "LA", "LM"),
     *_single(
-        "g1", 200_000, f"auto {NOW}", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"lambda-linear {PRESET}"
+        "g1",
+        200_000,
+        f"auto {NOW}",
+        f"auto 15 .1 20 {ALL}",
+        f"auto {BY_RULE}",
+        f"lambda-linear {PRESET}",
     ),
     *_average("g1", 200_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA", "LM"),
     *_single(
-        "g2", 1_000_000, "lightgbm 63", "lightgbm 127", f"lambda-linear {PRESET}",
+        "g2",
+        1_000_000,
+        "lightgbm 63",
+        "lightgbm 127",
+        f"lambda-linear {PRESET}",
         f"lambda-linear {PRESET}".replace("31", "127"),
     ),
     *_average("g2", 1_000_000, "LM"),
-]  # fmt: skip
+]
 
 
 def result(cell: Cell, seed: int = 0) -> dict[str, Any]:
-    """Kept, or trained and kept: CPU seconds, rounds, the metric of validation by round and of test by query."""
+    """Kept, or trained and kept: CPU seconds, rounds, the metric of validation by round and of test
+    by query.
+    """
     if not cell.path.exists():
         train, valid, test = parts(cell.data, cell.rows)
         if cell.fold:
@@ -142,12 +182,19 @@ def result(cell: Cell, seed: int = 0) -> dict[str, Any]:
 
 @cache
 def parts(name: str, rows: int) -> tuple[Data, Data, Data]:
-    """To train, to stop by (a quarter as many queries, at most `MOST_VALID`) and to test: the same for all rows."""
+    """To train, to stop by (a quarter as many queries, at most `MOST_VALID`) and to test: the same
+    for all rows.
+    """
     train = round(rows / MEAN_LENGTH[name])
     valid = min(MOST_VALID, train // 4)
     total = TEST + MOST_VALID + train
-    # 106 useless features make 136 in all. The grades' cuts of g1 move a little with the number of queries.
-    data = make_ranking_data(total, seed=3, useless=106).dataset if name == "g1" else rough(total, seed=3)
+    # 106 useless features make 136 in all. The grades' cuts of g1 move a little with the number of
+    # queries.
+    data = (
+        make_ranking_data(total, seed=3, useless=106).dataset
+        if name == "g1"
+        else rough(total, seed=3)
+    )
     places = np.split(np.arange(total), [TEST, TEST + valid, TEST + MOST_VALID])
     test, valid_set, _, train_set = (data.take(place) for place in places)
     return train_set, valid_set, test
@@ -159,11 +206,14 @@ def folded(name: str, rows: int, fold: str) -> tuple[Data, Data]:
     number, of = map(int, fold.split("/"))
     train, valid, _ = parts(name, rows)
     both = Data.from_arrays(
-        np.concatenate([valid.features, train.features]), np.concatenate([valid.labels, train.labels]),
+        np.concatenate([valid.features, train.features]),
+        np.concatenate([valid.labels, train.labels]),
         group=np.concatenate([valid.queries.sizes, train.queries.sizes]),
-    )  # fmt: skip
+    )
     place = np.random.default_rng(0).permutation(len(both.queries)) % of
-    return both.take(np.flatnonzero(place != number - 1)), both.take(np.flatnonzero(place == number - 1))
+    return both.take(np.flatnonzero(place != number - 1)), both.take(
+        np.flatnonzero(place == number - 1)
+    )
 
 
 def _lightgbm(cell: Cell, train: Data, valid: Data, seed: int) -> tuple[Any, list[float]]:
@@ -172,7 +222,9 @@ def _lightgbm(cell: Cell, train: Data, valid: Data, seed: int) -> tuple[Any, lis
 
     def stop(env: Any) -> None:
         if stopping.stalled:
-            raise lgb.callback.EarlyStopException(stopping.best_round - 1, env.evaluation_result_list)
+            raise lgb.callback.EarlyStopException(
+                stopping.best_round - 1, env.evaluation_result_list
+            )
 
     def see(scores: Any, _: Any) -> tuple[str, float, bool]:
         curve.append(stopping.see(scores))
@@ -180,24 +232,38 @@ def _lightgbm(cell: Cell, train: Data, valid: Data, seed: int) -> tuple[Any, lis
 
     params = {"objective": "lambdarank", "num_leaves": leaves, "metric": "None"} | _common(seed)
     data = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, params=params)
-    watched = lgb.Dataset(valid.features, valid.labels, group=valid.queries.sizes, params=params, reference=data)
-    booster = lgb.train(params, data, cell.rounds, valid_sets=[watched], feval=see, callbacks=[stop])
-    return lambda rows: booster.predict(rows, num_iteration=stopping.best_round, num_threads=1), curve
+    watched = lgb.Dataset(
+        valid.features, valid.labels, group=valid.queries.sizes, params=params, reference=data
+    )
+    booster = lgb.train(
+        params, data, cell.rounds, valid_sets=[watched], feval=see, callbacks=[stop]
+    )
+    return lambda rows: booster.predict(
+        rows, num_iteration=stopping.best_round, num_threads=1
+    ), curve
 
 
 def _boostrank(cell: Cell, train: Data, valid: Data, seed: int) -> tuple[Any, list[float]]:
     member, leaves, rate, documents, *more = cell.method.split()
     objective, start = MEMBERS[member]
     trees: dict[str, Any] = {
-        "num_leaves": int(leaves), "learning_rate": float(rate), "min_data_in_leaf": int(documents),
-        "feature_fraction": 0.5, "early_stopping_round": PATIENCE, "eval_at": 10,
-    }  # fmt: skip
+        "num_leaves": int(leaves),
+        "learning_rate": float(rate),
+        "min_data_in_leaf": int(documents),
+        "feature_fraction": 0.5,
+        "early_stopping_round": PATIENCE,
+        "eval_at": 10,
+    }
     trees |= {name: float(value) for name, value in (pair.split("=") for pair in more)}
     seen: dict[str, Any] = {}
     model = boostrank.train(
-        _common(seed) | trees | objective, train, cell.rounds, valid_sets=[valid], start=start,
+        _common(seed) | trees | objective,
+        train,
+        cell.rounds,
+        valid_sets=[valid],
+        start=start,
         callbacks=[lgb.record_evaluation(seen)],
-    )  # fmt: skip
+    )
     (curve,) = next(iter(seen.values())).values()
     return lambda rows: model.predict(rows, threads=1), list(curve)
 
@@ -209,7 +275,9 @@ def _common(seed: int) -> dict[str, Any]:
 def main() -> None:
     """Train what is not kept, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", default="", help="rows of the table whose words match this regular expression")
+    parser.add_argument(
+        "--only", default="", help="rows of the table whose words match this regular expression"
+    )
     parser.add_argument("--out", type=Path, default=OUT / "large.md")
     options = parser.parse_args()
     rows, numbers = [], []
@@ -225,9 +293,18 @@ def main() -> None:
             names = "average of " + ", ".join(f"{c.method.split()[0]} {c.fold}" for c in cells)
         cpu, best = sum(r["cpu"] for r in results), "+".join(str(r["best"]) for r in results)
         gain = f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]"
-        rows.append([f"{data} {size:,}", names, f"{np.nanmean(values):.4f}", gain, f"{cpu:.0f}", best])
+        rows.append(
+            [f"{data} {size:,}", names, f"{np.nanmean(values):.4f}", gain, f"{cpu:.0f}", best]
+        )
         numbers.append(
-            {"data": data, "rows": size, "method": names, "cpu": cpu, "low": paired.low, "high": paired.high}
+            {
+                "data": data,
+                "rows": size,
+                "method": names,
+                "cpu": cpu,
+                "low": paired.low,
+                "high": paired.high,
+            }
         )
     header = ["rows", "method", "ndcg@10", f"minus {BASELINE}, paired", "CPU s", "best round"]
     save(options.out, markdown(header, rows), numbers)

@@ -1,4 +1,5 @@
-"""Long lists: whole-list objectives against truncated ones, in lists of 1,000, 10,000 and 100,000 documents.
+"""Long lists: whole-list objectives against truncated ones, in lists of 1,000, 10,000 and 100,000
+documents.
 
     python -m experiments.long_lists.run [--million]
 
@@ -43,25 +44,53 @@ ROUNDS = 100
 TREES = {"num_leaves": 31, "learning_rate": 0.1, "num_threads": 1, "verbosity": -1}
 TRUTH, REFERENCE = "the truth", "lambdarank"
 LEFT_OUT = {
-    100_000: ("xgboost:rank:ndcg, 1000 pairs", "yetirank(mode=ndcg)", "shf-sdcg(train_discount=linear)"),
+    100_000: (
+        "xgboost:rank:ndcg, 1000 pairs",
+        "yetirank(mode=ndcg)",
+        "shf-sdcg(train_discount=linear)",
+    ),
 }
 """Not trained at that length, to save time."""
 PAIRS = {"xgboost:rank:ndcg, 1000 pairs": {"lambdarank_num_pair_per_sample": 1_000}}
 PAIRS["lightgbm:lambdarank, level 1000"] = {"lambdarank_truncation_level": 1_000}
 METHODS = (
-    REFERENCE, "lightgbm:lambdarank", "xgboost:rank:ndcg", *PAIRS, "lambdarank(k=10)", "lambdarank(k=1000)", "auto",
-    "shf-sdcg", "shf-sdcg(train_discount=linear)", "reg-shf-sdcg", "approx-ndcg", "smooth-ndcg", "xe-ndcg", "listnet",
-    "yetirank", "yetirank(mode=ndcg)", "query-rmse",
-)  # fmt: skip
+    REFERENCE,
+    "lightgbm:lambdarank",
+    "xgboost:rank:ndcg",
+    *PAIRS,
+    "lambdarank(k=10)",
+    "lambdarank(k=1000)",
+    "auto",
+    "shf-sdcg",
+    "shf-sdcg(train_discount=linear)",
+    "reg-shf-sdcg",
+    "approx-ndcg",
+    "smooth-ndcg",
+    "xe-ndcg",
+    "listnet",
+    "yetirank",
+    "yetirank(mode=ndcg)",
+    "query-rmse",
+)
 DOCUMENTS, FEATURES = 1_000_000, 10
 LENGTHS = (1_000, 10_000, 100_000, DOCUMENTS)
-VARIANTS = ("auto", "lambdarank(k=1000)", "yetirank(mode=ndcg)", "yetirank(mode=err)", "lambdarank(metric=err)")
+VARIANTS = (
+    "auto",
+    "lambdarank(k=1000)",
+    "yetirank(mode=ndcg)",
+    "yetirank(mode=err)",
+    "lambdarank(metric=err)",
+)
 
 
 def main() -> None:
     """Train or measure what is missing, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--million", action="store_true", help="cost of gradients, up to a million documents a query")
+    parser.add_argument(
+        "--million",
+        action="store_true",
+        help="cost of gradients, up to a million documents a query",
+    )
     parser.add_argument("--lengths", default=",".join(map(str, SETS)), help="comma-separated")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
@@ -84,7 +113,9 @@ def kept(out: Path, name: str, work: Callable[..., dict[str, Any]], *args: Any) 
 
 
 def quality(lengths: list[int], out: Path) -> tuple[str, Any]:
-    """A table a length: each method by both metrics, and its difference from the reference, paired by test list."""
+    """A table a length: each method by both metrics, and its difference from the reference, paired
+    by test list.
+    """
     texts, numbers = [], {}
     for length in lengths:
         found: dict[str, list[dict[str, Any]]] = {}
@@ -99,14 +130,34 @@ def quality(lengths: list[int], out: Path) -> tuple[str, Any]:
                 continue
             cells = []
             for metric in METRICS:
-                values, others = (np.concatenate([np.array(r[metric], float) for r in of]) for of in (runs, base))
+                values, others = (
+                    np.concatenate([np.array(r[metric], float) for r in of]) for of in (runs, base)
+                )
                 gap = paired_difference(values, others)
-                cells += [f"{np.nanmean(values):.4f}", f"{gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"]
+                cells += [
+                    f"{np.nanmean(values):.4f}",
+                    f"{gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]",
+                ]
                 cells[-1] = interval(values) if method == REFERENCE else cells[-1]
-                numbers[f"{length}, {method}, {metric}"] = [np.nanmean(values), gap.mean, gap.low, gap.high]
-            best = "; ".join(", ".join(str(run["best"][metric]) for metric in METRICS) for run in runs if run["best"])
+                numbers[f"{length}, {method}, {metric}"] = [
+                    np.nanmean(values),
+                    gap.mean,
+                    gap.low,
+                    gap.high,
+                ]
+            best = "; ".join(
+                ", ".join(str(run["best"][metric]) for metric in METRICS)
+                for run in runs
+                if run["best"]
+            )
             rows.append([method, *cells, f"{np.mean([run['seconds'] for run in runs]):.1f}", best])
-        head = [f"{length:,} documents", METRICS[0], f"minus {REFERENCE}", METRICS[1], f"minus {REFERENCE}"]
+        head = [
+            f"{length:,} documents",
+            METRICS[0],
+            f"minus {REFERENCE}",
+            METRICS[1],
+            f"minus {REFERENCE}",
+        ]
         texts.append(markdown([*head, "CPU seconds", "best rounds"], rows))
     return "\n\n".join(texts), numbers
 
@@ -116,17 +167,23 @@ def parts(length: int, seed: int) -> tuple[Data, Data, Data, Any]:
     """To train, to choose the round by, to test; and the relevance of the test documents."""
     train, valid, test = SETS[length]
     # Nearly all lists would be longer than `max_length`, so every list has that length.
-    made = make_ranking_data(train + valid + test, seed=seed, mean_length=1e5 * length, max_length=length, useless=0)
+    made = make_ranking_data(
+        train + valid + test, seed=seed, mean_length=1e5 * length, max_length=length, useless=0
+    )
     seen = made.relevance + JUDGES * np.random.default_rng(seed).normal(size=made.relevance.size)
     labels = np.searchsorted(np.quantile(seen, np.cumsum(SHARES)[:-1]), seen).astype(np.float64)
     columns = np.isin(made.roles, ("informative", "query"))
-    whole = Data.from_arrays(made.dataset.features[:, columns], labels, group=made.dataset.queries.sizes)
+    whole = Data.from_arrays(
+        made.dataset.features[:, columns], labels, group=made.dataset.queries.sizes
+    )
     places = np.split(np.arange(train + valid + test), [train, train + valid])
     return *(whole.take(place) for place in places), made.relevance[-test * length :]
 
 
 def trained(method: str, length: int, seed: int) -> dict[str, Any]:
-    """CPU seconds of a training, and for each metric its best round by validation and the values of the test lists."""
+    """CPU seconds of a training, and for each metric its best round by validation and the values of
+    the test lists.
+    """
     train, valid, test, truth = parts(length, seed)
     run: dict[str, Any] = {"best": {}, "seconds": 0.0}
     if method != TRUTH:
@@ -136,22 +193,34 @@ def trained(method: str, length: int, seed: int) -> dict[str, Any]:
         begun = time.process_time()
         try:
             model = boostrank.train(
-                params, train, ROUNDS, valid_sets=[valid], callbacks=[lgb.record_evaluation(seen)],
+                params,
+                train,
+                ROUNDS,
+                valid_sets=[valid],
+                callbacks=[lgb.record_evaluation(seen)],
                 backend="xgboost" if method.startswith("xgboost") else "lightgbm",
-            )  # fmt: skip
+            )
         except (boostrank.BoostrankError, lgb.basic.LightGBMError) as error:
             return {"error": str(error)}
         run["seconds"] = time.process_time() - begun
         run["best"] = {metric: int(np.argmax(seen["valid_0"][metric])) + 1 for metric in METRICS}
     for metric in METRICS:
         best = run["best"].get(metric)
-        scores = truth if best is None else model.predict(test.features, num_iteration=best, threads=1)
-        run[metric] = BoundMetrics(metric, test.labels, test.queries, threads=1).per_query(scores)[metric].tolist()
+        scores = (
+            truth if best is None else model.predict(test.features, num_iteration=best, threads=1)
+        )
+        run[metric] = (
+            BoundMetrics(metric, test.labels, test.queries, threads=1)
+            .per_query(scores)[metric]
+            .tolist()
+        )
     return run
 
 
 def costs(out: Path) -> tuple[str, Any]:
-    """Nanoseconds of a gradient per document by the length of lists; seconds and memory of a training on one list."""
+    """Nanoseconds of a gradient per document by the length of lists; seconds and memory of a
+    training on one list.
+    """
     rows, numbers = [], {}
     for name in (*(spec.name for spec in OBJECTIVES), *VARIANTS):
         # A process for each, since its peak of memory is that of a process.
@@ -160,7 +229,9 @@ def costs(out: Path) -> tuple[str, Any]:
         numbers[name] = one
         each = [f"{one['nanoseconds'][str(length)]:.0f}" for length in LENGTHS]
         first, last = (one["nanoseconds"][str(length)] for length in (LENGTHS[0], LENGTHS[-1]))
-        trained = [f"{one[key]:.2f}" for key in ("gradient", "round")] + [f"{one['bytes'] / 2**20:.0f}"]
+        trained = [f"{one[key]:.2f}" for key in ("gradient", "round")] + [
+            f"{one['bytes'] / 2**20:.0f}"
+        ]
         rows.append([name, *each, f"{last / first:.1f}", *trained])
     lengths = [f"{length:,}" for length in LENGTHS]
     head = ["objective", *lengths, "last / first", "gradient, s", "round, s", "MiB above the data"]
@@ -168,7 +239,9 @@ def costs(out: Path) -> tuple[str, Any]:
 
 
 def cost(name: str) -> dict[str, Any]:
-    """Costs of one objective, on one thread: the same documents, in lists of each length; then two rounds on one."""
+    """Costs of one objective, on one thread: the same documents, in lists of each length; then two
+    rounds on one.
+    """
     rng = np.random.default_rng(0)
     features = rng.standard_normal((DOCUMENTS, FEATURES), dtype=np.float32)
     seen = features[:, :3].sum(axis=1) + rng.standard_normal(DOCUMENTS, dtype=np.float32)

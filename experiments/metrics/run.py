@@ -1,8 +1,10 @@
-"""Metrics: for NDCG, MAP, MRR and ERR, LambdaRank on NDCG against objectives of that metric, with the same trees.
+"""Metrics: for NDCG, MAP, MRR and ERR, LambdaRank on NDCG against objectives of that metric, with
+the same trees.
 
     python -m experiments.metrics.run [--sets ohsumed] [--set NAME=FILE,...] [--metrics map,mrr]
 
-Every training is kept under out/: a run that was killed goes on where it was. See README.md in this folder.
+Every training is kept under out/: a run that was killed goes on where it was. See README.md in this
+folder.
 """
 
 from __future__ import annotations
@@ -31,25 +33,53 @@ ROUNDS, PATIENCE = 400, 50
 REFERENCE, DEFAULT = "lambdarank", "auto"
 TOOLS = {
     "ndcg@10": (
-        "lambdarank(k=10)", "shf-sdcg", "query-rmse", "yetirank", "yetirank(mode=ndcg)", "catboost:YetiRank:mode=NDCG",
+        "lambdarank(k=10)",
+        "shf-sdcg",
+        "query-rmse",
+        "yetirank",
+        "yetirank(mode=ndcg)",
+        "catboost:YetiRank:mode=NDCG",
     ),
     "map": (
-        "lambdarank(metric=map)", "lambdarank(metric=map, k=1000)", "smooth-ap", "yetirank", "yetirank(mode=map)",
-        "xgboost:rank:map", "catboost:YetiRank:mode=MAP",
+        "lambdarank(metric=map)",
+        "lambdarank(metric=map, k=1000)",
+        "smooth-ap",
+        "yetirank",
+        "yetirank(mode=map)",
+        "xgboost:rank:map",
+        "catboost:YetiRank:mode=MAP",
     ),
-    "mrr": ("lambdarank(metric=mrr)", "smooth-mrr", "yetirank", "yetirank(mode=mrr)", "catboost:YetiRank:mode=MRR"),
-    "err": ("lambdarank(metric=err)", "smooth-err", "yetirank", "yetirank(mode=err)", "catboost:YetiRank:mode=ERR"),
-}  # fmt: skip
-"""Metric -> objectives to compare with `REFERENCE` and `DEFAULT`: ours, and other libraries' after a colon."""
+    "mrr": (
+        "lambdarank(metric=mrr)",
+        "smooth-mrr",
+        "yetirank",
+        "yetirank(mode=mrr)",
+        "catboost:YetiRank:mode=MRR",
+    ),
+    "err": (
+        "lambdarank(metric=err)",
+        "smooth-err",
+        "yetirank",
+        "yetirank(mode=err)",
+        "catboost:YetiRank:mode=ERR",
+    ),
+}
+"""Metric -> objectives to compare with `REFERENCE` and `DEFAULT`: ours, and other libraries' after
+a colon.
+"""
 
 
 def main() -> None:
     """Train what is missing, and write the table."""
     parser = arguments(__doc__.split("\n")[0])
     parser.set_defaults(threads=1)
-    parser.add_argument("--stage", choices=STAGES, default="choice", help="confirmation: once, at the end")
+    parser.add_argument(
+        "--stage", choices=STAGES, default="choice", help="confirmation: once, at the end"
+    )
     parser.add_argument("--sets", default="ohsumed,lambdarank-example", help="comma-separated")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=FILE,...", help="a further set, libsvm")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=FILE,...", help="a further set, libsvm"
+    )
     parser.add_argument("--metrics", default=",".join(TOOLS), help="comma-separated")
     parser.add_argument("--only-report", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
@@ -68,7 +98,9 @@ def main() -> None:
         with store.claim(cell.key) as free:
             if free and store.get(cell.key) is None:
                 store.put(cell.key, cell.run(options.threads))
-                console.print(f"{i + 1} of {len(cells)}: {cell.name}", highlight=False, soft_wrap=True)
+                console.print(
+                    f"{i + 1} of {len(cells)}: {cell.name}", highlight=False, soft_wrap=True
+                )
     text, numbers = report(cells, store)
     save(options.out / f"metrics-{options.stage}.md", text, numbers)
     print(text)
@@ -83,13 +115,17 @@ class Cell:
         code = {} if ":" in tool else {"code": code_of_boostrank()}
         queries = {"test": fold.test.tolist(), "parts": [part.tolist() for part in fold.parts]}
         ending = {"rounds": ROUNDS, "patience": PATIENCE}
-        self.key = key_of({"data": data.fingerprint, "tool": tool, "metric": metric, **queries, **code, **ending})
+        self.key = key_of(
+            {"data": data.fingerprint, "tool": tool, "metric": metric, **queries, **code, **ending}
+        )
 
     def run(self, threads: int) -> Run:
         """Train and measure; what a library raises is the result."""
         train, valid = (self._data.take(queries) for queries in self._fold.inner(0))
         test = self._data.take(self._fold.test)
-        library, _, objective = self.tool.rpartition(":") if ":" not in self.tool else self.tool.partition(":")
+        library, _, objective = (
+            self.tool.rpartition(":") if ":" not in self.tool else self.tool.partition(":")
+        )
         begun = time.process_time()
         try:
             fit = {"xgboost": _xgboost, "catboost": _catboost}.get(library, _boostrank)
@@ -97,7 +133,9 @@ class Cell:
         except Exception as error:
             return {"what": {"cell": self.name}, "error": f"{type(error).__name__}: {error}"}
         seconds = time.process_time() - begun
-        values = BoundMetrics(self.metric, test.labels, test.queries, threads=1).per_query(scores)[self.metric]
+        values = BoundMetrics(self.metric, test.labels, test.queries, threads=1).per_query(scores)[
+            self.metric
+        ]
         kept = [None if np.isnan(v) else round(float(v), 6) for v in values]
         return {"what": {"cell": self.name}, "test": kept, "seconds": seconds}
 
@@ -106,10 +144,19 @@ def _trees(library: str, train: Data) -> dict[str, Any]:
     return suited(library, len(train.queries) >= LARGE)
 
 
-def _boostrank(objective: str, metric: str, train: Data, valid: Data, test: Data, threads: int) -> Scores:
-    own = {"objective": objective, "metric": metric, "eval_at": (), "early_stopping_round": PATIENCE}
+def _boostrank(
+    objective: str, metric: str, train: Data, valid: Data, test: Data, threads: int
+) -> Scores:
+    own = {
+        "objective": objective,
+        "metric": metric,
+        "eval_at": (),
+        "early_stopping_round": PATIENCE,
+    }
     own |= {"num_threads": threads, "seed": 0, "verbosity": -1} | _trees("boostrank", train)
-    return boostrank.train(own, train, ROUNDS, valid_sets=[valid]).predict(test.features, threads=threads)
+    return boostrank.train(own, train, ROUNDS, valid_sets=[valid]).predict(
+        test.features, threads=threads
+    )
 
 
 def _best_round(metric: str, valid: Data, staged: Iterable[Any]) -> int:
@@ -118,40 +165,59 @@ def _best_round(metric: str, valid: Data, staged: Iterable[Any]) -> int:
     return stopping.best_round
 
 
-def _xgboost(objective: str, metric: str, train: Data, valid: Data, test: Data, threads: int) -> Scores:
+def _xgboost(
+    objective: str, metric: str, train: Data, valid: Data, test: Data, threads: int
+) -> Scores:
     import xgboost as xgb
 
-    params = {"objective": objective, "nthread": threads, "seed": 0, "verbosity": 0} | _trees("xgboost", train)
+    params = {"objective": objective, "nthread": threads, "seed": 0, "verbosity": 0} | _trees(
+        "xgboost", train
+    )
     # rank:map takes binary labels.
     data = xgb.DMatrix(train.features, train.labels > 0, group=train.queries.sizes, nthread=threads)
     booster = xgb.train(params, data, ROUNDS)
 
     def scores(of: Data, rounds: int) -> Any:
-        return booster.inplace_predict(of.features, iteration_range=(0, rounds), predict_type="margin")
+        return booster.inplace_predict(
+            of.features, iteration_range=(0, rounds), predict_type="margin"
+        )
 
     best = _best_round(metric, valid, (scores(valid, r) for r in range(1, ROUNDS + 1)))
     return np.asarray(scores(test, best), dtype=np.float64)
 
 
-def _catboost(objective: str, metric: str, train: Data, valid: Data, test: Data, threads: int) -> Scores:
+def _catboost(
+    objective: str, metric: str, train: Data, valid: Data, test: Data, threads: int
+) -> Scores:
     import catboost
 
     # Its ERR takes labels as probabilities.
-    labels = (np.exp2(train.labels) - 1.0) / np.exp2(train.labels.max()) if metric == "err" else train.labels
+    labels = (
+        (np.exp2(train.labels) - 1.0) / np.exp2(train.labels.max())
+        if metric == "err"
+        else train.labels
+    )
     groups = np.repeat(np.arange(len(train.queries)), train.queries.sizes)
     model = catboost.CatBoost(
         {
-            "loss_function": objective, "iterations": ROUNDS, "thread_count": threads, "random_seed": 0,
-            "verbose": False, "allow_writing_files": False, **_trees("catboost", train),
+            "loss_function": objective,
+            "iterations": ROUNDS,
+            "thread_count": threads,
+            "random_seed": 0,
+            "verbose": False,
+            "allow_writing_files": False,
+            **_trees("catboost", train),
         }
-    )  # fmt: skip
+    )
     model.fit(catboost.Pool(train.features, labels, group_id=groups, thread_count=threads))
     best = _best_round(metric, valid, model.staged_predict(valid.features, thread_count=threads))
     return np.asarray(model.predict(test.features, ntree_end=best, thread_count=threads))
 
 
 def report(cells: list[Cell], store: Store) -> tuple[str, Any]:
-    """Two tables a metric, with 95% intervals over queries: differences pooled over the sets, and of each set."""
+    """Two tables a metric, with 95% intervals over queries: differences pooled over the sets, and
+    of each set.
+    """
     texts: list[str] = []
     numbers = {}
     for metric in dict.fromkeys(cell.metric for cell in cells):
@@ -160,28 +226,60 @@ def report(cells: list[Cell], store: Store) -> tuple[str, Any]:
         for cell in cells:
             run = store.get(cell.key)
             if cell.metric == metric and run is not None and "test" in run:
-                found.setdefault(cell.tool, {}).setdefault(cell.place, []).append(np.array(run["test"], np.float64))
+                found.setdefault(cell.tool, {}).setdefault(cell.place, []).append(
+                    np.array(run["test"], np.float64)
+                )
                 seconds.setdefault(cell.tool, []).append(run["seconds"])
         wanted = [len(values) for values in found.get(REFERENCE, {}).values()]
-        whole = {name: of for name, of in found.items() if [len(values) for values in of.values()] == wanted}
-        measured = {name: {place: np.concatenate(v) for place, v in of.items()} for name, of in whole.items()}
+        whole = {
+            name: of
+            for name, of in found.items()
+            if [len(values) for values in of.values()] == wanted
+        }
+        measured = {
+            name: {place: np.concatenate(v) for place, v in of.items()}
+            for name, of in whole.items()
+        }
         if not {REFERENCE, DEFAULT} <= measured.keys():
             continue
-        models = {name: [(p, v[None]) for p, values in of.items() for v in values] for name, of in whole.items()}
+        models = {
+            name: [(p, v[None]) for p, values in of.items() for v in values]
+            for name, of in whole.items()
+        }
         compared, other = (against(measured, models, name) for name in (REFERENCE, DEFAULT))
         rows, places = [], []
         for name, of in measured.items():
             one, auto = compared.get(name), other.get(name)
-            each = [f"{np.nanmean(v):.4f} ({_interval(one.each[p])})" if one else interval(v) for p, v in of.items()]
+            each = [
+                f"{np.nanmean(v):.4f} ({_interval(one.each[p])})" if one else interval(v)
+                for p, v in of.items()
+            ]
             places.append([name, *each])
             means = {place: float(np.nanmean(values)) for place, values in of.items()}
             pooled = ["", "", ""]
             if one:
-                pooled = [_interval(one.by_query), f"{one.holm_by_query:.3f}", _interval(one.by_set)]
+                pooled = [
+                    _interval(one.by_query),
+                    f"{one.holm_by_query:.3f}",
+                    _interval(one.by_set),
+                ]
             pooled.append(_interval(auto.by_query) if auto else "")
-            rows.append([name, f"{np.mean([*means.values()]):.4f}", *pooled, f"{np.mean(seconds[name]):.1f}"])
+            rows.append(
+                [
+                    name,
+                    f"{np.mean([*means.values()]):.4f}",
+                    *pooled,
+                    f"{np.mean(seconds[name]):.1f}",
+                ]
+            )
             numbers[f"{metric}, {name}"] = means
-        head = [metric, "mean of the sets", f"minus {REFERENCE}, every query", "p, Holm", "every set alike"]
+        head = [
+            metric,
+            "mean of the sets",
+            f"minus {REFERENCE}, every query",
+            "p, Holm",
+            "every set alike",
+        ]
         texts.append(markdown([*head, f"minus {DEFAULT}, every query", "CPU seconds"], rows))
         texts.append(markdown([metric, *measured[REFERENCE]], places))
     return "\n\n".join(texts) or "Nothing is complete.", numbers

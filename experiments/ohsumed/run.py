@@ -1,6 +1,8 @@
-"""Every objective on both engines over the five OHSUMED folds: NDCG@1..10 and MAP on the test queries.
+"""Every objective on both engines over the five OHSUMED folds: NDCG@1..10 and MAP on the test
+queries.
 
-    python -m experiments.ohsumed.run [--objectives shf-sdcg,lambdarank] [--backends lightgbm] [--seeds 3]
+    python -m experiments.ohsumed.run [--objectives shf-sdcg,lambdarank] [--backends lightgbm]
+    [--seeds 3]
 
 See README.md in this folder for what is held equal and what the table says.
 """
@@ -23,11 +25,15 @@ FOLDS = ("Fold1", "Fold2", "Fold3", "Fold4", "Fold5")
 METRICS = ("ndcg@1,2,3,4,5,6,7,8,9,10", "map")
 SHOWN = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")
 DIGITS = 3  # those that two machines share, nearly
-NATIVE = {"lightgbm": ("lightgbm:lambdarank", "lightgbm:rank_xendcg"), "xgboost": ("xgboost:rank:ndcg",)}
+NATIVE = {
+    "lightgbm": ("lightgbm:lambdarank", "lightgbm:rank_xendcg"),
+    "xgboost": ("xgboost:rank:ndcg",),
+}
 
-# Curvature bounds are looser for some objectives than for others, so that one rate means other steps: each fold's
-# validation queries choose it, with the first seed. Nothing else is tuned. A leaf holds at least the curvature of 20
-# average documents; for the engines' own objectives, whose curvature has another scale, LightGBM's own gate of 20 rows.
+# Curvature bounds are looser for some objectives than for others, so that one rate means other
+# steps: each fold's validation queries choose it, with the first seed. Nothing else is tuned. A
+# leaf holds at least the curvature of 20 average documents; for the engines' own objectives, whose
+# curvature has another scale, LightGBM's own gate of 20 rows.
 RATES = (0.05, 0.2, 0.7)
 ROUNDS = 300
 TREES: dict[str, Any] = {"num_leaves": 7, "verbosity": -1}
@@ -39,7 +45,9 @@ STOPPING = {"early_stopping_round": 100, "eval_at": 10}
 def main() -> None:
     """Train, evaluate, and write the table."""
     parser = arguments(__doc__.split("\n")[0])
-    parser.add_argument("--objectives", default=None, help="comma-separated; default: all, and the engines' own")
+    parser.add_argument(
+        "--objectives", default=None, help="comma-separated; default: all, and the engines' own"
+    )
     parser.add_argument("--backends", default="lightgbm,xgboost")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folds", type=int, default=len(FOLDS))
@@ -50,27 +58,41 @@ def main() -> None:
     folds = []
     for fold in FOLDS[: options.folds]:
         train = boostrank.read(root / fold / "train.txt")
-        others = [boostrank.read(root / fold / f"{part}.txt", like=train) for part in ("vali", "test")]
+        others = [
+            boostrank.read(root / fold / f"{part}.txt", like=train) for part in ("vali", "test")
+        ]
         folds.append((train, *others))
 
     results: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
     rates: dict[str, list[float]] = {}
     for backend in options.backends.split(","):
-        names = options.objectives.split(",") if options.objectives else [*OBJECTIVES.names(), *NATIVE[backend]]
+        names = (
+            options.objectives.split(",")
+            if options.objectives
+            else [*OBJECTIVES.names(), *NATIVE[backend]]
+        )
         for name in names:
             started = time.perf_counter()
             label = name if ":" in name else f"{name} ({backend})"
-            results[label], rates[label] = over_folds(name, backend, folds, options.seeds, options.threads)
+            results[label], rates[label] = over_folds(
+                name, backend, folds, options.seeds, options.threads
+            )
             mean = float(np.nanmean(results[label]["ndcg@10"]))
             console.print(f"{label}: ndcg@10 {mean:.4f}, {time.perf_counter() - started:.0f} s")
-    save(options.out, report(results, rates, options.seeds), {k: summary(v) for k, v in results.items()})
+    save(
+        options.out,
+        report(results, rates, options.seeds),
+        {k: summary(v) for k, v in results.items()},
+    )
     print(options.out.read_text(), end="")
 
 
 def over_folds(
     name: str, backend: str, folds: list[Any], seeds: int, threads: int | None
 ) -> tuple[dict[str, Any], list[float]]:
-    """Metric -> test value of every query of all folds, averaged over seeds; and the rate that each fold chose."""
+    """Metric -> test value of every query of all folds, averaged over seeds; and the rate that each
+    fold chose.
+    """
     params = {**TREES, **SAMPLING[backend], **STOPPING, "objective": name}
     params |= {} if ":" in name else GATE
     params |= {"num_threads": threads} if threads else {}
@@ -80,12 +102,18 @@ def over_folds(
         rate, runs = on_fold(params, backend, parts, seeds)
         rates.append(rate)
         for metric in runs[0]:
-            pooled.setdefault(metric, []).append(np.mean([run[metric].per_query for run in runs], axis=0))
+            pooled.setdefault(metric, []).append(
+                np.mean([run[metric].per_query for run in runs], axis=0)
+            )
     return {metric: np.concatenate(values) for metric, values in pooled.items()}, rates
 
 
-def on_fold(params: dict[str, Any], backend: str, parts: Any, seeds: int) -> tuple[float, list[dict[str, Any]]]:
-    """The rate that does best on the validation queries with the first seed, and each seed's test results at it."""
+def on_fold(
+    params: dict[str, Any], backend: str, parts: Any, seeds: int
+) -> tuple[float, list[dict[str, Any]]]:
+    """The rate that does best on the validation queries with the first seed, and each seed's test
+    results at it.
+    """
     train, valid, test = parts
 
     def model_at(rate: float, seed: int) -> boostrank.RankingModel:
@@ -107,7 +135,9 @@ def summary(result: dict[str, Any]) -> dict[str, float]:
 
 
 def report(results: dict[str, dict[str, Any]], rates: dict[str, list[float]], seeds: int) -> str:
-    """Two tables: means with intervals at a few cut-offs against LambdaRank, and NDCG at every cut-off."""
+    """Two tables: means with intervals at a few cut-offs against LambdaRank, and NDCG at every
+    cut-off.
+    """
     any_result = next(iter(results.values()))
     counted = int(np.count_nonzero(~np.isnan(any_result["map"])))
     rows = []
@@ -119,18 +149,25 @@ def report(results: dict[str, dict[str, Any]], rates: dict[str, list[float]], se
             against = difference(result["ndcg@10"], baseline["ndcg@10"], DIGITS)
         chosen = " ".join(f"{rate:g}" for rate in rates[label])
         rows.append([label, *(interval(result[m], DIGITS) for m in SHOWN), against, chosen])
-    first = markdown(["method", *SHOWN, "ndcg@10 minus our lambdarank, paired", "rates chosen"], rows)
+    first = markdown(
+        ["method", *SHOWN, "ndcg@10 minus our lambdarank, paired", "rates chosen"], rows
+    )
     cuts = [m for m in any_result if m != "map"]
     second = markdown(
         ["method", *(c.removeprefix("ndcg") for c in cuts), "map"],
         [
-            [label, *(f"{np.nanmean(r[c]):.{DIGITS}f}" for c in cuts), f"{np.nanmean(r['map']):.{DIGITS}f}"]
+            [
+                label,
+                *(f"{np.nanmean(r[c]):.{DIGITS}f}" for c in cuts),
+                f"{np.nanmean(r['map']):.{DIGITS}f}",
+            ]
             for label, r in results.items()
         ],
     )
     return (
-        f"OHSUMED, {counted} test queries with a relevant document, pooled over folds; each value is the mean over "
-        f"{seeds} seeds. In brackets: 95% bootstrap interval over queries.\n\n{first}\n\nNDCG@1..10 and MAP\n\n{second}"
+        f"OHSUMED, {counted} test queries with a relevant document, pooled over folds; each value"
+        f" is the mean over {seeds} seeds. In brackets: 95% bootstrap interval over"
+        f" queries.\n\n{first}\n\nNDCG@1..10 and MAP\n\n{second}"
     )
 
 

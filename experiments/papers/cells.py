@@ -1,4 +1,6 @@
-"""One training on one fold and what it measured, kept on disk: a run that is stopped goes on where it was."""
+"""One training on one fold and what it measured, kept on disk: a run that is stopped goes on where
+it was.
+"""
 
 from __future__ import annotations
 
@@ -86,14 +88,24 @@ class Lab:
         """Train one, whether its result is known or not."""
         train, vali, test = self.fold(cell.fold)
         params = {
-            "num_threads": self.threads, "metric": "ndcg", "eval_at": 10, "early_stopping_round": 100_000,
+            "num_threads": self.threads,
+            "metric": "ndcg",
+            "eval_at": 10,
+            "early_stopping_round": 100_000,
             **cell.params,
-        }  # fmt: skip
+        }
         sets, names = [vali], ["vali"]
         if cell.curves:
             sets, names = [vali, train, test], ["vali", "train", "test"]
         return boostrank.train(
-            params, train, cell.rounds, sets, names, backend=cell.backend, conventions="letor", start=cell.start
+            params,
+            train,
+            cell.rounds,
+            sets,
+            names,
+            backend=cell.backend,
+            conventions="letor",
+            start=cell.start,
         )
 
     def result(self, cell: Cell) -> dict[str, Any]:
@@ -137,7 +149,9 @@ class Lab:
             **measured(test, scores["test"]),
         }
         if cell.curves:
-            result["curves"] = {name: values["ndcg@10"] for name, values in model.evals_result.items()}
+            result["curves"] = {
+                name: values["ndcg@10"] for name, values in model.evals_result.items()
+            }
         return result
 
 
@@ -156,7 +170,9 @@ def measured(data: boostrank.RankingDataset, scores: Any) -> dict[str, dict[str,
 
 def ndcg_at_10(data: boostrank.RankingDataset, scores: Any) -> float:
     """Mean over queries, LETOR's conventions."""
-    results = evaluate([SELECTED_BY], data.labels, scores, data.queries, conventions=Conventions.of("letor"))
+    results = evaluate(
+        [SELECTED_BY], data.labels, scores, data.queries, conventions=Conventions.of("letor")
+    )
     return results[SELECTED_BY].mean
 
 
@@ -170,7 +186,9 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, json.dumps(content).encode())
 
 
-def selected(lab: Lab, name: str, grid: list[dict[str, Any]], rounds: int, **options: Any) -> list[dict[str, Any]]:
+def selected(
+    lab: Lab, name: str, grid: list[dict[str, Any]], rounds: int, **options: Any
+) -> list[dict[str, Any]]:
     """Each fold's result by the parameters that its validation set likes best."""
     chosen = []
     for fold in FOLDS:
@@ -178,7 +196,9 @@ def selected(lab: Lab, name: str, grid: list[dict[str, Any]], rounds: int, **opt
         best = int(np.argmax([result["selected"] for result in results]))
         chosen.append({**results[best], "params": grid[best]})
     mean = np.mean(np.concatenate([r["letor"]["ndcg@10"] for r in chosen]))
-    console.print(f"{name}: ndcg@10 {mean:.4f} ({lab.trained} trained so far, {lab.seconds:.0f} s of CPU)")
+    console.print(
+        f"{name}: ndcg@10 {mean:.4f} ({lab.trained} trained so far, {lab.seconds:.0f} s of CPU)"
+    )
     return chosen
 
 
@@ -189,16 +209,22 @@ def mean_of(results: list[dict[str, Any]], metric: str = "ndcg@10") -> float:
 
 def pooled(results: list[dict[str, Any]], conventions: str, metric: str) -> Any:
     """float64[Q]: the test value of every query of all folds; NaN where it does not count."""
-    return np.concatenate([np.array(result[conventions][metric], dtype=np.float64) for result in results])
+    return np.concatenate(
+        [np.array(result[conventions][metric], dtype=np.float64) for result in results]
+    )
 
 
 @lru_cache
 def settled_ridge(root: Path) -> dict[int, float]:
-    """Fold -> ridge of the regression that all methods of that fold begin with, chosen on its validation set."""
+    """Fold -> ridge of the regression that all methods of that fold begin with, chosen on its
+    validation set.
+    """
     lab = Lab(root)
     grid = [regression(ridge) for ridge in RIDGES]
     return {
-        fold: RIDGES[int(np.argmax([lab.result(Cell(fold, params, 1))["selected"] for params in grid]))]
+        fold: RIDGES[
+            int(np.argmax([lab.result(Cell(fold, params, 1))["selected"] for params in grid]))
+        ]
         for fold in FOLDS
     }
 
@@ -209,6 +235,10 @@ RIDGES = (0.03, 0.1, 0.3, 1.0)
 def regression(ridge: float) -> dict[str, Any]:
     """Parameters of the ridge regression on gains alone: one step of no length from it."""
     return {
-        "objective": "regression", "target": "gains", "ridge": ridge, "scaling": "none", "optimizer": "newton",
+        "objective": "regression",
+        "target": "gains",
+        "ridge": ridge,
+        "scaling": "none",
+        "optimizer": "newton",
         "learning_rate": 1e-12,
-    }  # fmt: skip
+    }

@@ -13,7 +13,16 @@ from boostrank.core.files import write_atomically
 from experiments.papers.cells import OUT, console
 from experiments.papers.findings import lab_of
 
-EXPERIMENTS = ("methods", "annealing", "approximation", "restarts", "smooth_dcg", "training_k", "discount", "cost")
+EXPERIMENTS = (
+    "methods",
+    "annealing",
+    "approximation",
+    "restarts",
+    "smooth_dcg",
+    "training_k",
+    "discount",
+    "cost",
+)
 
 
 def main() -> None:

@@ -14,7 +14,11 @@ SHOWN = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")
 
 
 def sweep(
-    lab: Lab, methods: Mapping[str, tuple[dict[str, Any], int]], name: str, values: Sequence[Any], base: Any
+    lab: Lab,
+    methods: Mapping[str, tuple[dict[str, Any], int]],
+    name: str,
+    values: Sequence[Any],
+    base: Any,
 ) -> tuple[str, dict[str, list[float]]]:
     """A table, and method -> test NDCG@10 at each value.
 
@@ -31,15 +35,28 @@ def sweep(
         by_value: dict[Any, list[dict[str, Any]]] = {}
         for value in values:
             settings = {"scaling": "none", **params, name: value}
-            by_value[value] = [lab.result(Cell(f, {**settings, "ridge": ridges[f]}, rounds)) for f in FOLDS]
+            by_value[value] = [
+                lab.result(Cell(f, {**settings, "ridge": ridges[f]}, rounds)) for f in FOLDS
+            ]
         console.print(f"{method}: done ({lab.trained} trained so far, {lab.seconds:.0f} s of CPU)")
         for value, results in by_value.items():
             against = "-"
             if value != base:
-                mine, theirs = pooled(results, "letor", "ndcg@10"), pooled(by_value[base], "letor", "ndcg@10")
+                mine, theirs = (
+                    pooled(results, "letor", "ndcg@10"),
+                    pooled(by_value[base], "letor", "ndcg@10"),
+                )
                 against = difference(mine, theirs, digits=3)
             train = np.mean([r["train"] for r in results])
-            rows.append([method, str(value), *(f"{mean_of(results, m):.3f}" for m in SHOWN), against, f"{train:.3f}"])
+            rows.append(
+                [
+                    method,
+                    str(value),
+                    *(f"{mean_of(results, m):.3f}" for m in SHOWN),
+                    against,
+                    f"{train:.3f}",
+                ]
+            )
         curves[method] = [mean_of(by_value[value]) for value in values]
     header = ["method", name, *SHOWN, f"ndcg@10 minus that of {name} {base}", "training ndcg@10"]
     return markdown(header, rows), curves

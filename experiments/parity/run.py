@@ -1,4 +1,5 @@
-"""Our LambdaRank against the engines' own, on every data set, three seeds: the same trees, the same metric?
+"""Our LambdaRank against the engines' own, on every data set, three seeds: the same trees, the same
+metric?
 
     python -m experiments.parity.run [--seeds 3] [--rounds 100]
 
@@ -20,11 +21,15 @@ SETS = {
     "lambdarank-example": ("lambdarank-example/train.txt", "lambdarank-example/test.txt"),
     "mslr-sample": ("mslr-sample/train.txt", "mslr-sample/test.txt"),
     "sparse-long": ("sparse-long/train.txt", "sparse-long/test.txt"),
-    **{f"ohsumed Fold{i}": (f"ohsumed/Fold{i}/train.txt", f"ohsumed/Fold{i}/test.txt") for i in range(1, 6)},
+    **{
+        f"ohsumed Fold{i}": (f"ohsumed/Fold{i}/train.txt", f"ohsumed/Fold{i}/test.txt")
+        for i in range(1, 6)
+    },
 }
 TREES = {"learning_rate": 0.1, "num_leaves": 31, "verbosity": -1}
-# Rows are sampled so that seeds mean something; columns are not: LightGBM draws the first columns of a custom
-# objective from another place of its random stream, so that the trees could not be compared.
+# Rows are sampled so that seeds mean something; columns are not: LightGBM draws the first columns
+# of a custom objective from another place of its random stream, so that the trees could not be
+# compared.
 LIGHTGBM = {"bagging_fraction": 0.8, "bagging_freq": 1}
 XGBOOST = {"subsample": 0.8, "min_sum_hessian_in_leaf": 0, "lambda_l2": 0}
 
@@ -68,24 +73,50 @@ def main() -> None:
             for method, (backend, params) in METHODS.items():
                 threads = {"num_threads": options.threads} if options.threads else {}
                 model = boostrank.train(
-                    {**TREES, **params, **threads, "seed": seed}, train, options.rounds, backend=backend
+                    {**TREES, **params, **threads, "seed": seed},
+                    train,
+                    options.rounds,
+                    backend=backend,
                 )
                 predicted = model.predict(test)
                 scores.setdefault(method, []).append(predicted)
-                values.setdefault(method, []).append(metric.evaluate(test.labels, predicted, test.queries).per_query)
+                values.setdefault(method, []).append(
+                    metric.evaluate(test.labels, predicted, test.queries).per_query
+                )
         for method in METHODS:
             base = BASE[method]
             means = [float(np.nanmean(v)) for v in values[method]]
             row = [name, method, f"{np.mean(means):.4f}", " ".join(f"{m:.4f}" for m in means)]
             if method != base:
-                paired = paired_difference(np.mean(values[method], axis=0), np.mean(values[base], axis=0))
-                furthest = max(float(np.abs(a - b).max()) for a, b in zip(scores[method], scores[base], strict=True))
-                row += [f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]", f"{furthest:.1e}"]
+                paired = paired_difference(
+                    np.mean(values[method], axis=0), np.mean(values[base], axis=0)
+                )
+                furthest = max(
+                    float(np.abs(a - b).max())
+                    for a, b in zip(scores[method], scores[base], strict=True)
+                )
+                row += [
+                    f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]",
+                    f"{furthest:.1e}",
+                ]
                 numbers.append(
-                    {"set": name, "method": method, "minus": base, "difference": paired.mean, "scores": furthest}
+                    {
+                        "set": name,
+                        "method": method,
+                        "minus": base,
+                        "difference": paired.mean,
+                        "scores": furthest,
+                    }
                 )
             rows.append([*row, *["-"] * (6 - len(row))])
-    header = ["set", "method", "ndcg@10", "by seed", "minus the engine's own, paired", "largest score difference"]
+    header = [
+        "set",
+        "method",
+        "ndcg@10",
+        "by seed",
+        "minus the engine's own, paired",
+        "largest score difference",
+    ]
     save(options.out, markdown(header, rows), numbers)
     print(options.out.read_text(), end="")
 

@@ -1,4 +1,6 @@
-"""Cells of the comparison: one method on one outer fold of one set, tuned and measured within a budget."""
+"""Cells of the comparison: one method on one outer fold of one set, tuned and measured within a
+budget.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class Budget:
     Args:
         trials: settings of the trees that are tried.
         inner: validation parts on which each is tried; the best mean is chosen.
-        seeds: models of the chosen setting; model s has seed s and is stopped on part s. Their NDCG is averaged.
+        seeds: models of the chosen setting; model s has seed s and is stopped on part s. Their NDCG
+            is averaged.
     """
 
     trials: int
@@ -46,7 +49,9 @@ class Budget:
 
     def within(self, other: Budget) -> bool:
         """Whether nothing of it is more than the other's."""
-        return self.trials <= other.trials and self.inner <= other.inner and self.seeds <= other.seeds
+        return (
+            self.trials <= other.trials and self.inner <= other.inner and self.seeds <= other.seeds
+        )
 
     def __str__(self) -> str:
         parts = f"{self.inner} validation part{'s' * (self.inner > 1)}"
@@ -73,7 +78,12 @@ class Place:
     """
 
     def __init__(
-        self, name: str, data: boostrank.RankingDataset, stage: str, count: int | None = None, draw: int = 0
+        self,
+        name: str,
+        data: boostrank.RankingDataset,
+        stage: str,
+        count: int | None = None,
+        draw: int = 0,
     ) -> None:
         self.name, self.data, self.stage, self.draw = name, data, stage, draw
         self.folds = folds(data, stage, count, draw)
@@ -95,8 +105,16 @@ class Cell:
         identity: of the method, `engines.identity`.
     """
 
-    def __init__(self, method: Method, place: Place, fold: int, length: Length, identity: Mapping[str, Any]) -> None:
-        self.method, self.place, self.fold, self.length, self._identity = method, place, fold, length, identity
+    def __init__(
+        self, method: Method, place: Place, fold: int, length: Length, identity: Mapping[str, Any]
+    ) -> None:
+        self.method, self.place, self.fold, self.length, self._identity = (
+            method,
+            place,
+            fold,
+            length,
+            identity,
+        )
         self.name = f"{place.stage}{place.draw or ''} {place.name} {fold} {method.name}"
         self._keys: dict[Task, str] = {}
 
@@ -126,17 +144,28 @@ class Cell:
         """Of a training, in the store."""
         if task not in self._keys:
             trees = self.trees(task.trial).plain()
-            self._keys[task] = key_of({**self._what, "trees": trees, "part": task.part, "seed": task.part})
+            self._keys[task] = key_of(
+                {**self._what, "trees": trees, "part": task.part, "seed": task.part}
+            )
         return self._keys[task]
 
     def run(self, task: Task, store: Store, threads: int = 1) -> Run:
-        """Train, and keep what came out; also a failure of a library, which is told once and not tried again."""
+        """Train, and keep what came out; also a failure of a library, which is told once and not
+        tried again.
+        """
         data = self.place.data
         train, valid = (data.take(queries) for queries in self.outer.inner(task.part))
         test = data.take(self.outer.test)
         try:
             run = engines.trained(
-                self.method, self.trees(task.trial), train, valid, test, task.part, self.length, threads
+                self.method,
+                self.trees(task.trial),
+                train,
+                valid,
+                test,
+                task.part,
+                self.length,
+                threads,
             )
         except Exception as error:  # whatever a library raises is its result
             run = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
@@ -150,7 +179,9 @@ class Cell:
         return run
 
     def missing(self, budget: Budget, store: Store) -> Iterator[Task]:
-        """The trainings that this budget still needs, one after the other; take each before asking for the next."""
+        """The trainings that this budget still needs, one after the other; take each before asking
+        for the next.
+        """
         for trial in range(budget.trials):
             for part in range(budget.inner):
                 if self._get(Task(trial, part), store) is None:
@@ -161,7 +192,9 @@ class Cell:
                 yield Task(best, seed)
 
     def best(self, budget: Budget, store: Store) -> int | None:
-        """The trial with the highest mean over the validation parts, the earliest of equals; None if one failed."""
+        """The trial with the highest mean over the validation parts, the earliest of equals; None
+        if one failed.
+        """
         means = []
         for trial in range(budget.trials):
             found = [self._get(Task(trial, part), store) for part in range(budget.inner)]
@@ -174,12 +207,18 @@ class Cell:
         """What a library raised within this budget."""
         tasks = [Task(t, p) for t in range(budget.trials) for p in range(budget.inner)]
         best = self.best(budget, store)
-        tasks += [] if best is None else [Task(best, seed) for seed in range(budget.inner, budget.seeds)]
+        tasks += (
+            [] if best is None else [Task(best, seed) for seed in range(budget.inner, budget.seeds)]
+        )
         found = [self._get(task, store) for task in tasks]
         return next((run["error"] for run in found if run and "error" in run), None)
 
-    def outcome(self, budget: Budget, store: Store) -> tuple[npt.NDArray[np.float64], list[Run]] | None:
-        """NDCG@10 of every test query, the mean over the final models, and their runs; None if something is missing."""
+    def outcome(
+        self, budget: Budget, store: Store
+    ) -> tuple[npt.NDArray[np.float64], list[Run]] | None:
+        """NDCG@10 of every test query, the mean over the final models, and their runs; None if
+        something is missing.
+        """
         best = self.best(budget, store)
         if best is None:
             return None
@@ -190,8 +229,12 @@ class Cell:
         return np.mean([np.array(run["test"], dtype=np.float64) for run in runs], axis=0), runs
 
     def tried(self, budget: Budget, store: Store) -> npt.NDArray[np.float64] | None:
-        """NDCG@10 of every test query, the mean over all settings and parts that were tried; None if one is missing."""
-        found = [self._get(Task(t, p), store) for t in range(budget.trials) for p in range(budget.inner)]
+        """NDCG@10 of every test query, the mean over all settings and parts that were tried; None
+        if one is missing.
+        """
+        found = [
+            self._get(Task(t, p), store) for t in range(budget.trials) for p in range(budget.inner)
+        ]
         if any(run is None or "error" in run for run in found):
             return None
         return np.mean([np.array(run["test"], dtype=np.float64) for run in found if run], axis=0)

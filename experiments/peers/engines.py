@@ -1,21 +1,27 @@
 """One training of one method in its own library, stopped by one rule.
 
-The rule: after every round NDCG@10 of the validation queries, by boostrank's metric; the model is cut after its best
-round; training ends when PATIENCE rounds brought nothing better, or after ROUNDS. Libraries that cannot be given a
-metric with queries (CatBoost, YDF) train all rounds, and the same rule is then read off their staged predictions.
+The rule: after every round NDCG@10 of the validation queries, by boostrank's metric; the model is
+cut after its best round; training ends when PATIENCE rounds brought nothing better, or after
+ROUNDS. Libraries that cannot be given a metric with queries (CatBoost, YDF) train all rounds, and
+the same rule is then read off their staged predictions.
 
 What differs and cannot be helped:
 
-* CatBoost grows symmetric trees unless told; here it grows leaf by leaf (`grow_policy=Lossguide`) like the others.
-  A variant has its own trees, with 2^d leaves, d = log2 of the leaves asked for, rounded.
+* CatBoost grows symmetric trees unless told; here it grows leaf by leaf (`grow_policy=Lossguide`)
+  like the others. A variant has its own trees, with 2^d leaves, d = log2 of the leaves asked for,
+  rounded.
 * CatBoost and YDF draw features for each split, the others for each tree.
-* XGBoost has no least number of documents in a leaf. `min_child_weight` is that number times the mean curvature of a
-  document in its first round (read off the root of a first tree).
-* lambda on the leaves adds to sums of curvatures, which no two objectives have on one scale; hence its wide range.
-* boostrank brings the curvature of its objectives to one unit a document; LightGBM's own are taken as they are.
-* With `start="linear"` trees begin with the cross-fitted regression of `auto`: boostrank by itself; LightGBM by
-  `init_score`, XGBoost by `base_margin`, CatBoost by `baseline`, to which the regression is added on prediction.
-* `reg-shf-sdcg` and other scheduled objectives spread their schedule over ROUNDS and are stopped only once settled.
+* XGBoost has no least number of documents in a leaf. `min_child_weight` is that number times the
+  mean curvature of a document in its first round (read off the root of a first tree).
+* lambda on the leaves adds to sums of curvatures, which no two objectives have on one scale; hence
+  its wide range.
+* boostrank brings the curvature of its objectives to one unit a document; LightGBM's own are taken
+  as they are.
+* With `start="linear"` trees begin with the cross-fitted regression of `auto`: boostrank by itself;
+  LightGBM by `init_score`, XGBoost by `base_margin`, CatBoost by `baseline`, to which the
+  regression is added on prediction.
+* `reg-shf-sdcg` and other scheduled objectives spread their schedule over ROUNDS and are stopped
+  only once settled.
 """
 
 from __future__ import annotations
@@ -64,7 +70,10 @@ class Stopping:
     """The rule, told one round after the other."""
 
     def __init__(self, valid: Data, patience: int, metric: str = METRIC) -> None:
-        self._metric, self._name = BoundMetrics(metric, valid.labels, valid.queries, threads=1), metric
+        self._metric, self._name = (
+            BoundMetrics(metric, valid.labels, valid.queries, threads=1),
+            metric,
+        )
         self._patience = patience
         self.rounds, self.best_round, self.best = 0, 0, -np.inf
 
@@ -82,7 +91,9 @@ class Stopping:
         return self.rounds - self.best_round >= self._patience
 
     def read(self, staged: Iterable[npt.NDArray[Any]]) -> None:
-        """Take in the rounds of a training that went on to the end, up to where it would have been stopped."""
+        """Take in the rounds of a training that went on to the end, up to where it would have been
+        stopped.
+        """
         for scores in staged:
             self.see(scores)
             if self.stalled:
@@ -106,24 +117,43 @@ def identity(method: Method) -> dict[str, Any]:
     start = [_START] if "start" in method.params else []
     code = code_digest(["boostrank.kernels.driver", "boostrank.kernels.options", *modules, *start])
     version = importlib.metadata.version("lightgbm")
-    said = {"library": "boostrank", "lightgbm": version, "code": code, "params": dict(method.params)}
+    said = {
+        "library": "boostrank",
+        "lightgbm": version,
+        "code": code,
+        "params": dict(method.params),
+    }
     # A name that stands for something else, as `auto` does, may come to stand for another thing.
-    return said if "(" in text or text == objective.name else said | {"expanded": objective.to_dict()}
+    return (
+        said if "(" in text or text == objective.name else said | {"expanded": objective.to_dict()}
+    )
 
 
 def trained(
-    method: Method, trees: Trees, train: Data, valid: Data, test: Data, seed: int, length: Length, threads: int = 1
+    method: Method,
+    trees: Trees,
+    train: Data,
+    valid: Data,
+    test: Data,
+    seed: int,
+    length: Length,
+    threads: int = 1,
 ) -> Run:
     """Train, stop, predict.
 
     Returns:
-        valid: NDCG@10 of the validation queries after the best round; rounds: which that is; test: NDCG@10 of every
-        test query, None where it has no relevant document; seconds: of the training.
+        valid: NDCG@10 of the validation queries after the best round; rounds: which that is; test:
+        NDCG@10 of every test query, None where it has no relevant document; seconds: of the
+        training.
     """
     started = time.perf_counter()
-    best, rounds, predict = _ENGINES[method.library](method, trees, train, valid, seed, length, threads)
+    best, rounds, predict = _ENGINES[method.library](
+        method, trees, train, valid, seed, length, threads
+    )
     seconds = time.perf_counter() - started
-    values = BoundMetrics(METRIC, test.labels, test.queries, threads=1).per_query(predict(test.features))[METRIC]
+    values = BoundMetrics(METRIC, test.labels, test.queries, threads=1).per_query(
+        predict(test.features)
+    )[METRIC]
     return {
         "valid": float(best),
         "rounds": int(rounds),
@@ -193,26 +223,46 @@ def _lightgbm(
 
     def stop(env: Any) -> None:
         if stopping.stalled:
-            raise lgb.callback.EarlyStopException(stopping.best_round - 1, env.evaluation_result_list)
+            raise lgb.callback.EarlyStopException(
+                stopping.best_round - 1, env.evaluation_result_list
+            )
 
     params = {**_lightgbm_trees(trees, seed, threads), **method.params, "metric": "None"}
     start = Start.taken_from(params, train)
     data = lgb.Dataset(
-        train.features, train.labels, group=train.queries.sizes, params=params, init_score=start.train
-    )  # fmt: skip
+        train.features,
+        train.labels,
+        group=train.queries.sizes,
+        params=params,
+        init_score=start.train,
+    )
     watched = lgb.Dataset(
-        valid.features, valid.labels, group=valid.queries.sizes, params=params, reference=data,
+        valid.features,
+        valid.labels,
+        group=valid.queries.sizes,
+        params=params,
+        reference=data,
         init_score=None if start.train is None else start.of(valid.features),
-    )  # fmt: skip
+    )
     booster = lgb.train(
-        params, data, length.rounds, valid_sets=[watched],
-        feval=lambda scores, _: (METRIC, stopping.see(scores), True), callbacks=[stop],
-    )  # fmt: skip
+        params,
+        data,
+        length.rounds,
+        valid_sets=[watched],
+        feval=lambda scores, _: (METRIC, stopping.see(scores), True),
+        callbacks=[stop],
+    )
     rounds = stopping.best_round
-    return stopping.best, rounds, lambda x: booster.predict(x, num_iteration=rounds, num_threads=threads) + start.of(x)
+    return (
+        stopping.best,
+        rounds,
+        lambda x: booster.predict(x, num_iteration=rounds, num_threads=threads) + start.of(x),
+    )
 
 
-def _xgboost(method: Method, trees: Trees, train: Data, valid: Data, seed: int, length: Length, threads: int) -> Fitted:
+def _xgboost(
+    method: Method, trees: Trees, train: Data, valid: Data, seed: int, length: Length, threads: int
+) -> Fitted:
     import xgboost as xgb
 
     stopping = Stopping(valid, length.patience)
@@ -226,9 +276,14 @@ def _xgboost(method: Method, trees: Trees, train: Data, valid: Data, seed: int, 
 
     def matrix(data: Data, begin: Scores | None, ref: Any = None) -> Any:
         return xgb.QuantileDMatrix(
-            data.features, label=data.labels, group=data.queries.sizes, base_margin=begin, ref=ref, nthread=threads,
+            data.features,
+            label=data.labels,
+            group=data.queries.sizes,
+            base_margin=begin,
+            ref=ref,
+            nthread=threads,
             max_bin=255,
-        )  # fmt: skip
+        )
 
     params = {
         "tree_method": "hist",
@@ -253,15 +308,22 @@ def _xgboost(method: Method, trees: Trees, train: Data, valid: Data, seed: int, 
     )
     curvature = float(json.loads(root[0])["cover"]) / train.n_documents
     booster = xgb.train(
-        params | {"min_child_weight": trees.min_docs * curvature}, data, length.rounds,
-        evals=[(watched, "valid")], callbacks=[Stop()], verbose_eval=False,
+        params | {"min_child_weight": trees.min_docs * curvature},
+        data,
+        length.rounds,
+        evals=[(watched, "valid")],
+        callbacks=[Stop()],
+        verbose_eval=False,
         custom_metric=lambda scores, _: (METRIC, stopping.see(scores)),
-    )  # fmt: skip
+    )
     rounds = stopping.best_round
     return (
         stopping.best,
         rounds,
-        lambda x: booster.inplace_predict(x, iteration_range=(0, rounds), predict_type="margin") + start.of(x),
+        lambda x: (
+            booster.inplace_predict(x, iteration_range=(0, rounds), predict_type="margin")
+            + start.of(x)
+        ),
     )
 
 
@@ -275,7 +337,9 @@ def _catboost(
 
     def pool(data: Data, begin: Scores | None) -> Any:
         groups = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
-        return catboost.Pool(data.features, data.labels, group_id=groups, baseline=begin, thread_count=threads)
+        return catboost.Pool(
+            data.features, data.labels, group_id=groups, baseline=begin, thread_count=threads
+        )
 
     params = {
         "grow_policy": "Lossguide",
@@ -301,14 +365,24 @@ def _catboost(
         params |= {"depth": round(float(np.log2(trees.leaves)))}
     model = catboost.CatBoost(params)
     begin = start.of(valid.features)
-    model.fit(pool(train, start.train), eval_set=pool(valid, None if start.train is None else begin))
+    model.fit(
+        pool(train, start.train), eval_set=pool(valid, None if start.train is None else begin)
+    )
     stopping = Stopping(valid, length.patience)
-    stopping.read(scores + begin for scores in model.staged_predict(valid.features, thread_count=threads))
+    stopping.read(
+        scores + begin for scores in model.staged_predict(valid.features, thread_count=threads)
+    )
     rounds = stopping.best_round
-    return stopping.best, rounds, lambda x: model.predict(x, ntree_end=rounds, thread_count=threads) + start.of(x)
+    return (
+        stopping.best,
+        rounds,
+        lambda x: model.predict(x, ntree_end=rounds, thread_count=threads) + start.of(x),
+    )
 
 
-def _ydf(method: Method, trees: Trees, train: Data, valid: Data, seed: int, length: Length, threads: int) -> Fitted:
+def _ydf(
+    method: Method, trees: Trees, train: Data, valid: Data, seed: int, length: Length, threads: int
+) -> Fitted:
     import ydf
 
     def columns(features: npt.NDArray[np.float32]) -> dict[str, Any]:
@@ -319,17 +393,35 @@ def _ydf(method: Method, trees: Trees, train: Data, valid: Data, seed: int, leng
 
     groups = np.repeat(np.arange(len(train.queries)), train.queries.sizes)
     learner = ydf.GradientBoostedTreesLearner(
-        label="label", task=ydf.Task.RANKING, ranking_group="query", num_trees=length.rounds,
-        growing_strategy="BEST_FIRST_GLOBAL", max_depth=-1, max_num_nodes=trees.leaves, min_examples=trees.min_docs,
-        shrinkage=trees.learning_rate, l2_regularization=trees.l2, num_candidate_attributes_ratio=trees.features,
-        subsample=trees.rows, validation_ratio=0.0, early_stopping="NONE", random_seed=seed, num_threads=threads,
+        label="label",
+        task=ydf.Task.RANKING,
+        ranking_group="query",
+        num_trees=length.rounds,
+        growing_strategy="BEST_FIRST_GLOBAL",
+        max_depth=-1,
+        max_num_nodes=trees.leaves,
+        min_examples=trees.min_docs,
+        shrinkage=trees.learning_rate,
+        l2_regularization=trees.l2,
+        num_candidate_attributes_ratio=trees.features,
+        subsample=trees.rows,
+        validation_ratio=0.0,
+        early_stopping="NONE",
+        random_seed=seed,
+        num_threads=threads,
         **method.params,
-    )  # fmt: skip
-    model = learner.train({**columns(train.features), "query": named(groups), "label": train.labels}, verbose=0)
+    )
+    model = learner.train(
+        {**columns(train.features), "query": named(groups), "label": train.labels}, verbose=0
+    )
 
     def staged(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """float64[trees, N], the sum of the trees so far."""
-        data = {**columns(features), "query": named(np.zeros(len(features))), "label": np.zeros(len(features))}
+        data = {
+            **columns(features),
+            "query": named(np.zeros(len(features))),
+            "label": np.zeros(len(features)),
+        }
         leaves = model.predict_leaves(data)
         values = [_leaf_values(tree.root) for tree in model.iter_trees()]
         return np.cumsum([v[leaves[:, t]] for t, v in enumerate(values)], axis=0)
@@ -341,7 +433,9 @@ def _ydf(method: Method, trees: Trees, train: Data, valid: Data, seed: int, leng
 
 
 def _leaf_values(node: Any) -> Scores:
-    """Values of the leaves below a node of YDF, in its own order: depth first, the negative child before the other."""
+    """Values of the leaves below a node of YDF, in its own order: depth first, the negative child
+    before the other.
+    """
     if node.is_leaf:
         return np.array([node.value.value])
     return np.concatenate([_leaf_values(node.neg_child), _leaf_values(node.pos_child)])

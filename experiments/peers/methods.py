@@ -1,10 +1,12 @@
-"""Methods that are compared, one line each: a name, the library that trains it, and that library's own parameters.
+"""Methods that are compared, one line each: a name, the library that trains it, and that library's
+own parameters.
 
-Every method gets the same draws of the same parameters of the trees (`space.py`), which override nothing here.
-Groups: "first", "second" and "rest" are the comparison, in the order in which they are trained; "started" are peers
-that are given the linear start of `auto`, so that it stays visible what the objective is worth and what the start;
-"variants" are candidates for a default, to be looked at with `--stage search` and, if they are worth it, once with
-`--stage confirm`.
+Every method gets the same draws of the same parameters of the trees (`space.py`), which override
+nothing here.
+Groups: "first", "second" and "rest" are the comparison, in the order in which they are trained;
+"started" are peers that are given the linear start of `auto`, so that it stays visible what the
+objective is worth and what the start; "variants" are candidates for a default, to be looked at with
+`--stage search` and, if they are worth it, once with `--stage confirm`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ class Method:
     Args:
         name: distinct.
         library: boostrank, lightgbm, xgboost, catboost or ydf, which is imported under that name.
-        params: in that library's words; the trees' own come from `space.Trees`. `start="linear"`: its trees begin
-            with the scores of `boostrank.fit.start.cross_fit`.
+        params: in that library's words; the trees' own come from `space.Trees`. `start="linear"`:
+            its trees begin with the scores of `boostrank.fit.start.cross_fit`.
         group: one of `GROUPS`.
     """
 
@@ -34,9 +36,14 @@ class Method:
 
 LINEAR = {"train_discount": "linear"}
 SYMMETRIC = {"grow_policy": "SymmetricTree"}
-# objectives.md of the design: noisy LambdaRank pairs without cut-off and damping, half and half with XE-NDCG.
-NOISY_PAIRS = "lambdarank(truncation_level=100000, norm_distance=false, score_noise=gumbel, noise_draws=2)"
-DAMPED_PAIRS = "lambdarank(truncation_level=100000, score_noise=gumbel, noise_temperature=0.5, noise_draws=2)"
+# objectives.md of the design: noisy LambdaRank pairs without cut-off and damping, half and half
+# with XE-NDCG.
+NOISY_PAIRS = (
+    "lambdarank(truncation_level=100000, norm_distance=false, score_noise=gumbel, noise_draws=2)"
+)
+DAMPED_PAIRS = (
+    "lambdarank(truncation_level=100000, score_noise=gumbel, noise_temperature=0.5, noise_draws=2)"
+)
 
 NOISY_SUMS = "lambdaloss(mu=0, score_noise=gumbel, noise_draws=2, normalize_query=log)"
 
@@ -44,7 +51,9 @@ NOISY_SUMS = "lambdaloss(mu=0, score_noise=gumbel, noise_draws=2, normalize_quer
 def _started(library: str, objective: str) -> Method:
     key = "loss_function" if library == "catboost" else "objective"
     name = objective.removesuffix("regression") or "l2"
-    return Method(f"{library} {name}, linear start", library, {key: objective, "start": "linear"}, "started")
+    return Method(
+        f"{library} {name}, linear start", library, {key: objective, "start": "linear"}, "started"
+    )
 
 
 def _ours(name: str, group: str, objective: str, **params: Any) -> Method:
@@ -58,17 +67,39 @@ METHODS = (
     Method("lightgbm l2", "lightgbm", {"objective": "regression"}),
     Method("xgboost rank:ndcg", "xgboost", {"objective": "rank:ndcg"}),
     Method("catboost YetiRank", "catboost", {"loss_function": "YetiRank"}, "second"),
-    Method("catboost YetiRank NDCG", "catboost", {"loss_function": "YetiRank:mode=NDCG;top=10"}, "rest"),
-    Method("catboost StochasticRank", "catboost", {"loss_function": "StochasticRank:metric=NDCG;top=10"}, "rest"),
+    Method(
+        "catboost YetiRank NDCG", "catboost", {"loss_function": "YetiRank:mode=NDCG;top=10"}, "rest"
+    ),
+    Method(
+        "catboost StochasticRank",
+        "catboost",
+        {"loss_function": "StochasticRank:metric=NDCG;top=10"},
+        "rest",
+    ),
     Method("catboost QueryRMSE", "catboost", {"loss_function": "QueryRMSE"}, "rest"),
     Method("catboost QuerySoftMax", "catboost", {"loss_function": "QuerySoftMax"}, "rest"),
     Method("catboost LambdaMart", "catboost", {"loss_function": "LambdaMart"}, "rest"),
     Method("catboost PairLogit", "catboost", {"loss_function": "PairLogit"}, "rest"),
     # These two grow symmetric trees only.
-    Method("catboost YetiRankPairwise", "catboost", {"loss_function": "YetiRankPairwise", **SYMMETRIC}, "rest"),
-    Method("catboost PairLogitPairwise", "catboost", {"loss_function": "PairLogitPairwise", **SYMMETRIC}, "rest"),
+    Method(
+        "catboost YetiRankPairwise",
+        "catboost",
+        {"loss_function": "YetiRankPairwise", **SYMMETRIC},
+        "rest",
+    ),
+    Method(
+        "catboost PairLogitPairwise",
+        "catboost",
+        {"loss_function": "PairLogitPairwise", **SYMMETRIC},
+        "rest",
+    ),
     # CatBoost's default trees: one split a level; leaves are then a power of two.
-    Method("catboost YetiRank, symmetric trees", "catboost", {"loss_function": "YetiRank", **SYMMETRIC}, "rest"),
+    Method(
+        "catboost YetiRank, symmetric trees",
+        "catboost",
+        {"loss_function": "YetiRank", **SYMMETRIC},
+        "rest",
+    ),
     Method("xgboost rank:pairwise", "xgboost", {"objective": "rank:pairwise"}, "second"),
     # Bins, as all others have them; its default sorts every feature for every tree.
     Method(
@@ -108,7 +139,9 @@ METHODS = (
     _started("catboost", "QuerySoftMax"),
     # Candidates.
     _ours("noisy pairs", "variants", NOISY_PAIRS),
-    _ours("mix: shf-sdcg linear, xe-ndcg", "variants", "mix(shf-sdcg(train_discount=linear), xe-ndcg)"),
+    _ours(
+        "mix: shf-sdcg linear, xe-ndcg", "variants", "mix(shf-sdcg(train_discount=linear), xe-ndcg)"
+    ),
     _ours(
         "mix: noisy shf-sdcg linear, xe-ndcg",
         "variants",
@@ -134,8 +167,13 @@ def chosen(words: str, methods: Iterable[Method] = METHODS) -> list[Method]:
         SystemExit: a word that is neither.
     """
     methods, asked = list(methods), [word.strip() for word in words.split(";") if word.strip()]
-    unknown = [word for word in asked if word not in GROUPS and word not in {m.name for m in methods}]
+    unknown = [
+        word for word in asked if word not in GROUPS and word not in {m.name for m in methods}
+    ]
     if unknown:
-        raise SystemExit(f"no method {unknown[0]!r}; there are: {'; '.join([*GROUPS, *(m.name for m in methods)])}")
+        raise SystemExit(
+            f"no method {unknown[0]!r}; there are:"
+            f" {'; '.join([*GROUPS, *(m.name for m in methods)])}"
+        )
     kept = [m for m in methods if m.name in asked or m.group in asked]
     return sorted(kept, key=lambda m: GROUPS.index(m.group))

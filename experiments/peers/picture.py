@@ -1,4 +1,6 @@
-"""The critical-difference picture: methods on an axis of mean ranks, bars over those that no test tells apart."""
+"""The critical-difference picture: methods on an axis of mean ranks, bars over those that no test
+tells apart.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,14 @@ def draw(path: Path, panels: Mapping[str, Mapping[str, Values]], note: str) -> N
     import matplotlib.pyplot as plt
 
     prepared = [(title, list(methods), *_numbers(methods)) for title, methods in panels.items()]
-    heights = [_ROW * (np.ceil(len(names) / 2) + len(bars) * 0.45 + 3.5) for _, names, _, bars in prepared]
+    heights = [
+        _ROW * (np.ceil(len(names) / 2) + len(bars) * 0.45 + 3.5) for _, names, _, bars in prepared
+    ]
     figure, axes = plt.subplots(
-        len(prepared), figsize=(9.5, sum(heights) + 0.4), gridspec_kw={"height_ratios": heights}, squeeze=False
+        len(prepared),
+        figsize=(9.5, sum(heights) + 0.4),
+        gridspec_kw={"height_ratios": heights},
+        squeeze=False,
     )
     for axis, (title, names, ranks, bars) in zip(axes[:, 0], prepared, strict=True):
         _panel(axis, title, names, ranks, bars)
@@ -50,7 +57,9 @@ def _numbers(methods: Mapping[str, Values]) -> tuple[Values, list[tuple[int, int
     return ranks, groups(ranks, pair_tests(values))
 
 
-def _panel(a: Any, title: str, names: Sequence[str], ranks: Values, bars: Sequence[tuple[int, int]]) -> None:
+def _panel(
+    a: Any, title: str, names: Sequence[str], ranks: Values, bars: Sequence[tuple[int, int]]
+) -> None:
     order = np.argsort(ranks, kind="stable")
     low, high = float(ranks.min()), float(ranks.max())
     pad = max((high - low) * 0.04, 1e-3)
@@ -72,5 +81,9 @@ def _panel(a: Any, title: str, names: Sequence[str], ranks: Values, bars: Sequen
         line = place if right else len(names) - 1 - place
         y, edge = -(below + line + 0.3), low - pad if right else high + pad
         a.plot([ranks[method], ranks[method], edge], [0, y, y], color="0.6", lw=0.7)
-        words = f"{names[method]}  {ranks[method]:.2f}" if not right else f"{ranks[method]:.2f}  {names[method]}"
+        words = (
+            f"{names[method]}  {ranks[method]:.2f}"
+            if not right
+            else f"{ranks[method]:.2f}  {names[method]}"
+        )
         a.text(edge, y, f" {words} ", fontsize=8, ha="left" if right else "right", va="center")

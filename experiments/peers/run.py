@@ -1,9 +1,11 @@
-"""The peers' objectives and ours, tuned alike and measured on queries that neither training nor tuning saw.
+"""The peers' objectives and ours, tuned alike and measured on queries that neither training nor
+tuning saw.
 
-    python -m experiments.peers.run [--stage search] [--sets ohsumed] [--methods "first;listnet"] [--trials 8]
+    python -m experiments.peers.run [--stage search] [--sets ohsumed] [--methods "first;listnet"]
+    [--trials 8]
 
-Every training is kept under out/: a run that was killed goes on where it was, and several processes started with the
-same command share the work. See README.md in this folder.
+Every training is kept under out/: a run that was killed goes on where it was, and several processes
+started with the same command share the work. See README.md in this folder.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from experiments.peers.splits import SETS, STAGES, read_sets
 from experiments.peers.store import Store
 
 REFERENCE = "lightgbm lambdarank"
-# Smaller budgets come first, so that there is a complete table early; a larger one goes on from a smaller.
+# Smaller budgets come first, so that there is a complete table early; a larger one goes on from a
+# smaller.
 EARLY = (Budget(2, 1, 1), Budget(4, 1, 1))
 _LINE_EVERY = 30.0  # seconds
 
@@ -31,18 +34,38 @@ def main() -> None:
     """Train what is missing, a budget at a time, and write the tables after each."""
     parser = arguments(__doc__.split("\n")[0])
     parser.set_defaults(threads=1)
-    parser.add_argument("--stage", choices=STAGES, default="search", help="confirm: once, for what the search found")
-    parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=FILE,...", help="a further set, libsvm")
     parser.add_argument(
-        "--methods", default="first;second;rest", help="names and groups of methods.py, semicolons between"
+        "--stage", choices=STAGES, default="search", help="confirm: once, for what the search found"
     )
-    parser.add_argument("--draw", type=int, default=0, help="deal the queries to folds another way; 0: as always")
-    parser.add_argument("--trials", type=int, default=4, help="settings of the trees that every method tries")
-    parser.add_argument("--inner", type=int, default=2, help="validation parts that a setting is tried on, 1 to 4")
-    parser.add_argument("--seeds", type=int, default=2, help="final models a fold, whose NDCG is averaged")
-    parser.add_argument("--against", default=REFERENCE, help="the method that the others are compared with")
-    parser.add_argument("--name", default=None, help="of the tables, to which the budget is added; peers-STAGE if none")
+    parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=FILE,...", help="a further set, libsvm"
+    )
+    parser.add_argument(
+        "--methods",
+        default="first;second;rest",
+        help="names and groups of methods.py, semicolons between",
+    )
+    parser.add_argument(
+        "--draw", type=int, default=0, help="deal the queries to folds another way; 0: as always"
+    )
+    parser.add_argument(
+        "--trials", type=int, default=4, help="settings of the trees that every method tries"
+    )
+    parser.add_argument(
+        "--inner", type=int, default=2, help="validation parts that a setting is tried on, 1 to 4"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=2, help="final models a fold, whose NDCG is averaged"
+    )
+    parser.add_argument(
+        "--against", default=REFERENCE, help="the method that the others are compared with"
+    )
+    parser.add_argument(
+        "--name",
+        default=None,
+        help="of the tables, to which the budget is added; peers-STAGE if none",
+    )
     parser.add_argument("--only-report", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
@@ -51,7 +74,9 @@ def main() -> None:
     console, store = Console(stderr=True), Store(options.out)
 
     methods = chosen(options.methods)
-    skipped = {m.name: f"skipped, {m.library} is not installed" for m in methods if engines.is_missing(m)}
+    skipped = {
+        m.name: f"skipped, {m.library} is not installed" for m in methods if engines.is_missing(m)
+    }
     for name, words in skipped.items():
         console.print(f"{name}: {words}", highlight=False)
     methods = [m for m in methods if m.name not in skipped]
@@ -76,8 +101,12 @@ def main() -> None:
     print(written(full))
 
 
-def cells_of(methods: Sequence[Method], places: Sequence[Place], length: engines.Length) -> list[Cell]:
-    """Every method on every fold: fold by fold, so that what is complete early is so for all methods."""
+def cells_of(
+    methods: Sequence[Method], places: Sequence[Place], length: engines.Length
+) -> list[Cell]:
+    """Every method on every fold: fold by fold, so that what is complete early is so for all
+    methods.
+    """
     identities = {m.name: engines.identity(m) for m in methods}
     return [
         Cell(method, place, fold, length, identities[method.name])
@@ -97,14 +126,18 @@ class Work:
         console: for a line now and then.
     """
 
-    def __init__(self, cells: Sequence[Cell], budget: Budget, store: Store, threads: int, console: Console) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], budget: Budget, store: Store, threads: int, console: Console
+    ) -> None:
         self._cells, self._budget, self._store = cells, budget, store
         self._threads, self._console = threads, console
         self._seconds: dict[tuple[str, str], list[float]] = {}
         self._last = 0.0
 
     def do(self, cells: Sequence[Cell], budget: Budget) -> None:
-        """Bring these cells to this budget; cells that another process works on are waited for at the end."""
+        """Bring these cells to this budget; cells that another process works on are waited for at
+        the end.
+        """
         waiting = list(cells)
         while waiting:
             busy = []
@@ -124,7 +157,9 @@ class Work:
         run = cell.run(task, self._store, self._threads)
         if "error" in run:
             self._console.print(f"{cell.name}: {run['error']}", style="red", highlight=False)
-        self._seconds.setdefault((cell.method.name, cell.place.name), []).append(time.perf_counter() - started)
+        self._seconds.setdefault((cell.method.name, cell.place.name), []).append(
+            time.perf_counter() - started
+        )
         if time.perf_counter() - self._last > _LINE_EVERY:
             self._last = time.perf_counter()
             self._say(cell)
@@ -141,9 +176,16 @@ class Work:
         self._console.print(words, highlight=False, soft_wrap=True)
 
     def _expected(self, cell: Cell) -> float:
-        """Seconds a training: as this method on this set so far, else as any on this set, else as any."""
+        """Seconds a training: as this method on this set so far, else as any on this set, else as
+        any.
+        """
         own = self._seconds.get((cell.method.name, cell.place.name))
-        same_set = [s for (_, place), times in self._seconds.items() if place == cell.place.name for s in times]
+        same_set = [
+            s
+            for (_, place), times in self._seconds.items()
+            if place == cell.place.name
+            for s in times
+        ]
         times = own or same_set or [s for times in self._seconds.values() for s in times]
         return sum(times) / len(times)
 
@@ -157,13 +199,17 @@ def steps(cell: Cell, budget: Budget, store: Store) -> Iterator[Task]:
 
 
 def done(cell: Cell, budget: Budget, store: Store) -> int:
-    """How many of a cell's trainings are there; all of them, where a library failed and no more will come."""
+    """How many of a cell's trainings are there; all of them, where a library failed and no more
+    will come.
+    """
     if cell.error(budget, store):
         return budget.runs
     tried = [Task(trial, part) for trial in range(budget.trials) for part in range(budget.inner)]
     count = sum(store.get(cell.key(task)) is not None for task in tried)
     best = cell.best(budget, store) if count == len(tried) else None
-    finals = [] if best is None else [Task(best, seed) for seed in range(budget.inner, budget.seeds)]
+    finals = (
+        [] if best is None else [Task(best, seed) for seed in range(budget.inner, budget.seeds)]
+    )
     return count + sum(store.get(cell.key(task)) is not None for task in finals)
 
 

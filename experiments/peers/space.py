@@ -1,4 +1,6 @@
-"""The one search space of all methods, and its draws: a prefix of the draws of a larger budget is a smaller budget."""
+"""The one search space of all methods, and its draws: a prefix of the draws of a larger budget is a
+smaller budget.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Trees:
         leaves: 7, 15 or 31, at most, a tree.
         min_docs: 5 to 100, documents in a leaf at least.
         l2: 0.001 to 10, added to a leaf's sum of curvatures.
-        features: 0.3 to 1, not on the log scale, share of the features that a tree (CatBoost, YDF: a split) sees.
+        features: 0.3 to 1, not on the log scale, share of the features that a tree (CatBoost, YDF:
+            a split) sees.
         rows: 0.5 to 1, not on the log scale, share of the documents that a tree sees.
     """
 
@@ -38,7 +41,9 @@ class Trees:
 
 
 def draws(count: int, seed: int) -> list[Trees]:
-    """The first `count` points of a scrambled Sobol sequence, which cover the space better than independent draws."""
+    """The first `count` points of a scrambled Sobol sequence, which cover the space better than
+    independent draws.
+    """
     with warnings.catch_warnings():  # any prefix will do here, a power of two or not
         warnings.simplefilter("ignore", UserWarning)
         points = qmc.Sobol(6, seed=np.random.default_rng(seed)).random(count)

@@ -1,10 +1,11 @@
 """Queries into folds: which the search of a default may see, which confirm it, and which validate.
 
-The queries of a set (all its files together) are dealt into 2 F blocks. The first F are the folds of the search, the
-others those of the confirmation. The search sees its own F blocks and nothing else: a fold of it trains on the other
-F - 1. A fold of the confirmation trains on all the other blocks. What is left to train on is dealt into four parts, one
-of which validates (early stopping, choice of the trees) while the other three are trained on. Queries with the very
-same documents stay together, wherever they go.
+The queries of a set (all its files together) are dealt into 2 F blocks. The first F are the folds
+of the search, the others those of the confirmation. The search sees its own F blocks and nothing
+else: a fold of it trains on the other F - 1. A fold of the confirmation trains on all the other
+blocks. What is left to train on is dealt into four parts, one of which validates (early stopping,
+choice of the trees) while the other three are trained on. Queries with the very same documents stay
+together, wherever they go.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import boostrank
 from boostrank.core.errors import DataWarning
 from experiments.common import data_root
 
-# OHSUMED's five folds hold the same queries; its Feature-null release holds 22 of them again, and is left out.
+# OHSUMED's five folds hold the same queries; its Feature-null release holds 22 of them again, and
+# is left out.
 SETS = {
     "ohsumed": tuple(f"ohsumed/Fold1/{part}.txt" for part in ("train", "vali", "test")),
     "mslr-sample": tuple(f"mslr-sample/{part}.txt" for part in ("train", "vali", "test")),
@@ -48,11 +50,18 @@ class Fold:
     def inner(self, part: int) -> tuple[Queries, Queries]:
         """(train, valid) when that part validates; parts come round again."""
         valid = part % len(self.parts)
-        return np.concatenate([p for i, p in enumerate(self.parts) if i != valid]), self.parts[valid]
+        return (
+            np.concatenate([p for i, p in enumerate(self.parts) if i != valid]),
+            self.parts[valid],
+        )
 
 
-def read_sets(names: str, further: Sequence[str], given: Path | None) -> dict[str, boostrank.RankingDataset]:
-    """Sets by name: of `SETS`, commas between, from the folder of the data (`data_root`); and NAME=FILE,... each."""
+def read_sets(
+    names: str, further: Sequence[str], given: Path | None
+) -> dict[str, boostrank.RankingDataset]:
+    """Sets by name: of `SETS`, commas between, from the folder of the data (`data_root`); and
+    NAME=FILE,... each.
+    """
     files = {name: SETS[name] for name in names.split(",") if name}
     root = data_root(given) if files else Path()
     for one in further:
@@ -62,8 +71,8 @@ def read_sets(names: str, further: Sequence[str], given: Path | None) -> dict[st
 
 
 def read(root: Path, files: Sequence[str]) -> boostrank.RankingDataset:
-    """Several files as one set; query ids that restart in each file are other queries. Dense, so that every library
-    takes absent features for the zeros they are."""
+    """Several files as one set; query ids that restart in each file are other queries. Dense, so
+    that every library takes absent features for the zeros they are."""
     parts: list[boostrank.RankingDataset] = []
     with warnings.catch_warnings():  # about ids in several files, and last lines without a newline
         warnings.simplefilter("ignore", DataWarning)
@@ -75,9 +84,11 @@ def read(root: Path, files: Sequence[str]) -> boostrank.RankingDataset:
     return boostrank.RankingDataset.from_arrays(np.concatenate(features), labels, group=sizes)
 
 
-def folds(data: boostrank.RankingDataset, stage: str, count: int | None = None, draw: int = 0) -> list[Fold]:
-    """The outer folds of a stage, `count` of them (None: 4, or 2 of more than 500 queries); always the same for the
-    same data and draw."""
+def folds(
+    data: boostrank.RankingDataset, stage: str, count: int | None = None, draw: int = 0
+) -> list[Fold]:
+    """The outer folds of a stage, `count` of them (None: 4, or 2 of more than 500 queries); always
+    the same for the same data and draw."""
     count = count or (2 if len(data.queries) > 500 else 4)
     alike = same_documents(data)
     everything = np.arange(len(data.queries))
@@ -103,10 +114,14 @@ def dealt(queries: Queries, alike: Queries, parts: int, seed: int) -> list[Queri
 
 
 def same_documents(data: boostrank.RankingDataset) -> Queries:
-    """int64[Q]: the first query that has the same documents, in whatever order and with whatever labels."""
+    """int64[Q]: the first query that has the same documents, in whatever order and with whatever
+    labels.
+    """
     first: dict[bytes, int] = {}
     out = np.empty(len(data.queries), dtype=np.int64)
-    for q, (start, stop) in enumerate(zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True)):
+    for q, (start, stop) in enumerate(
+        zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True)
+    ):
         rows: Any = sorted(row.tobytes() for row in data.features[start:stop])
         out[q] = first.setdefault(hashlib.blake2b(b"".join(rows)).digest(), q)
     return out

@@ -1,18 +1,21 @@
 """Statistics of methods that were measured on the same queries.
 
-Two ways to pool queries of several sets: every query counts the same (a large set then decides), or every set does (its
-queries share its weight). Differences of means are tested by randomisation of signs (`boostrank.core.resampling`),
-corrected by Holm's method for all methods that are compared with the reference.
+Two ways to pool queries of several sets: every query counts the same (a large set then decides), or
+every set does (its queries share its weight). Differences of means are tested by randomisation of
+signs (`boostrank.core.resampling`), corrected by Holm's method for all methods that are compared
+with the reference.
 
-Tests over queries take the models as given: with another seed, or other validation queries, the same method gives
-another model, better or worse on all queries at once. `luck` is what that adds, from the final models of each fold; a
-second p takes it in.
+Tests over queries take the models as given: with another seed, or other validation queries, the
+same method gives another model, better or worse on all queries at once. `luck` is what that adds,
+from the final models of each fold; a second p takes it in.
 
-The picture follows Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, 2006, with queries
-in the place of data sets: four sets are too few for any test over sets. Its axis is the mean rank over queries; but
-which methods are joined is decided by Wilcoxon's signed-rank test of each pair, with Holm's correction for all pairs,
-rather than by Nemenyi's distance of mean ranks, whose verdict on two methods changes with which others are in the
-pool (Benavoli, Corani, Mangili, "Should we really use post-hoc tests based on mean-ranks?", JMLR 17, 2016).
+The picture follows Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR
+7, 2006, with queries in the place of data sets: four sets are too few for any test over sets. Its
+axis is the mean rank over queries; but which methods are joined is decided by Wilcoxon's
+signed-rank test of each pair, with Holm's correction for all pairs, rather than by Nemenyi's
+distance of mean ranks, whose verdict on two methods changes with which others are in the pool
+(Benavoli, Corani, Mangili, "Should we really use post-hoc tests based on mean-ranks?", JMLR 17,
+2016).
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ from boostrank.reporting.segments import holm
 
 Values = npt.NDArray[np.float64]
 Measured = Mapping[str, Mapping[str, Values]]
-"""Method -> set -> the metric of each query of the set, in one order; NaN where a query does not count."""
+"""Method -> set -> the metric of each query of the set, in one order; NaN where a query does not
+count.
+"""
 Models = Mapping[str, Sequence[tuple[str, Values]]]
 """Method -> for each outer fold, in one order, its set and float64[models, queries]."""
 
@@ -41,8 +46,10 @@ class Compared:
 
     Args:
         by_query: every query the same weight. by_set: every set.
-        holm_by_query, holm_by_set: their p-values, corrected for all methods that are compared with the reference.
-        luck_by_query, luck_by_set: the same with the luck of the models; NaN where each fold has one model.
+        holm_by_query, holm_by_set: their p-values, corrected for all methods that are compared with
+            the reference.
+        luck_by_query, luck_by_set: the same with the luck of the models; NaN where each fold has
+            one model.
         each: set -> difference there, not corrected.
     """
 
@@ -84,9 +91,11 @@ def against(measured: Measured, models: Models, reference: str) -> dict[str, Com
 
 
 def luck(models: Models, sets: Sequence[str] | None, count: int | None = None) -> float:
-    """Standard deviation of a method's pooled mean over other models of the same setting; NaN with one model a fold.
+    """Standard deviation of a method's pooled mean over other models of the same setting; NaN with
+    one model a fold.
 
-    The variance among the models of a fold is estimated from all methods together: one has too few models.
+    The variance among the models of a fold is estimated from all methods together: one has too few
+    models.
 
     Args:
         models: what each final model measured.
@@ -104,16 +113,22 @@ def luck(models: Models, sets: Sequence[str] | None, count: int | None = None) -
         means = [np.nanmean(method[f][1], axis=1) for method in methods]
         if means[0].size < 2:
             return float("nan")
-        total += share**2 * float(np.mean([np.var(m, ddof=1) for m in means])) / (count or means[0].size)
+        total += (
+            share**2 * float(np.mean([np.var(m, ddof=1) for m in means])) / (count or means[0].size)
+        )
     return float(np.sqrt(total))
 
 
 def p_with_luck(difference: Values, weights: Values, luck: float) -> float:
-    """Two-sided p of a mean difference whose variance is that over queries and that of both methods' models, normal."""
+    """Two-sided p of a mean difference whose variance is that over queries and that of both
+    methods' models, normal.
+    """
     counted = ~np.isnan(difference)
     share, d = weights[counted] / weights[counted].sum(), difference[counted]
     mean = float(share @ d)
-    variance = float(np.square(share) @ np.square(d - mean)) * d.size / max(1, d.size - 1) + 2.0 * luck**2
+    variance = (
+        float(np.square(share) @ np.square(d - mean)) * d.size / max(1, d.size - 1) + 2.0 * luck**2
+    )
     return 1.0 if mean == 0.0 else float(2.0 * ndtr(-abs(mean) / np.sqrt(variance)))
 
 
@@ -125,11 +140,14 @@ def pooled(measured: Measured, name: str) -> Values:
 def set_weights(measured: Measured, name: str) -> Values:
     """float64[Q]: of each query when every set counts the same."""
     parts = measured[name].values()
-    return np.concatenate([np.full(v.size, 1.0 / max(1, np.count_nonzero(~np.isnan(v)))) for v in parts])
+    return np.concatenate(
+        [np.full(v.size, 1.0 / max(1, np.count_nonzero(~np.isnan(v)))) for v in parts]
+    )
 
 
 def mean_ranks(values: Sequence[Values], weights: Values | None = None) -> Values:
-    """Of each method, its rank in a query averaged over queries; 1 is best, equal values share their ranks.
+    """Of each method, its rank in a query averaged over queries; 1 is best, equal values share
+    their ranks.
 
     Args:
         values: one array a method, the same queries; NaN in all alike where a query does not count.
@@ -142,9 +160,11 @@ def mean_ranks(values: Sequence[Values], weights: Values | None = None) -> Value
 
 
 def pair_tests(values: Sequence[Values]) -> Values:
-    """float64[m, m]: p of Wilcoxon's test for each pair of methods, corrected by Holm for all pairs; 1 on the diagonal.
+    """float64[m, m]: p of Wilcoxon's test for each pair of methods, corrected by Holm for all
+    pairs; 1 on the diagonal.
 
-    Queries on which two methods are level count for neither (Pratt's way, which keeps them in the ranking).
+    Queries on which two methods are level count for neither (Pratt's way, which keeps them in the
+    ranking).
     """
     count = len(values)
     pairs = [(i, j) for i in range(count) for j in range(i)]
@@ -167,13 +187,16 @@ def signed_rank(a: Values, b: Values) -> float:
 
 
 def groups(ranks: Values, p: Values, alpha: float = 0.05) -> list[tuple[int, int]]:
-    """Methods that no test tells apart: first and last place, in the order of their ranks, of each largest run of
-    neighbours without a significant pair among them; runs of one are left out."""
+    """Methods that no test tells apart: first and last place, in the order of their ranks, of each
+    largest run of neighbours without a significant pair among them; runs of one are left out."""
     order = np.argsort(ranks, kind="stable")
     found: list[tuple[int, int]] = []
     for first in range(order.size):
         last = first
-        while last + 1 < order.size and (p[np.ix_(order[first : last + 2], order[first : last + 2])] >= alpha).all():
+        while (
+            last + 1 < order.size
+            and (p[np.ix_(order[first : last + 2], order[first : last + 2])] >= alpha).all()
+        ):
             last += 1
         if last > first and not any(f <= first and last <= t for f, t in found):
             found.append((first, last))

@@ -1,6 +1,7 @@
 """Store of trainings: a small JSON file a training, named by a hash of all that it depends on.
 
-Each is written whole or not at all, so a process may be killed at any moment; several may work on one folder.
+Each is written whole or not at all, so a process may be killed at any moment; several may work on
+one folder.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class Store:
 
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Whether this process alone works on `name` now; the claim of a process that was killed ends with it."""
+        """Whether this process alone works on `name` now; the claim of a process that was killed
+        ends with it.
+        """
         with (self._locks / key_of({"name": name})).open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,8 +77,11 @@ class Store:
             yield True
 
 
-def code_digest(modules: Sequence[str], within: Sequence[str] = ("boostrank.kernels.", "boostrank.objectives.")) -> str:
-    """Hash of the code of some modules and of what they import, as far as it lies `within`; words do not matter.
+def code_digest(
+    modules: Sequence[str], within: Sequence[str] = ("boostrank.kernels.", "boostrank.objectives.")
+) -> str:
+    """Hash of the code of some modules and of what they import, as far as it lies `within`; words
+    do not matter.
 
     Args:
         modules: names of modules.
@@ -98,7 +104,11 @@ def _code(text: str) -> tuple[str, tuple[str, ...]]:
     """The code of a module without its docstrings, and the modules that it imports from."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node, clean=False):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(
+            node, clean=False
+        ):
             node.body = node.body[1:]
-    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    imported = [
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+    ]
     return ast.dump(tree), tuple(imported)

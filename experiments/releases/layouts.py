@@ -1,14 +1,17 @@
-"""The public data sets as they are downloaded: their files, their published sizes, and how they are read.
+"""The public data sets as they are downloaded: their files, their published sizes, and how they are
+read.
 
-Sizes are in no single source; where none gives the size of a file, that of its fold is compared. Sources:
+Sizes are in no single source; where none gives the size of a file, that of its fold is compared.
+Sources:
 
-* MSLR: folds are rotations of the same five parts (microsoft.com/en-us/research/project/mslr), so each holds all rows.
-  WEB10K: 6,000, 2,000 and 2,000 queries in each fold (tensorflow.org/datasets/catalog/mslr_web); rows of Fold1 in
-  catboost/benchmarks, ranking/Readme.md; 1,200,192 rows in all (OpenML's "microsoft"). WEB30K: Fold1 in table 1 of Qin
+* MSLR: folds are rotations of the same five parts (microsoft.com/en-us/research/project/mslr), so
+  each holds all rows. WEB10K: 6,000, 2,000 and 2,000 queries in each fold
+  (tensorflow.org/datasets/catalog/mslr_web); rows of Fold1 in catboost/benchmarks,
+  ranking/Readme.md; 1,200,192 rows in all (OpenML's "microsoft"). WEB30K: Fold1 in table 1 of Qin
   et al., "Are Neural Rankers still Outperformed by Gradient Boosted Decision Trees?", ICLR 2021.
 * Yahoo: Chapelle and Chang, "Yahoo! Learning to Rank Challenge Overview", PMLR 14, 2011.
-* Istella: queries in tensorflow.org/datasets/catalog/istella, rows in table 1 of Qin et al. Istella-S: 33,018 queries
-  in 3,408,630 rows, in the README of the release.
+* Istella: queries in tensorflow.org/datasets/catalog/istella, rows in table 1 of Qin et al.
+  Istella-S: 33,018 queries in 3,408,630 rows, in the README of the release.
 """
 
 from __future__ import annotations
@@ -39,7 +42,11 @@ class Size(NamedTuple):
         return all(theirs in (None, ours) for ours, theirs in zip(self, published, strict=True))
 
     def __str__(self) -> str:
-        words = [f"{n:,} {what}" for n, what in zip(self, ("queries", "rows"), strict=True) if n is not None]
+        words = [
+            f"{n:,} {what}"
+            for n, what in zip(self, ("queries", "rows"), strict=True)
+            if n is not None
+        ]
         return " and ".join(words) or "no published size"
 
 
@@ -50,9 +57,11 @@ class Release:
     Args:
         name: as `--release` takes it.
         recipe: mslr, yahoo or istella.
-        files: part (train, valid, test) -> file in the folder; {} stands for the number of the fold.
+        files: part (train, valid, test) -> file in the folder; {} stands for the number of the
+            fold.
         folds: numbers of the folds; (1,) where there is one.
-        sizes: (fold, part) -> published size; fold 0 for every fold, part "" for all files of a fold together.
+        sizes: (fold, part) -> published size; fold 0 for every fold, part "" for all files of a
+            fold together.
         reading: options of the reader.
     """
 
@@ -110,13 +119,21 @@ RELEASES = (
         "set1",
         "yahoo",
         {part: file.replace("SET", "set1") for part, file in _YAHOO.items()},
-        {(1, "train"): Size(19_944, 473_134), (1, "valid"): Size(2_994, 71_083), (1, "test"): Size(6_983, 165_660)},
+        {
+            (1, "train"): Size(19_944, 473_134),
+            (1, "valid"): Size(2_994, 71_083),
+            (1, "test"): Size(6_983, 165_660),
+        },
     ),
     Release(
         "set2",
         "yahoo",
         {part: file.replace("SET", "set2") for part, file in _YAHOO.items()},
-        {(1, "train"): Size(1_266, 34_815), (1, "valid"): Size(1_266, 34_881), (1, "test"): Size(3_798, 103_174)},
+        {
+            (1, "train"): Size(1_266, 34_815),
+            (1, "valid"): Size(1_266, 34_881),
+            (1, "test"): Size(3_798, 103_174),
+        },
     ),
     Release(
         "istella",
@@ -131,7 +148,8 @@ RELEASES = (
 
 
 def found(recipe: str, folder: Path, names: Sequence[str] = ()) -> list[Release]:
-    """The releases of a recipe in a folder; those of MSLR, whose files have the same names, by the folder's name.
+    """The releases of a recipe in a folder; those of MSLR, whose files have the same names, by the
+    folder's name.
 
     Raises:
         SystemExit: none is there, or it could be either of two, or a name is unknown.
@@ -139,12 +157,23 @@ def found(recipe: str, folder: Path, names: Sequence[str] = ()) -> list[Release]
     known = [release for release in RELEASES if release.recipe == recipe]
     unknown = set(names) - {release.name for release in known}
     if unknown:
-        raise SystemExit(f"no release {min(unknown)!r}; there are: {', '.join(release.name for release in known)}")
+        raise SystemExit(
+            f"no release {min(unknown)!r}; there are:"
+            f" {', '.join(release.name for release in known)}"
+        )
     wanted = [release for release in known if not names or release.name in names]
-    here = [r for r in wanted if any(p.exists() for fold in r.folds for p in r.paths(folder, fold).values())]
+    here = [
+        r
+        for r in wanted
+        if any(p.exists() for fold in r.folds for p in r.paths(folder, fold).values())
+    ]
     if not here:
-        files = ", ".join(sorted({file.format(1) for release in wanted for file in release.files.values()}))
-        raise SystemExit(f"{folder} has none of {files}: give the folder that holds them, as it was unpacked")
+        files = ", ".join(
+            sorted({file.format(1) for release in wanted for file in release.files.values()})
+        )
+        raise SystemExit(
+            f"{folder} has none of {files}: give the folder that holds them, as it was unpacked"
+        )
     if recipe == "mslr" and len(here) > 1:
         here = [release for release in here if release.name in str(folder.resolve()).lower()]
         if len(here) != 1:
@@ -167,8 +196,12 @@ def counted(path: Path) -> Size:
     return Size(queries, rows)
 
 
-def faults(release: Release, folder: Path, fold: int, count: Callable[[Path], Size] = counted) -> Iterator[str]:
-    """Compare the files of a fold with their published sizes: a line for each that is missing or differs."""
+def faults(
+    release: Release, folder: Path, fold: int, count: Callable[[Path], Size] = counted
+) -> Iterator[str]:
+    """Compare the files of a fold with their published sizes: a line for each that is missing or
+    differs.
+    """
     sizes: list[Size] = []
     paths = release.paths(folder, fold)
     whole = True
@@ -183,13 +216,19 @@ def faults(release: Release, folder: Path, fold: int, count: Callable[[Path], Si
             whole = False
     total = Size(*map(sum, zip(*sizes, strict=True)))
     if whole and not total.agrees(expected := release.published(fold, "")):
-        each = ", ".join(f"{path.name} {size}" for path, size in zip(paths.values(), sizes, strict=True))
+        each = ", ".join(
+            f"{path.name} {size}" for path, size in zip(paths.values(), sizes, strict=True)
+        )
         yield f"{paths['test'].parent}: found {total} in all ({each}), expected {expected}"
 
 
 def read(release: Release, path: Path, like: FeatureSpace | None = None) -> Data:
-    """Read a file. Sparse files become dense, so that every library takes absent features for the zeros they are."""
-    with warnings.catch_warnings():  # about values read as missing, and last lines without a newline
+    """Read a file. Sparse files become dense, so that every library takes absent features for the
+    zeros they are.
+    """
+    with (
+        warnings.catch_warnings()
+    ):  # about values read as missing, and last lines without a newline
         warnings.simplefilter("ignore", DataWarning)
         data = boostrank.read(path, format="libsvm", like=like, **release.reading)
     if not sparse.issparse(data.features):

@@ -1,9 +1,10 @@
-"""Releases: MSLR, Yahoo and Istella as they are downloaded, by methods with published parameters, beside their numbers.
+"""Releases: MSLR, Yahoo and Istella as they are downloaded, by methods with published parameters,
+beside their numbers.
 
     python -m experiments.releases.run mslr|yahoo|istella FOLDER [--folds 1] [--rounds 500]
 
-Every training has a process of its own and is kept under out/: a run that was killed goes on where it was. See
-README.md in this folder.
+Every training has a process of its own and is kept under out/: a run that was killed goes on where
+it was. See README.md in this folder.
 """
 
 from __future__ import annotations
@@ -49,21 +50,33 @@ def main() -> None:
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("recipe", choices=("mslr", "yahoo", "istella"))
     parser.add_argument("folder", type=Path, help="as it was unpacked")
-    parser.add_argument("--release", default="", help="comma-separated, of those in the folder; default: all")
+    parser.add_argument(
+        "--release", default="", help="comma-separated, of those in the folder; default: all"
+    )
     parser.add_argument("--folds", default="", help="comma-separated numbers; default: all")
     parser.add_argument("--methods", default="", help="regular expression; default: all")
-    parser.add_argument("--rounds", type=int, default=None, help="fewer rounds than published, for a trial")
+    parser.add_argument(
+        "--rounds", type=int, default=None, help="fewer rounds than published, for a trial"
+    )
     parser.add_argument("--only-report", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
     console, store = Console(stderr=True, highlight=False, soft_wrap=True), Store(options.out)
     store.forget_failures()
-    for release in found(options.recipe, options.folder, [name for name in options.release.split(",") if name]):
-        folds = [fold for fold in release.folds if not options.folds or str(fold) in options.folds.split(",")]
+    for release in found(
+        options.recipe, options.folder, [name for name in options.release.split(",") if name]
+    ):
+        folds = [
+            fold
+            for fold in release.folds
+            if not options.folds or str(fold) in options.folds.split(",")
+        ]
         counts = Counts(store, console)
         lines = [line for fold in folds for line in faults(release, options.folder, fold, counts)]
         if lines:
-            raise SystemExit("\n".join([*lines, f"{release.name} is not whole: download and unpack it again"]))
+            raise SystemExit(
+                "\n".join([*lines, f"{release.name} is not whole: download and unpack it again"])
+            )
         cells = [
             Cell(release, options.folder, fold, method, counts)
             for fold in folds
@@ -85,7 +98,9 @@ def chosen(recipe: str, pattern: str, rounds: int | None, console: Console) -> l
     missing = {m.library for m in wanted if not importlib.util.find_spec(m.library)}
     for library in sorted(missing):
         console.print(f"left out, not installed: {library}")
-    cut = [m if rounds is None else replace(m, rounds=min(rounds, m.rounds or rounds)) for m in wanted]
+    cut = [
+        m if rounds is None else replace(m, rounds=min(rounds, m.rounds or rounds)) for m in wanted
+    ]
     return [method for method in cut if method.library not in missing]
 
 
@@ -97,7 +112,9 @@ class Counts:
 
     def __call__(self, path: Path) -> Size:
         status = path.stat()
-        key = key_of({"file": str(path.resolve()), "bytes": status.st_size, "changed": status.st_mtime_ns})
+        key = key_of(
+            {"file": str(path.resolve()), "bytes": status.st_size, "changed": status.st_mtime_ns}
+        )
         if self._store.get(key) is None:
             self._console.print(f"counting {path}")
             self._store.put(key, {"size": list(counted(path))})
@@ -124,15 +141,31 @@ class Cell(NamedTuple):
         files = {part: [path.stat().st_size, *self.counts(path)] for part, path in paths.items()}
         ours = self.method.library == "boostrank"
         library = "lightgbm" if ours else self.method.library
-        what = {"release": self.release.name, "fold": self.fold, "files": files, "method": asdict(self.method)}
-        what |= {"library": importlib.import_module(library).__version__, "code": code_of_boostrank() if ours else ""}
+        what = {
+            "release": self.release.name,
+            "fold": self.fold,
+            "files": files,
+            "method": asdict(self.method),
+        }
+        what |= {
+            "library": importlib.import_module(library).__version__,
+            "code": code_of_boostrank() if ours else "",
+        }
         rules = CONVENTIONS.get(self.release.recipe, OTHERS)
-        return key_of(what | {"how": [METRICS, rules, PATIENCE, HELD_OUT, dict(self.release.reading)]})
+        return key_of(
+            what | {"how": [METRICS, rules, PATIENCE, HELD_OUT, dict(self.release.reading)]}
+        )
 
     def run(self, threads: int) -> Run:
         """Train and measure in a fresh process; what goes wrong there is the result."""
         try:
-            return apart(trained, self.release, self.release.paths(self.folder, self.fold), self.method, threads)
+            return apart(
+                trained,
+                self.release,
+                self.release.paths(self.folder, self.fold),
+                self.method,
+                threads,
+            )
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"}
 
@@ -147,8 +180,9 @@ def trained(release: Release, paths: dict[str, Path], method: Method, threads: i
     """Train and measure.
 
     Returns:
-        trees: of the model. seconds: of CPU, for the training. peak: bytes of memory until its end, data and libraries
-        included. empty: test queries without a relevant document. test: conventions -> metric -> value of each query.
+        trees: of the model. seconds: of CPU, for the training. peak: bytes of memory until its end,
+        data and libraries included. empty: test queries without a relevant document. test:
+        conventions -> metric -> value of each query.
     """
     train, valid = read(release, paths["train"]), None
     features = train.feature_space
@@ -160,14 +194,20 @@ def trained(release: Release, paths: dict[str, Path], method: Method, threads: i
         train = train.take(number[number % HELD_OUT != 0])
     begun = time.process_time()
     predict, trees = fit(method, train, valid, threads)
-    run: Run = {"what": method.name, "trees": int(trees), "seconds": time.process_time() - begun, "peak": peak_memory()}
+    run: Run = {
+        "what": method.name,
+        "trees": int(trees),
+        "seconds": time.process_time() - begun,
+        "peak": peak_memory(),
+    }
     test = read(release, paths["test"], features)
     scores = np.asarray(predict(test.features), dtype=np.float64)
     run["test"] = {}
     for rules in CONVENTIONS.get(release.recipe, OTHERS):
         values = BoundMetrics(METRICS, test.labels, test.queries, rules, threads).per_query(scores)
         run["test"][rules] = {
-            name: [None if np.isnan(v) else round(float(v), 6) for v in of] for name, of in values.items()
+            name: [None if np.isnan(v) else round(float(v), 6) for v in of]
+            for name, of in values.items()
         }
     run["empty"] = int(sum(v is None for v in run["test"]["default"]["ndcg@10"]))
     return run
@@ -178,7 +218,9 @@ def peak_memory() -> int:
     status = Path("/proc/self/status")
     if status.exists():  # `ru_maxrss` may be that of the process which started this one
         return 1024 * int(re.search(r"VmHWM:\s*(\d+)", status.read_text())[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def report(release: Release, cells: Sequence[Cell], store: Store) -> tuple[str, Any]:
@@ -208,9 +250,15 @@ def report(release: Release, cells: Sequence[Cell], store: Store) -> tuple[str, 
             if name == REFERENCE and rules == "default":
                 shown = [interval(column) for column in values[name].T]
             elif name in compared:
-                shown = [f"{mean} ({gain})" for mean, gain in zip(shown, compared[name].gains, strict=True)]
+                shown = [
+                    f"{mean} ({gain})"
+                    for mean, gain in zip(shown, compared[name].gains, strict=True)
+                ]
             p = f"{compared[name].p:.3f}" if name in compared else ""
-            cost = [f"{np.mean([run[key] for run in of]) / unit:.{digits}f}" for key, unit, digits in COSTS]
+            cost = [
+                f"{np.mean([run[key] for run in of]) / unit:.{digits}f}"
+                for key, unit, digits in COSTS
+            ]
             rows.append([rules, name, words(folds), *shown, p, *cost])
             numbers.setdefault(name, {})[rules] = dict(zip(METRICS, map(float, means), strict=True))
         for one in PUBLISHED[release.name]:
@@ -218,13 +266,17 @@ def report(release: Release, cells: Sequence[Cell], store: Store) -> tuple[str, 
                 theirs = [f"{one.values[m]:.4f}" if m in one.values else "" for m in METRICS]
                 rows.append([rules, f"published: {one.source}", one.folds, *theirs, *[""] * 4])
     head = ["conventions", "method", "folds", *METRICS, "p, Holm", "trees", "CPU seconds", "GB"]
-    title = f"{release.name}: {queries:,} test queries, {empty:,} of them without a relevant document."
+    title = (
+        f"{release.name}: {queries:,} test queries, {empty:,} of them without a relevant document."
+    )
     title += f" In brackets: minus {REFERENCE}, paired by query, 95% intervals."
     return "\n\n".join([title, markdown(head, rows), *lines]), numbers
 
 
 class Compared(NamedTuple):
-    """A method against the reference: the difference of each metric, and p of NDCG@10, corrected for all methods."""
+    """A method against the reference: the difference of each metric, and p of NDCG@10, corrected
+    for all methods.
+    """
 
     gains: list[str]
     p: float
@@ -234,7 +286,12 @@ def against(values: dict[str, Any]) -> dict[str, Compared]:
     """Every other method against the reference, query by query."""
     others = [name for name in values if name != REFERENCE]
     place = METRICS.index("ndcg@10")
-    p = holm([paired_difference(values[name][:, place], values[REFERENCE][:, place]).p for name in others])
+    p = holm(
+        [
+            paired_difference(values[name][:, place], values[REFERENCE][:, place]).p
+            for name in others
+        ]
+    )
     out = {}
     for name, corrected in zip(others, p, strict=True):
         difference = values[name] - values[REFERENCE]
@@ -248,7 +305,9 @@ def against(values: dict[str, Any]) -> dict[str, Compared]:
 
 def values_of(runs: Sequence[Run], rules: str) -> Any:
     """float64[Q, metrics] of the test queries of all folds."""
-    return np.concatenate([np.array([run["test"][rules][m] for m in METRICS], dtype=np.float64).T for run in runs])
+    return np.concatenate(
+        [np.array([run["test"][rules][m] for m in METRICS], dtype=np.float64).T for run in runs]
+    )
 
 
 def words(folds: Sequence[int]) -> str:

@@ -27,9 +27,14 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 # The same for both, tuned for neither. A feature's chance to be seen is what seeds change.
 TREES = {
-    "learning_rate": 0.05, "num_leaves": 15, "min_sum_hessian_in_leaf": 0.001, "min_data_in_leaf": 20,
-    "feature_fraction": 0.5, "verbosity": -1, "metric": "none",
-}  # fmt: skip
+    "learning_rate": 0.05,
+    "num_leaves": 15,
+    "min_sum_hessian_in_leaf": 0.001,
+    "min_data_in_leaf": 20,
+    "feature_fraction": 0.5,
+    "verbosity": -1,
+    "metric": "none",
+}
 ROUNDS = 300
 WINDOWS = (5, 15, 31)
 METRIC = "ndcg@10"
@@ -51,16 +56,24 @@ def main() -> None:
         for method, params in METHODS.items():
             pooled: dict[str, list[Floats]] = {}
             for fold in folds(data, "search"):
-                for rule, values in measured(data, fold, params, options.seeds, options.threads).items():
+                for rule, values in measured(
+                    data, fold, params, options.seeds, options.threads
+                ).items():
                     pooled.setdefault(rule, []).append(values)
-            numbers.setdefault(method, {})[name] = {rule: np.concatenate(v).tolist() for rule, v in pooled.items()}
+            numbers.setdefault(method, {})[name] = {
+                rule: np.concatenate(v).tolist() for rule, v in pooled.items()
+            }
             console.print(f"{name}, {method}: done")
     save(options.out, table(numbers), numbers)
     print(options.out.read_text(), end="")
 
 
 def measured(
-    data: boostrank.RankingDataset, fold: Fold, params: dict[str, Any], seeds: int, threads: int | None
+    data: boostrank.RankingDataset,
+    fold: Fold,
+    params: dict[str, Any],
+    seeds: int,
+    threads: int | None,
 ) -> dict[str, Floats]:
     """Rule -> the metric of each test query, the mean over the trainings that the rule gives."""
     test = data.take(fold.test)
@@ -76,10 +89,17 @@ def measured(
         on_valid = BoundMetrics([METRIC], validating.labels, validating.queries)
         of_seed: list[Floats] = []
         for seed in range(seeds):
-            how = params | TREES | {"seed": seed} | ({} if threads is None else {"num_threads": threads})
+            how = (
+                params
+                | TREES
+                | {"seed": seed}
+                | ({} if threads is None else {"num_threads": threads})
+            )
             model = boostrank.train(how, training, ROUNDS)
             staged = rounds_of(model, test)
-            curve = np.array([on_valid.values(scores)[METRIC] for scores in rounds_of(model, validating)])
+            curve = np.array(
+                [on_valid.values(scores)[METRIC] for scores in rounds_of(model, validating)]
+            )
             best = staged[int(np.argmax(curve))]
             note(BASE, best)
             note("all rounds", staged[-1])
@@ -114,19 +134,32 @@ def middle_of_best(curve: Floats, window: int) -> int:
 
 
 def table(numbers: dict[str, dict[str, dict[str, list[float]]]]) -> str:
-    """Each rule against the base, query by query, pooled over the sets, each set with the same weight."""
+    """Each rule against the base, query by query, pooled over the sets, each set with the same
+    weight.
+    """
     out = []
     for method, sets in numbers.items():
         rows = []
         for rule in next(iter(sets.values())):
             values = np.concatenate([sets[name][rule] for name in sets])
             base = np.concatenate([sets[name][BASE] for name in sets])
-            sizes = np.concatenate([np.full(len(sets[name][rule]), float(len(sets[name][rule]))) for name in sets])
+            sizes = np.concatenate(
+                [np.full(len(sets[name][rule]), float(len(sets[name][rule]))) for name in sets]
+            )
             paired = paired_difference(values, base, weights=values.size / sizes)
             row = [rule, *(f"{np.nanmean(sets[name][rule]):.4f}" for name in sets)]
-            cells = f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]" if rule != BASE else "-"
+            cells = (
+                f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]"
+                if rule != BASE
+                else "-"
+            )
             rows.append([*row, cells, "-" if rule == BASE else f"{paired.p:.4f}"])
-        out += [f"### {method}", "", markdown(["rounds kept", *sets, "mean of the sets", "p"], rows), ""]
+        out += [
+            f"### {method}",
+            "",
+            markdown(["rounds kept", *sets, "mean of the sets", "p"], rows),
+            "",
+        ]
     return "\n".join(out)
 
 

@@ -23,7 +23,10 @@ SETS = {
     "ohsumed": [f"ohsumed/Fold{k}" for k in range(1, 6)],
     "sparse-long": ["sparse-long"],
 }
-ENGINES: dict[str, dict[str, Any]] = {"lightgbm": {"verbosity": -1, "bagging_freq": 1}, "xgboost": {}}
+ENGINES: dict[str, dict[str, Any]] = {
+    "lightgbm": {"verbosity": -1, "bagging_freq": 1},
+    "xgboost": {},
+}
 # Nothing is tuned.
 TREES = {"learning_rate": 0.05, "num_leaves": 31, "feature_fraction": 0.7, "bagging_fraction": 0.8}
 ROUNDS = 150
@@ -43,21 +46,43 @@ def main() -> None:
     for name, folders in SETS.items():
         for engine in ENGINES:
             with_start, without = (
-                measured(root, folders, engine, start, options.seeds, options.threads) for start in ("auto", "none")
+                measured(root, folders, engine, start, options.seeds, options.threads)
+                for start in ("auto", "none")
             )
             paired = paired_difference(with_start, without)
             gains[engine].append(paired.mean)
             rows.append(
-                [name, engine, interval(without), f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]"]
+                [
+                    name,
+                    engine,
+                    interval(without),
+                    f"{paired.mean:+.4f} [{paired.low:+.4f}, {paired.high:+.4f}]",
+                ]
             )
-            numbers.append({"set": name, "engine": engine, "gain": paired.mean, "low": paired.low, "high": paired.high})
+            numbers.append(
+                {
+                    "set": name,
+                    "engine": engine,
+                    "gain": paired.mean,
+                    "low": paired.low,
+                    "high": paired.high,
+                }
+            )
             console.print(f"{name}, {engine}: done")
-    rows += [["mean of the sets", engine, "-", f"{np.mean(gain):+.4f}"] for engine, gain in gains.items()]
-    save(options.out, markdown(["set", "engine", "ndcg@10 without", "gain by the start, paired"], rows), numbers)
+    rows += [
+        ["mean of the sets", engine, "-", f"{np.mean(gain):+.4f}"] for engine, gain in gains.items()
+    ]
+    save(
+        options.out,
+        markdown(["set", "engine", "ndcg@10 without", "gain by the start, paired"], rows),
+        numbers,
+    )
     print(options.out.read_text(), end="")
 
 
-def measured(root: Path, folders: list[str], engine: str, start: str, seeds: int, threads: int | None) -> Any:
+def measured(
+    root: Path, folders: list[str], engine: str, start: str, seeds: int, threads: int | None
+) -> Any:
     """NDCG@10 of every test query of all folders, the mean over seeds."""
     found = []
     for folder in folders:

@@ -20,7 +20,9 @@ REPEATS = 15
 
 
 def main() -> None:
-    """Read copies of the MSLR sample, compute the columns of all its features, and print the least times."""
+    """Read copies of the MSLR sample, compute the columns of all its features, and print the least
+    times.
+    """
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--copies", type=int, default=12)
     options = parser.parse_args()
@@ -29,7 +31,9 @@ def main() -> None:
         path = Path(folder) / "train.txt"
         with path.open("w") as file:
             for copy in range(options.copies):
-                file.writelines(f"{line.replace('qid:', f'qid:{copy + 1}00000', 1)}\n" for line in text)
+                file.writelines(
+                    f"{line.replace('qid:', f'qid:{copy + 1}00000', 1)}\n" for line in text
+                )
         seconds: dict[str, list[float]] = {}
         for _ in range(REPEATS):
             started = time.perf_counter()
@@ -41,10 +45,18 @@ def main() -> None:
                 started = time.perf_counter()
                 columns.dataset(data, options.threads or len(os.sched_getaffinity(0)))
                 seconds.setdefault(kinds, []).append(time.perf_counter() - started)
-    rows = [[name, f"{min(took):.3f} s", f"{data.n_documents / min(took):,.0f}"] for name, took in seconds.items()]
+    rows = [
+        [name, f"{min(took):.3f} s", f"{data.n_documents / min(took):,.0f}"]
+        for name, took in seconds.items()
+    ]
     print(
         markdown(
-            [f"{data.n_documents:,} rows x {data.n_features} features", f"least of {REPEATS}", "rows a second"], rows
+            [
+                f"{data.n_documents:,} rows x {data.n_features} features",
+                f"least of {REPEATS}",
+                "rows a second",
+            ],
+            rows,
         )
     )
 

@@ -1,4 +1,5 @@
-"""Columns within queries: what they give on either engine, on the test files of every data set, over seeds.
+"""Columns within queries: what they give on either engine, on the test files of every data set,
+over seeds.
 
     python -m experiments.within_query.run [--seeds 3]
 
@@ -29,14 +30,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--engines", nargs="+", default=list(ENGINES))
     parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "within_query.md")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "out" / "within_query.md"
+    )
     options = parser.parse_args()
     root = data_root(options.data_root)
     console = Console(stderr=True)
     rows, numbers = [], []
     for name in options.sets:
         for engine in options.engines:
-            params = {**TREES, **ENGINES[engine]} | ({"num_threads": options.threads} if options.threads else {})
+            params = {**TREES, **ENGINES[engine]} | (
+                {"num_threads": options.threads} if options.threads else {}
+            )
             began = time.monotonic()
             without, found = measured(root, SETS[name], engine, params, options.seeds)
             differences = [paired_difference(found[kinds], without) for kinds in KINDS]
@@ -44,14 +49,19 @@ def main() -> None:
             rows.append([name, engine, interval(without), *words])
             numbers.append(
                 {"set": name, "engine": engine}
-                | {kinds: [one.mean, one.low, one.high] for kinds, one in zip(KINDS, differences, strict=True)}
+                | {
+                    kinds: [one.mean, one.low, one.high]
+                    for kinds, one in zip(KINDS, differences, strict=True)
+                }
             )
             console.print(f"{name}, {engine}: {time.monotonic() - began:.0f} s", rows[-1])
             save(options.out, markdown(["set", "engine", "ndcg@10 without", *KINDS], rows), numbers)
     print(options.out.read_text(), end="")
 
 
-def measured(root: Path, folders: list[str], engine: str, params: dict[str, Any], seeds: int) -> Any:
+def measured(
+    root: Path, folders: list[str], engine: str, params: dict[str, Any], seeds: int
+) -> Any:
     """NDCG@10 of every test query of all folders, the mean over seeds: without, and with each kind."""
     found: dict[str | None, list[Any]] = {kinds: [] for kinds in (None, *KINDS)}
     for folder in folders:
@@ -60,8 +70,12 @@ def measured(root: Path, folders: list[str], engine: str, params: dict[str, Any]
         for kinds, values in found.items():
             scores = []
             for seed in range(1, seeds + 1):
-                model = boostrank.train({**params, "seed": seed}, train, ROUNDS, backend=engine, within_query=kinds)
-                scores.append(METRIC.evaluate(test.labels, model.predict(test), test.queries).per_query)
+                model = boostrank.train(
+                    {**params, "seed": seed}, train, ROUNDS, backend=engine, within_query=kinds
+                )
+                scores.append(
+                    METRIC.evaluate(test.labels, model.predict(test), test.queries).per_query
+                )
             values.append(np.mean(scores, axis=0))
     joined = {kinds: np.concatenate(values) for kinds, values in found.items()}
     return joined.pop(None), joined

@@ -1,4 +1,6 @@
-"""The public interface in lines: names and signatures, errors and exit statuses, options, objectives."""
+"""The public interface in lines: names and signatures, errors and exit statuses, options,
+objectives.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ LIST = Path(__file__).with_name("public.txt")
 
 def lines() -> list[str]:
     """The whole list, in an order that does not depend on that of the sources."""
-    return [*sorted(_names()), *sorted(_errors()), *_statuses(), *_commands(), *_objectives(), *sorted(_metrics())]
+    return [
+        *sorted(_names()),
+        *sorted(_errors()),
+        *_statuses(),
+        *_commands(),
+        *_objectives(),
+        *sorted(_metrics()),
+    ]
 
 
 def public_names() -> dict[str, tuple[str, ...]]:
@@ -34,11 +43,16 @@ def public_names() -> dict[str, tuple[str, ...]]:
     finally:
         sys.path.pop(0)
     listings = {module: listed for _, _, parts in pages.values() for module, listed in parts}
-    return {module: tuple(listed or importlib.import_module(module).__all__) for module, listed in listings.items()}
+    return {
+        module: tuple(listed or importlib.import_module(module).__all__)
+        for module, listed in listings.items()
+    }
 
 
 def _names() -> Iterator[str]:
-    """Names of public modules; functions with their arguments. Members of classes stand in the API reference."""
+    """Names of public modules; functions with their arguments. Members of classes stand in the API
+    reference.
+    """
     for module, names in public_names().items():
         for name in names:
             value = getattr(importlib.import_module(module), name)
@@ -57,14 +71,27 @@ def _signature(function: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    return value is None or value is inspect.Parameter.empty or isinstance(value, str | int | float | bool | tuple)
+    return (
+        value is None
+        or value is inspect.Parameter.empty
+        or isinstance(value, str | int | float | bool | tuple)
+    )
 
 
 def _errors() -> Iterator[str]:
     for name, kind in vars(errors).items():
-        if inspect.isclass(kind) and issubclass(kind, Exception) and kind.__module__ == errors.__name__:
-            status = f", exit status {kind.exit_code}" if issubclass(kind, errors.BoostrankError) else ""
-            yield f"{errors.__name__}.{name}: {', '.join(base.__name__ for base in kind.__bases__)}{status}"
+        if (
+            inspect.isclass(kind)
+            and issubclass(kind, Exception)
+            and kind.__module__ == errors.__name__
+        ):
+            status = (
+                f", exit status {kind.exit_code}" if issubclass(kind, errors.BoostrankError) else ""
+            )
+            yield (
+                f"{errors.__name__}.{name}:"
+                f" {', '.join(base.__name__ for base in kind.__bases__)}{status}"
+            )
 
 
 def _statuses() -> Iterator[str]:
@@ -81,7 +108,9 @@ def _commands() -> Iterator[str]:
             if isinstance(parameter, click.Argument):
                 words = parameter.human_readable_name.removesuffix("...")
             else:
-                words = "/".join([*parameter.opts, *parameter.secondary_opts]) + ("" if parameter.is_flag else " VALUE")
+                words = "/".join([*parameter.opts, *parameter.secondary_opts]) + (
+                    "" if parameter.is_flag else " VALUE"
+                )
             takers.setdefault(words + many, []).append(name)
     for words, names in sorted(takers.items()):
         yield f"{words}: {', '.join(names)}"
@@ -89,7 +118,10 @@ def _commands() -> Iterator[str]:
 
 def _objectives() -> Iterator[str]:
     for spec in OBJECTIVES:
-        yield f"objective {', '.join([spec.name, *spec.aliases])}: {' '.join(param.name for param in spec.params)}"
+        yield (
+            f"objective {', '.join([spec.name, *spec.aliases])}:"
+            f" {' '.join(param.name for param in spec.params)}"
+        )
 
 
 def _metrics() -> Iterator[str]:

@@ -12,24 +12,35 @@ import pytest
 import boostrank
 from boostrank.core.errors import ParameterError
 
-DATA = boostrank.RankingDataset.from_arrays(np.arange(12.0).reshape(6, 2), [0, 1] * 3, group=[2, 2, 2])
+DATA = boostrank.RankingDataset.from_arrays(
+    np.arange(12.0).reshape(6, 2), [0, 1] * 3, group=[2, 2, 2]
+)
 ODD: tuple[Any, ...] = (object(), np.array(3), np.array("x"), {1}, len, np.zeros((2, 3)))
 NO_NUMBERS = (True, 1.5, float("nan"), None, "soon", [1], b"1")
 NO_TEXT = (None, 1, float("nan"), ["a"])
 
 
 def model() -> boostrank.RankingModel:
-    return boostrank.train({"num_threads": 1, "verbosity": -1, "min_data_in_leaf": 1}, DATA, 1, start="none")
+    return boostrank.train(
+        {"num_threads": 1, "verbosity": -1, "min_data_in_leaf": 1}, DATA, 1, start="none"
+    )
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "wrong"),
     [
         (
-            boostrank.tune, (None, DATA),
+            boostrank.tune,
+            (None, DATA),
             {
-                "params": [1], "train_set": [[1.0]], "valid_set": "soon", "num_boost_round": NO_NUMBERS,
-                "trials": NO_NUMBERS, "folds": NO_NUMBERS, "space": "soon", "study": 1.5,
+                "params": [1],
+                "train_set": [[1.0]],
+                "valid_set": "soon",
+                "num_boost_round": NO_NUMBERS,
+                "trials": NO_NUMBERS,
+                "folds": NO_NUMBERS,
+                "space": "soon",
+                "study": 1.5,
                 "progress": True,
             },
         ),
@@ -38,24 +49,38 @@ def model() -> boostrank.RankingModel:
         (boostrank.reporting.report, (None, DATA), {"data": NO_TEXT}),
         (boostrank.calibrate, (None, DATA), {"data": NO_TEXT}),
         (
-            boostrank.export_model, (None, "out.py", "python"),
-            {"model": NO_TEXT, "path": (None, 3, ["a"]), "to": NO_TEXT, "name": 3, "data": "soon",
-             "allow": 3},
+            boostrank.export_model,
+            (None, "out.py", "python"),
+            {
+                "model": NO_TEXT,
+                "path": (None, 3, ["a"]),
+                "to": NO_TEXT,
+                "name": 3,
+                "data": "soon",
+                "allow": 3,
+            },
         ),
         (boostrank.Checkpoint, ("c",), {"path": (None, 3, ["a"]), "every": (True, 1.5, "soon")}),
     ],
     ids=lambda argument: getattr(argument, "__name__", ""),
-)  # fmt: skip
+)
 def test_arguments_of_another_kind(
     function: Callable[..., Any], arguments: tuple[Any, ...], wrong: dict[str, Any]
 ) -> None:
     names = list(inspect.signature(function).parameters)
-    first = {name: model() if name == "model" else argument for name, argument in zip(names, arguments, strict=False)}
+    first = {
+        name: model() if name == "model" else argument
+        for name, argument in zip(names, arguments, strict=False)
+    }
     for name, values in wrong.items():
         odd = [
-            odd_value for odd_value in ODD if not (callable(odd_value) and name in ("callbacks", "after", "progress"))
+            odd_value
+            for odd_value in ODD
+            if not (callable(odd_value) and name in ("callbacks", "after", "progress"))
         ]
-        odd = [odd_value for odd_value in odd if not (isinstance(odd_value, set) and name == "allow")]
+        odd = [
+            odd_value for odd_value in odd if not (isinstance(odd_value, set) and name == "allow")
+        ]
         for value in (*(values if isinstance(values, tuple) else (values,)), *odd):
             with pytest.raises(ParameterError, match=rf"^{name}=.*: expected "):
                 function(**(first | {name: value}))
@@ -73,7 +98,9 @@ def test_arguments_of_another_kind(
 def test_keywords_that_are_not_known(function: Callable[..., Any], unknown: str, near: str) -> None:
     with pytest.raises(TypeError) as caught:
         function({}, DATA, **{unknown: 1})
-    assert f"{function.__name__}() got an unexpected keyword argument {unknown!r}" in str(caught.value)
+    assert f"{function.__name__}() got an unexpected keyword argument {unknown!r}" in str(
+        caught.value
+    )
     assert str(caught.value).count("'") == (4 if near else 2)
     assert near in str(caught.value)
 

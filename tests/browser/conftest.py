@@ -21,21 +21,31 @@ from boostrank.reporting.rank_changes import Ranker
 
 EVIL = "=<img src=x onerror=alert(1)>"
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900",
-    "--disable-background-networking", "--disable-component-update", "--no-first-run",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--window-size=1280,900",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """The browser; tests are skipped where there is none. Nothing is downloaded."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="selenium is not installed: pip install selenium"
+    )
     from selenium.webdriver.chrome.service import Service
 
     paths = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
-        pytest.skip(f"no {' and no '.join(missing)} here (Debian: apt-get install chromium chromium-driver)")
+        pytest.skip(
+            f"no {' and no '.join(missing)} here (Debian: apt-get install chromium chromium-driver)"
+        )
     options = webdriver.ChromeOptions()
     options.binary_location = str(paths["chromium"])
     for flag in FLAGS:
@@ -58,17 +68,30 @@ class World:
 
 @pytest.fixture(scope="session")
 def world() -> World:
-    """60 queries of 12 documents; the third feature repeats the first, and the last is one value a query."""
+    """60 queries of 12 documents; the third feature repeats the first, and the last is one value a
+    query.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(720, 6))
     X[:, 2] = np.exp(X[:, 0])
     X[:, 5] = np.repeat(rng.normal(size=60), 12)
     y = np.clip(np.round(X[:, 0] + 0.7 * X[:, 1] + 0.5 * rng.normal(size=720)), 0, 3)
     data = RankingDataset.from_arrays(
-        X, y, qid=[f"{EVIL}{i // 12}" for i in range(720)], feature_names=[f"{EVIL}f{i}" for i in range(6)]
+        X,
+        y,
+        qid=[f"{EVIL}{i // 12}" for i in range(720)],
+        feature_names=[f"{EVIL}f{i}" for i in range(6)],
     )
-    fast = {"objective": "regression", "num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 15}
-    return World(boostrank.train(fast, data, 20), boostrank.train({**fast, "num_leaves": 4}, data, 8), data)
+    fast = {
+        "objective": "regression",
+        "num_threads": 1,
+        "verbose": -1,
+        "min_data_in_leaf": 5,
+        "num_leaves": 15,
+    }
+    return World(
+        boostrank.train(fast, data, 20), boostrank.train({**fast, "num_leaves": 4}, data, 8), data
+    )
 
 
 @pytest.fixture(scope="session")
@@ -84,16 +107,24 @@ def compare_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture(scope="session")
 def report_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     model_report = report(
-        world.model, world.data, "ndcg@5", baseline=world.other, groups={EVIL: world.data.feature_names[:2]},
-        name=f"{EVIL}model", data_name=f"{EVIL}data", threads=1,
-    )  # fmt: skip
+        world.model,
+        world.data,
+        "ndcg@5",
+        baseline=world.other,
+        groups={EVIL: world.data.feature_names[:2]},
+        name=f"{EVIL}model",
+        data_name=f"{EVIL}data",
+        threads=1,
+    )
     return written(model_report.to_html(), tmp_path_factory, "report.html")
 
 
 @pytest.fixture(scope="session")
 def why_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = [f"{EVIL}{i}" for i in range(world.data.n_documents)]
-    explanation = why(world.model, replace(world.data, document_names=names), f"{EVIL}7", "@2", "@5", threads=1)
+    explanation = why(
+        world.model, replace(world.data, document_names=names), f"{EVIL}7", "@2", "@5", threads=1
+    )
     assert explanation.changes
     return written(explanation.to_html(f"{EVIL}model"), tmp_path_factory, "why.html")
 

@@ -1,4 +1,6 @@
-"""Pages as a browser shows them: quiet, drawn, sortable, readable by keyboard, in the dark and on a phone."""
+"""Pages as a browser shows them: quiet, drawn, sortable, readable by keyboard, in the dark and on a
+phone.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,12 @@ class Page:
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def resize(self, size: tuple[int, int]) -> None:
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
+        metrics = {
+            "width": size[0],
+            "height": size[1],
+            "deviceScaleFactor": 1,
+            "mobile": size == PHONE,
+        }
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def background(self) -> str:
@@ -68,19 +75,27 @@ class Page:
 
     def column(self, table: str, name: str) -> list[str]:
         """What is sorted by, of the rows that are shown, from top to bottom."""
-        return list(self.run(
-            """const box = document.getElementById(arguments[0]);
+        return list(
+            self.run(
+                """const box = document.getElementById(arguments[0]);
             const at = box.querySelector(`th[data-name="${arguments[1]}"]`).cellIndex;
             return [...box.querySelector("tbody").rows].filter((row) => !row.matches(".detail") && !row.hidden)
-              .map((row) => row.cells[at].dataset.value ?? row.cells[at].textContent)""", table, name,
-        ))  # fmt: skip
+              .map((row) => row.cells[at].dataset.value ?? row.cells[at].textContent)""",
+                table,
+                name,
+            )
+        )
 
     def sort(self, table: str, name: str) -> str:
         """Press the heading; how it says that it sorts now."""
-        return str(self.run(
-            """const heading = document.querySelector(`#${arguments[0]} th[data-name="${arguments[1]}"]`);
-            heading.querySelector("button").click(); return heading.getAttribute("aria-sort")""", table, name,
-        ))  # fmt: skip
+        return str(
+            self.run(
+                """const heading = document.querySelector(`#${arguments[0]} th[data-name="${arguments[1]}"]`);
+            heading.querySelector("button").click(); return heading.getAttribute("aria-sort")""",
+                table,
+                name,
+            )
+        )
 
     def press(self, *keys: str) -> None:
         from selenium.webdriver import ActionChains
@@ -111,17 +126,17 @@ reported = pytest.mark.parametrize("page", ["report_file"], indirect=True)
 def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> None:
     assert page.logs["browser"] == []
     events = [json.loads(entry["message"])["message"] for entry in page.logs["performance"]]
-    urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    urls = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
     assert [url for url in urls if not url.startswith(("data:", "blob:"))] == [page.path.as_uri()]
     assert page.run("return performance.getEntriesByType('resource').length") == 0
-    drawn = page.run(
-        """return [...document.querySelectorAll(".plot")].map((plot) => {
+    drawn = page.run("""return [...document.querySelectorAll(".plot")].map((plot) => {
           const canvas = plot.querySelector("canvas");
           if (!canvas) return plot.querySelectorAll("svg :is(.mark-rect, .mark-symbol, .mark-line) path").length;
           const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
           return new Set(new Uint32Array(data.buffer)).size;
-        })"""
-    )  # fmt: skip
+        })""")
     assert drawn
     assert min(drawn) > 1
     # No alert was opened, and names stand there as text.
@@ -156,9 +171,14 @@ def test_dark_is_dark_whether_the_system_or_the_reader_wants_it(page: Page) -> N
 @every_page
 def test_on_a_phone_nothing_but_tables_scrolls_sideways(page: Page) -> None:
     page.resize(PHONE)
-    page.wait("return [...document.querySelectorAll('.fits .plot')].every((p) => p.scrollWidth <= p.clientWidth)")
+    page.wait(
+        "return [...document.querySelectorAll('.fits .plot')].every((p) => p.scrollWidth <="
+        " p.clientWidth)"
+    )
     page.run("document.querySelectorAll('button.more').forEach((button) => button.click())")
-    page.run("document.querySelectorAll('main details').forEach((details) => { details.open = true; })")
+    page.run(
+        "document.querySelectorAll('main details').forEach((details) => { details.open = true; })"
+    )
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
     assert page.run("return innerWidth") == PHONE[0]
 
@@ -191,7 +211,9 @@ def test_a_missing_number_comes_last_in_both_directions(page: Page) -> None:
 def test_a_search_leaves_the_rows_that_hold_it(page: Page) -> None:
     page.browser.find_element("css selector", "#features input").send_keys("F3")
     assert page.column("features", "feature") == [f"{EVIL}f3"]
-    assert page.run("return document.querySelector('#features output').textContent") == "1 of 6 rows"
+    assert (
+        page.run("return document.querySelector('#features output').textContent") == "1 of 6 rows"
+    )
     page.press(*["\b"] * 2)  # backspace
     assert len(page.column("features", "feature")) == 6
 
@@ -205,7 +227,9 @@ def test_a_row_opens_by_keyboard(page: Page) -> None:
       return [button.getAttribute("aria-expanded"), getComputedStyle(detail).display,
               document.activeElement === button]"""
     assert page.run(state) == ["false", "none", False]
-    headings = page.run("return document.querySelectorAll('#worst > .scroll > table > thead button').length")
+    headings = page.run(
+        "return document.querySelectorAll('#worst > .scroll > table > thead button').length"
+    )
     page.run("document.querySelector('#worst thead button').focus()")
     page.press(*[Keys.TAB] * headings)
     assert page.run(state) == ["false", "none", True]
@@ -218,7 +242,9 @@ def test_a_row_opens_by_keyboard(page: Page) -> None:
 
 @reported
 def test_pictures_and_numbers_can_be_taken_out(page: Page, tmp_path: Path) -> None:
-    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     page.run(
         """document.querySelectorAll("#importance-loss .take button").forEach((button) => button.click());
         document.querySelector("#features > .tools button").click()"""
@@ -252,7 +278,10 @@ def test_in_print_the_page_is_short_and_the_navigation_is_gone(page: Page) -> No
     page.run("dispatchEvent(new Event('beforeprint'))")
     try:
         assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
-        count_visible = "return [...document.querySelectorAll('{}')].filter((e) => e.getClientRects().length).length"
+        count_visible = (
+            "return [...document.querySelectorAll('{}')].filter((e) =>"
+            " e.getClientRects().length).length"
+        )
         assert page.run(count_visible.format("main details:not(.take)")) == 0
         assert page.run(count_visible.format("tr.detail, tr.far")) == 0
     finally:
@@ -279,7 +308,9 @@ def test_without_a_script_tables_and_text_are_there(page: Page) -> None:
 def test_a_report_is_ten_sheets_of_a4_at_most(page: Page) -> None:
     page.run("dispatchEvent(new Event('beforeprint'))")
     try:
-        printed = page.browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+        printed = page.browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})[
+            "data"
+        ]
     finally:
         page.run("dispatchEvent(new Event('afterprint'))")
     sheets = re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))
@@ -290,4 +321,7 @@ def test_a_report_is_ten_sheets_of_a4_at_most(page: Page) -> None:
 def test_long_names_are_cut_in_the_middle(page: Page) -> None:
     # Charts are drawn again after the window has changed: wait for them.
     label = r"/^=<img.*….*f\d$/"
-    page.wait(f"return [...document.querySelectorAll('.plot text')].some((t) => {label}.test(t.textContent))")
+    page.wait(
+        "return [...document.querySelectorAll('.plot text')].some((t) =>"
+        f" {label}.test(t.textContent))"
+    )

@@ -39,7 +39,8 @@ def kernel(
                 z = math.exp(-abs(u))
                 wrong = z / (1.0 + z) if u > 0.0 else 1.0 / (1.0 + z)
                 value += max(-u, 0.0) + math.log1p(z)
-                # The loss is minimised: the better document's derivative is negative, its score goes up.
+                # The loss is minimised: the better document's derivative is negative, its score
+                # goes up.
                 grad[i] -= alpha * wrong
                 grad[j] += alpha * wrong
                 curvature = alpha * alpha * z / ((1.0 + z) * (1.0 + z))

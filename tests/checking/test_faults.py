@@ -1,7 +1,8 @@
-"""A file of a user's own with one fault: the check that fails is the right one, and says what to mend.
+"""A file of a user's own with one fault: the check that fails is the right one, and says what to
+mend.
 
-The faults are put into the template, and into the same with a kernel of ten arrays. Kernels run as plain Python here:
-the rules are the same, and nothing is compiled.
+The faults are put into the template, and into the same with a kernel of ten arrays. Kernels run as
+plain Python here: the rules are the same, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -59,85 +60,155 @@ EXPLAINED = ("fault", "check", "message", "example", "mend")
 SHARED = [
     (
         (FORCES, FORCES.replace("-=", "?").replace("+=", "-=").replace("?", "+=")),
-        "gradient", "wrong sign", "2 documents in the right order", "negate a quantity to maximise",
+        "gradient",
+        "wrong sign",
+        "2 documents in the right order",
+        "negate a quantity to maximise",
     ),
     (
         (FORCES, FORCES.replace("alpha * ", "")),
-        "gradient", "0.4 times the derivative", "sigma=0.4; ", "missing factor",
+        "gradient",
+        "0.4 times the derivative",
+        "sigma=0.4; ",
+        "missing factor",
     ),
     (
         (FORCES, FORCES.replace("wrong", "wrong * wrong")),
-        "gradient", "not the derivative", "2 documents", "every term",
+        "gradient",
+        "not the derivative",
+        "2 documents",
+        "every term",
     ),
     (
         ("    return value\n", "    return 0.0\n"),
-        "gradient", "does not change with the scores", "2 documents", "return the loss",
+        "gradient",
+        "does not change with the scores",
+        "2 documents",
+        "return the loss",
     ),
     (
         (U, U + "                u = u * u / u\n"),
-        "finite", "nan at tied scores", "scores [0, 0]", "guard divisions",
+        "finite",
+        "nan at tied scores",
+        "scores [0, 0]",
+        "guard divisions",
     ),
     (
         (U, U + "                value += 1e300 * u * 1e10 if abs(u) > 1e4 else 0.0\n"),
-        "finite", "inf at scores 20,000 apart", "labels [1, 0]", "exp(-abs(u))",
+        "finite",
+        "inf at scores 20,000 apart",
+        "labels [1, 0]",
+        "exp(-abs(u))",
     ),
     (
         (FORCES, FORCES.replace("alpha", "1e30 * gains[i]")),
-        "finite", "does not fit into float32", "[31, 0]", "ideal DCG",
+        "finite",
+        "does not fit into float32",
+        "[31, 0]",
+        "ideal DCG",
     ),
     ((CURVATURES, CURVATURES.replace("+=", "-=")), "hessian", "negative", "document 0", "proxy"),
     (
         (CURVATURES, CURVATURES.replace("curvature", "2.0 * curvature")),
-        "curvature", "second derivative", "finite difference of the gradient", "correct the formula",
+        "curvature",
+        "second derivative",
+        "finite difference of the gradient",
+        "correct the formula",
     ),
-    (("HessianKind.EXACT", "HessianKind.MAJORISER"), "curvature", "parabola", "move", "enlarge hess"),
+    (
+        ("HessianKind.EXACT", "HessianKind.MAJORISER"),
+        "curvature",
+        "parabola",
+        "move",
+        "enlarge hess",
+    ),
     (
         (PAIR, PAIR.replace(":", " and i < j:")),
-        "order", "order of the rows", "2 documents", "compare scores, not indices",
+        "order",
+        "order of the rows",
+        "2 documents",
+        "compare scores, not indices",
     ),
     (
         (U, "u = alpha * scores[i] * scores[i] - alpha * scores[j]\n"),
-        "shift", "adding 2 to every score changes grad", "2 documents", "use score differences only",
+        "shift",
+        "adding 2 to every score changes grad",
+        "2 documents",
+        "use score differences only",
     ),
     (
         (FORCES, FORCES.splitlines()[0]),
-        "shift", "does not sum to zero", "the gradient sums to", "add to document j what you subtract from document i",
+        "shift",
+        "does not sum to zero",
+        "the gradient sums to",
+        "add to document j what you subtract from document i",
     ),
     (("range(n)", "range(n + 1)"), "memory", "out of bounds", "no document", "keep every index"),
-    (("value = 0.0\n", "value = 1.0 / (n - n)\n"), "runs", "raises ZeroDivisionError", "", "kernel contract"),
-]  # fmt: skip
+    (
+        ("value = 0.0\n", "value = 1.0 / (n - n)\n"),
+        "runs",
+        "raises ZeroDivisionError",
+        "",
+        "kernel contract",
+    ),
+]
 OF_ARRAYS = [
     (
         (START, START + "    if n > 0:\n        gains[0] += 1.0\n"),
-        "inputs", "writes to gains", "one document", "copy gains into scratch",
+        "inputs",
+        "writes to gains",
+        "one document",
+        "copy gains into scratch",
     ),
-    (("    grad[:] = 0.0\n", ""), "outputs", "grad is not written", "document 0", "before any return"),
+    (
+        ("    grad[:] = 0.0\n", ""),
+        "outputs",
+        "grad is not written",
+        "document 0",
+        "before any return",
+    ),
     (
         (START, "    if n < 2:\n        return 0.0\n" + START),
-        "outputs", "grad is not written", "one document", "before any return",
+        "outputs",
+        "grad is not written",
+        "one document",
+        "before any return",
     ),
     (
         ("value = 0.0\n", "value = scratch[0] if n > 0 else 0.0\n"),
-        "memory", "previous content of scratch", "one document", "row[:] = 0.0",
+        "memory",
+        "previous content of scratch",
+        "one document",
+        "row[:] = 0.0",
     ),
-]  # fmt: skip
+]
 OF_NAMES = [
     (
         ("value = 0.0\n", "value = 0.0\n    if n > 0:\n        gains[0] += 1.0\n"),
-        "inputs", "writes to gains", "one document", "copy gains into scratch",
+        "inputs",
+        "writes to gains",
+        "one document",
+        "copy gains into scratch",
     ),
     (
         ("params=PARAMS)\ndef kernel", "params=PARAMS, scratch='row')\ndef kernel"),
-        "memory", "previous content of scratch", "one document", "row[:] = 0.0",
+        "memory",
+        "previous content of scratch",
+        "one document",
+        "row[:] = 0.0",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(EXPLAINED, [*SHARED, *OF_NAMES])
 def test_a_fault_is_found_with_its_smallest_example_and_what_to_mend(
     tmp_path: Path, fault: tuple[str, str], check: str, message: str, example: str, mend: str
 ) -> None:
-    row = [("value = 0.0\n", "value = scratch.row[0] if n > 0 else 0.0\n")] if check == "memory" else []
+    row = (
+        [("value = 0.0\n", "value = scratch.row[0] if n > 0 else 0.0\n")]
+        if check == "memory"
+        else []
+    )
     _is_found(with_faults(tmp_path, template_text(), fault, *row), check, message, example, mend)
 
 
@@ -164,17 +235,26 @@ def test_what_an_objective_does_not_claim_is_not_asked_of_it(tmp_path: Path, tem
         template,
         (FORCES, FORCES.splitlines()[0].replace("wrong", "wrong * wrong")),
         ("HessianKind.EXACT", "HessianKind.PROXY"),
-        ("prepare=no_constants", "prepare=no_constants, exact_gradient=False, shift_invariant=False"),
+        (
+            "prepare=no_constants",
+            "prepare=no_constants, exact_gradient=False, shift_invariant=False",
+        ),
     )
     skipped = {check for check, f in findings(spec).items() if f.status is Status.SKIP}
     assert skipped == {"gradient", "curvature", "shift"}
     assert not failures(spec)
 
 
-@pytest.mark.parametrize(("factor", "status"), [("1e-9", Status.FAIL), ("1e-2", Status.NOTE), ("1.5", Status.PASS)])
-def test_a_proxy_that_is_far_too_small_has_steps_that_are_too_long(tmp_path: Path, factor: str, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("factor", "status"), [("1e-9", Status.FAIL), ("1e-2", Status.NOTE), ("1.5", Status.PASS)]
+)
+def test_a_proxy_that_is_far_too_small_has_steps_that_are_too_long(
+    tmp_path: Path, factor: str, status: Status
+) -> None:
     smaller = CURVATURES.replace("curvature", f"{factor} * curvature")
-    spec = with_faults(tmp_path, template_text(), (CURVATURES, smaller), ("HessianKind.EXACT", "HessianKind.PROXY"))
+    spec = with_faults(
+        tmp_path, template_text(), (CURVATURES, smaller), ("HessianKind.EXACT", "HessianKind.PROXY")
+    )
     step = findings(spec)["step"]
     assert step.status is status
     assert set(failures(spec)) == ({"step"} if status is Status.FAIL else set())
@@ -182,6 +262,10 @@ def test_a_proxy_that_is_far_too_small_has_steps_that_are_too_long(tmp_path: Pat
 
 
 def test_constants_of_the_wrong_shape_are_refused(tmp_path: Path, template: str) -> None:
-    spec = with_faults(tmp_path, template, ("prepare=no_constants", "prepare=lambda y, g, ptr, values: (y, y)"))
-    with pytest.raises(ParameterError, match=r"constants of a document must be float64\[0, any\], not float64\[0\]"):
+    spec = with_faults(
+        tmp_path, template, ("prepare=no_constants", "prepare=lambda y, g, ptr, values: (y, y)")
+    )
+    with pytest.raises(
+        ParameterError, match=r"constants of a document must be float64\[0, any\], not float64\[0\]"
+    ):
         findings(spec)

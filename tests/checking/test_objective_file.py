@@ -1,4 +1,6 @@
-"""A file of a user's own, from its text to a saved model; what is wrong with it is one line with its place."""
+"""A file of a user's own, from its text to a saved model; what is wrong with it is one line with
+its place.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(
 
     ours = boostrank.train({"objective": module.SPEC, "weight": 1.0, **QUIET}, data, 4)
     expected = ours.predict(data)
-    alone = lgb.train({"objective": objective, "deterministic": True, "force_col_wise": True, **QUIET}, dataset, 4)
+    alone = lgb.train(
+        {"objective": objective, "deterministic": True, "force_col_wise": True, **QUIET}, dataset, 4
+    )
     np.testing.assert_array_equal(alone.predict(data.features), expected)
     ranker = lgb.LGBMRanker(objective=objective, n_estimators=4, num_leaves=7, verbose=-1, n_jobs=1)
     ranker.fit(data.features, data.labels, group=data.queries.sizes)
@@ -153,26 +157,38 @@ def test_the_template_of_ten_arrays_is_the_same_objective() -> None:
             np.testing.assert_array_equal(array, other_array)
 
 
-def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(tmp_path: Path) -> None:
+def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "my.py"
-    path.write_text(OWN.replace("    return loss", "    grad[scores.shape[0]] = 1.0\n    return loss"))
+    path.write_text(
+        OWN.replace("    return loss", "    grad[scores.shape[0]] = 1.0\n    return loss")
+    )
     result = invoke("objectives", "--check", path)
     assert result.exit_code == 3
     heading, failed, *explained, last = result.stdout.splitlines()
     assert heading.startswith("centred-squares: ")
     assert failed == "  FAIL  memory    line 15: index 0 is out of bounds for axis 0 with size 0"
-    assert [line.split(":")[0].strip() for line in explained if ": " in line][:2] == ["example", "why"]
+    assert [line.split(":")[0].strip() for line in explained if ": " in line][:2] == [
+        "example",
+        "why",
+    ]
     assert last == "centred-squares fails: memory"
 
 
 @pytest.mark.parametrize(
     ("statement", "reason"),
-    [("grad[scores.size] = 1.0", "beyond an end of grad"), ("grad[0] += scores[scores.size]", "beyond an end")],
+    [
+        ("grad[scores.size] = 1.0", "beyond an end of grad"),
+        ("grad[0] += scores[scores.size]", "beyond an end"),
+    ],
 )
 def test_a_compiled_function_that_leaves_the_arrays_is_found(
     data: Path, tmp_path: Path, statement: str, reason: str
 ) -> None:
-    helper = f"@numba.njit\ndef helper(scores, grad):\n    if scores.size:\n        {statement}\n\n\n"
+    helper = (
+        f"@numba.njit\ndef helper(scores, grad):\n    if scores.size:\n        {statement}\n\n\n"
+    )
     text = OWN.replace("import boostrank\n", f"import boostrank\nimport numba\n\n{helper}", 1)
     path = tmp_path / "my.py"
     path.write_text(text.replace("    return loss", "    helper(scores, grad)\n    return loss"))
@@ -180,7 +196,9 @@ def test_a_compiled_function_that_leaves_the_arrays_is_found(
     assert result.exit_code == 3
     assert reason in result.stdout
     assert result.stdout.endswith("fails: memory\n")
-    refused = invoke("train", data / "train.txt", "--objective", path, "--model", tmp_path / "model.txt")
+    refused = invoke(
+        "train", data / "train.txt", "--objective", path, "--model", tmp_path / "model.txt"
+    )
     assert refused.exit_code == 2
     assert str(path) in refused.stderr
     assert reason in refused.stderr
@@ -191,21 +209,42 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(
 ) -> None:
     model = tmp_path / "model.txt"
     result = invoke(
-        "train", data / "train.txt", "--quality", "plain", "--objective", f"{objective_file}", "--set", "weight=3",
-        "--rounds", 3, "--model", model,
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--quality",
+        "plain",
+        "--objective",
+        f"{objective_file}",
+        "--set",
+        "weight=3",
+        "--rounds",
+        3,
+        "--model",
+        model,
+    )
     assert result.exit_code == 0, result.stderr
     described = json.loads(Path(f"{model}.meta.json").read_text())["objective"]
     assert described["source"]["file"] == objective_file.name
     assert described["params"] == {"weight": 3.0}
-    refused = invoke("train", data / "train.txt", "--objective", objective_file, "--set", "sigma=3", "--model", model)
+    refused = invoke(
+        "train",
+        data / "train.txt",
+        "--objective",
+        objective_file,
+        "--set",
+        "sigma=3",
+        "--model",
+        model,
+    )
     assert refused.exit_code == 2
     assert "objective 'centred-squares' has no parameter 'sigma'" in refused.stderr
 
 
 def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
     """Lists of n documents take `seconds(n)` a document."""
-    monkeypatch.setattr(boostrank.checking, "_seconds_a_document", lambda spec, length: seconds(length))
+    monkeypatch.setattr(
+        boostrank.checking, "_seconds_a_document", lambda spec, length: seconds(length)
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,24 +253,40 @@ def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) ->
         (lambda n: 3e-8 * n**0.1, False, "pass", "grows as n or n log n"),
         (lambda n: 3e-8 * n**0.1, True, "note", "grows as n or n log n"),
         (lambda n: 3e-7 + 1e-8 * n, True, "pass", "grows as n^2"),
-        (lambda n: 3e-7 + 1e-8 * n * {4000: 2.4}.get(n, 1), True, "pass", "grows as n^2"),  # a neighbour
+        (
+            lambda n: 3e-7 + 1e-8 * n * {4000: 2.4}.get(n, 1),
+            True,
+            "pass",
+            "grows as n^2",
+        ),  # a neighbour
         (lambda n: 3e-7 + 1e-8 * n, False, "fail", "grows as n^2"),
         (lambda n: 3e-7 + 1e-9 * n**2, True, "fail", "grows as about n^3.0"),
     ],
-)  # fmt: skip
+)
 def test_the_cost_is_called_by_how_it_grows(
-    monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float], quadratic: bool, status: str, message: str
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: Callable[[int], float],
+    quadratic: bool,
+    status: str,
+    message: str,
 ) -> None:
     of_cost(monkeypatch, seconds)
-    spec = replace(importlib.import_module("boostrank.objectives._template").SPEC, quadratic=quadratic)
+    spec = replace(
+        importlib.import_module("boostrank.objectives._template").SPEC, quadratic=quadratic
+    )
     cost_check = boostrank.checking.cost(spec)
-    assert (cost_check.status.value, message in cost_check.message) == (status, True), cost_check.message
+    assert (cost_check.status.value, message in cost_check.message) == (
+        status,
+        True,
+    ), cost_check.message
 
 
 def test_the_cost_is_measured_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boostrank.checking, "LENGTHS", (4, 8, 16))
     spec = importlib.import_module("boostrank.objectives._template").SPEC
-    assert re.search(r"length: [\d,]+ at 4, [\d,]+ at 8, [\d,]+ at 16;", boostrank.checking.cost(spec).message)
+    assert re.search(
+        r"length: [\d,]+ at 4, [\d,]+ at 8, [\d,]+ at 16;", boostrank.checking.cost(spec).message
+    )
 
 
 def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,27 +308,59 @@ def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("text", "message"),
     [
         ("x = (1,\n", "my.py:1:5: '(' was never closed"),
-        ("import math\n\nx = math.nosuch\n", "my.py:3: AttributeError: module 'math' has no attribute 'nosuch'"),
-        ("x = 1\n", "my.py: it has no objective: end the file with SPEC = boostrank.define_objective("),
-        (OWN.replace(", scratch, iscratch", ""), "my.py:5: kernel takes 8 arguments, not 5: write def kernel(query,"),
-        (NAMED.replace("grad, hess", "hess, grad"), "my.py:5: kernel calls its argument 3 hess, which is argument 4"),
-        (NAMED.replace("    return loss\n", ""), "it returns nothing on some path; a kernel returns its loss"),
+        (
+            "import math\n\nx = math.nosuch\n",
+            "my.py:3: AttributeError: module 'math' has no attribute 'nosuch'",
+        ),
+        (
+            "x = 1\n",
+            "my.py: it has no objective: end the file with SPEC = boostrank.define_objective(",
+        ),
+        (
+            OWN.replace(", scratch, iscratch", ""),
+            "my.py:5: kernel takes 8 arguments, not 5: write def kernel(query,",
+        ),
+        (
+            NAMED.replace("grad, hess", "hess, grad"),
+            "my.py:5: kernel calls its argument 3 hess, which is argument 4",
+        ),
+        (
+            NAMED.replace("    return loss\n", ""),
+            "it returns nothing on some path; a kernel returns its loss",
+        ),
         (
             NAMED.replace("params.weight", "params.wait"),
             "my.py:10: the kernel cannot be compiled: params has no 'wait'",
         ),
-        (NAMED.replace("+= 0.5", "+= nosuch"), "my.py:12: the kernel cannot be compiled: NameError: name 'nosuch'"),
-        (OWN.replace("grad, hess", "hess, grad"), "my.py:5: kernel calls its argument 7 hess, which is argument 8"),
-        (OWN.replace("quadratic=False", "hessian='best'"), "my.py:18: hessian='best' is not one of exact | majoriser"),
-        (OWN.replace("centred-squares", "sdcg"), "my.py: the name 'sdcg' is taken by boostrank's own objective"),
-        (OWN.replace("    return loss\n", ""), "it returns nothing on some path; a kernel returns its loss"),
+        (
+            NAMED.replace("+= 0.5", "+= nosuch"),
+            "my.py:12: the kernel cannot be compiled: NameError: name 'nosuch'",
+        ),
+        (
+            OWN.replace("grad, hess", "hess, grad"),
+            "my.py:5: kernel calls its argument 7 hess, which is argument 8",
+        ),
+        (
+            OWN.replace("quadratic=False", "hessian='best'"),
+            "my.py:18: hessian='best' is not one of exact | majoriser",
+        ),
+        (
+            OWN.replace("centred-squares", "sdcg"),
+            "my.py: the name 'sdcg' is taken by boostrank's own objective",
+        ),
+        (
+            OWN.replace("    return loss\n", ""),
+            "it returns nothing on some path; a kernel returns its loss",
+        ),
         (
             OWN.replace("loss += 0.5", "loss += nosuch"),
             "my.py:14: the kernel cannot be compiled: NameError: name 'nosuch'",
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_line_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_wrong_with_a_file_is_one_line_with_its_place(
+    tmp_path: Path, text: str, message: str
+) -> None:
     path = tmp_path / "my.py"
     path.write_text(text)
     with pytest.raises(FileFormatError) as error:
@@ -304,8 +391,12 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["my.py", "softmax.py"])
 def test_the_files_in_the_guide_keep_the_contract(name: str, tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "guide" / "own-objective.md").read_text(encoding="utf-8")
-    (block,) = re.findall(rf'^```python title="{name}"\n(.*?)^```$', guide, re.DOTALL | re.MULTILINE)
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "own-objective.md").read_text(
+        encoding="utf-8"
+    )
+    (block,) = re.findall(
+        rf'^```python title="{name}"\n(.*?)^```$', guide, re.DOTALL | re.MULTILINE
+    )
     path = tmp_path / name
     path.write_text(block)
     spec = runpy.run_path(str(path))["SPEC"]
@@ -314,7 +405,9 @@ def test_the_files_in_the_guide_keep_the_contract(name: str, tmp_path: Path) -> 
     assert statuses == dict.fromkeys(statuses, Status.PASS) | without_proof
 
 
-def test_the_docstring_of_the_kernel_or_else_of_the_file_describes_the_objective(tmp_path: Path) -> None:
+def test_the_docstring_of_the_kernel_or_else_of_the_file_describes_the_objective(
+    tmp_path: Path,
+) -> None:
     file = '"""Squares: of everything.\n\n    L = sum (s - g)^2\n\nDeviation: none. """\n' + NAMED
     inner = '    """Centred squares.\n\n        L = 2 sum\n\n    More."""\n    mean, loss'
     both = file.replace("    mean, loss", inner, 1)
@@ -340,7 +433,11 @@ OUT_OF_BOUNDS = [
     ("grad[i] = ", "grad[i - 1 - 10**6] = ", "out of bounds"),
     ("    hess[:] = 1.0\n", "    hess[1:] = 1.0\n", "hess is not written"),
     ("    loss = 0.0\n", "    loss = 0.0 * scratch[0]\n", "scratch|out of bounds"),
-    ("    loss = 0.0\n", "    loss = 1.0 / scores.size\n    hess[scores.size] = 1.0\n", "out of bounds"),
+    (
+        "    loss = 0.0\n",
+        "    loss = 1.0 / scores.size\n    hess[scores.size] = 1.0\n",
+        "out of bounds",
+    ),
 ]
 
 
@@ -362,7 +459,9 @@ def test_fault_107_a_kernel_that_leaves_its_arrays_is_refused_before_it_is_compi
 
 
 @pytest.mark.parametrize(("old", "new", "message"), OUT_OF_BOUNDS)
-def test_fault_107_check_objective_says_so_and_lives(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_fault_107_check_objective_says_so_and_lives(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "wild.py"
     path.write_text(WILD.replace(old, new))
     spec = load_objective(path, checked=False)
@@ -389,7 +488,10 @@ def test_an_objective_that_learns_against_the_labels_is_found_out(tmp_path: Path
 
 def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> None:
     """Long lists alone are broken here, which none of the small examples is."""
-    broken = OWN.replace("    return loss", "    if scores.shape[0] > 40:\n        grad[0] = math.nan\n    return loss")
+    broken = OWN.replace(
+        "    return loss",
+        "    if scores.shape[0] > 40:\n        grad[0] = math.nan\n    return loss",
+    )
     spec = _load_text(tmp_path, "import math\n" + broken)
     for result in (
         boostrank.checking.cost(spec),

@@ -27,13 +27,17 @@ def invoke(*arguments: object) -> Result:
 
 
 def messages(result: Result) -> list[str]:
-    """Lines of standard error, without how far the reading is: on a busy machine it takes long enough to be shown."""
+    """Lines of standard error, without how far the reading is: on a busy machine it takes long
+    enough to be shown.
+    """
     return [line for line in result.stderr.splitlines() if not line.startswith("reading ")]
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
     """Run in a process of its own, both streams piped."""
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def interrupt_saving(monkeypatch: pytest.MonkeyPatch) -> None:

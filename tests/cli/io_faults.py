@@ -1,4 +1,5 @@
-"""Calls to the operating system that fail on request: the k-th one on paths under some folders, once or from then on.
+"""Calls to the operating system that fail on request: the k-th one on paths under some folders,
+once or from then on.
 
 Made in Python: what `os`, `open` and `tempfile` do is seen, what an engine writes by itself is not.
 """
@@ -31,7 +32,8 @@ class Faults:
         folders: whose files are watched.
         at: the number of the call that fails, from 1; 0 for none.
         error: `errno.ENOSPC`, ...; what reads fails with EIO, as no reading fills a disk.
-        for_good: whether all calls but those that read what is there fail from then on, as on a full disk.
+        for_good: whether all calls but those that read what is there fail from then on, as on a
+            full disk.
 
     Attributes:
         calls: (name of the call, path) of every call so far.
@@ -47,23 +49,36 @@ class Faults:
     def __enter__(self) -> Faults:
         self._roots = [os.path.realpath(folder) for folder in self.folders]
         for name in (*_ON_PATHS, *_ON_DESCRIPTORS):
-            self._patches.enter_context(mock.patch.object(os, name, self._failing(name, getattr(os, name))))
+            self._patches.enter_context(
+                mock.patch.object(os, name, self._failing(name, getattr(os, name)))
+            )
         for module in (builtins, io):
             self._patches.enter_context(mock.patch.object(module, "open", self._opening(io.open)))
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._patches.close()
 
     def path_of(self, file: Any) -> str | None:
         """Of a path or a descriptor: the path if it is watched."""
         try:
-            path = os.readlink(f"/proc/self/fd/{file}") if isinstance(file, int) else os.path.abspath(os.fsdecode(file))
+            path = (
+                os.readlink(f"/proc/self/fd/{file}")
+                if isinstance(file, int)
+                else os.path.abspath(os.fsdecode(file))
+            )
         except (OSError, TypeError):
             return None
-        return path if any(path == root or path.startswith(root + os.sep) for root in self._roots) else None
+        return (
+            path
+            if any(path == root or path.startswith(root + os.sep) for root in self._roots)
+            else None
+        )
 
     def fails(self, name: str, path: str, reading: bool = False) -> None:
         """Count a call.
@@ -83,7 +98,9 @@ class Faults:
             position = 1 if name in ("replace", "rename") else 0
             path = self.path_of(args[position])
             if path is not None:
-                reading = name in _READS or (name == "open" and args[1] & os.O_ACCMODE == os.O_RDONLY)
+                reading = name in _READS or (
+                    name == "open" and args[1] & os.O_ACCMODE == os.O_RDONLY
+                )
                 try:
                     self.fails(name, path, reading)
                 except OSError:
@@ -96,9 +113,15 @@ class Faults:
 
     def _opening(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def opened(
-            file: Any, mode: str = "r", buffering: int = -1, encoding: str | None = None, errors: str | None = None,
-            newline: str | None = None, closefd: bool = True, opener: Any = None,
-        ) -> Any:  # fmt: skip
+            file: Any,
+            mode: str = "r",
+            buffering: int = -1,
+            encoding: str | None = None,
+            errors: str | None = None,
+            newline: str | None = None,
+            closefd: bool = True,
+            opener: Any = None,
+        ) -> Any:
             path = self.path_of(file)
             if path is None:
                 return real(file, mode, buffering, encoding, errors, newline, closefd, opener)
@@ -115,7 +138,11 @@ class Faults:
                 kind = io.BufferedRandom
             buffer_size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
             buffered = kind(raw, buffer_size)
-            return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding, errors, newline, buffering == 1)
+            return (
+                buffered
+                if "b" in mode
+                else io.TextIOWrapper(buffered, encoding, errors, newline, buffering == 1)
+            )
 
         return opened
 
@@ -123,7 +150,9 @@ class Faults:
 class _File(io.FileIO):
     """A file whose writing may fail."""
 
-    def __init__(self, faults: Faults, path: str, file: Any, mode: str, closefd: bool, opener: Any) -> None:
+    def __init__(
+        self, faults: Faults, path: str, file: Any, mode: str, closefd: bool, opener: Any
+    ) -> None:
         super().__init__(file, mode, closefd, opener)
         self._faults, self._path = faults, path
 
@@ -143,7 +172,9 @@ def in_process(work: Callable[[], int], log: Path) -> int:
 
 
 def in_child(work: Callable[[], int], log: Path, seconds: int = 60) -> int:
-    """The exit status of work in a forked process whose output goes to a file; negative: the signal that ended it."""
+    """The exit status of work in a forked process whose output goes to a file; negative: the signal
+    that ended it.
+    """
     pid = os.fork()
     if pid == 0:
         signal.alarm(seconds)  # ends what hangs

@@ -1,10 +1,11 @@
-"""Kill a training at random moments, resume it until it ends, and compare its files with an uninterrupted one's.
+"""Kill a training at random moments, resume it until it ends, and compare its files with an
+uninterrupted one's.
 
     python -m tests.cli.kill_sweep KILLS [SEED]
 
-Both engines take turns, with sampling on. After each SIGKILL every file there must be whole: the model loads, the
-checkpoint parses. One process imports everything and forks each training before any thread of OpenMP has run, so
-that kills fall into training and writing, not into imports.
+Both engines take turns, with sampling on. After each SIGKILL every file there must be whole: the
+model loads, the checkpoint parses. One process imports everything and forks each training before
+any thread of OpenMP has run, so that kills fall into training and writing, not into imports.
 """
 
 from __future__ import annotations
@@ -37,10 +38,28 @@ def command(folder: Path, backend: str, model: Path) -> list[str]:
     """The training, the same each time."""
     sampling = [word for param in SAMPLING[backend] for word in ("--param", param)]
     return [
-        "train", str(folder / "train.txt"), "--valid", str(folder / "valid.txt"), "-m", str(model),
-        "--backend", backend, "--rounds", str(ROUNDS), "--num-leaves", "7", "--threads", "1",
-        "--quality", "plain", "--objective", "reg-shf-sdcg", "--early-stopping", "200", *sampling,
-    ]  # fmt: skip
+        "train",
+        str(folder / "train.txt"),
+        "--valid",
+        str(folder / "valid.txt"),
+        "-m",
+        str(model),
+        "--backend",
+        backend,
+        "--rounds",
+        str(ROUNDS),
+        "--num-leaves",
+        "7",
+        "--threads",
+        "1",
+        "--quality",
+        "plain",
+        "--objective",
+        "reg-shf-sdcg",
+        "--early-stopping",
+        "200",
+        *sampling,
+    ]
 
 
 def start(arguments: list[str], log: Path) -> int:
@@ -67,7 +86,9 @@ def whole_files(model: Path) -> None:
         ModelError: something is torn.
     """
     if model.exists():
-        read_model_files(model)  # an engine that loads it here would start threads, which no fork survives
+        read_model_files(
+            model
+        )  # an engine that loads it here would start threads, which no fork survives
     checkpoint = Path(f"{model}.checkpoint")
     if checkpoint.exists():
         _read(str(checkpoint))
@@ -107,7 +128,10 @@ def sweep(kills: int, seed: int, folder: Path) -> tuple[int, int]:
         pid = start([*command(folder, backend, model), "--checkpoint-every", "2", "--resume"], log)
         # Most kills come once checkpoints are being written, the others at any time.
         checkpoint = Path(f"{model}.checkpoint")
-        before, deadline = stamp(checkpoint), time.monotonic() + draw.uniform(0, 1.1 * lasted[backend])
+        before, deadline = (
+            stamp(checkpoint),
+            time.monotonic() + draw.uniform(0, 1.1 * lasted[backend]),
+        )
         waiting, delay = draw.random() < 0.8, draw.uniform(0, 0.5 * lasted[backend])
         status = None
         while status is None and (waiting or time.monotonic() < deadline):
@@ -128,7 +152,9 @@ def sweep(kills: int, seed: int, folder: Path) -> tuple[int, int]:
         assert os.waitstatus_to_exitcode(status) == 0, log.read_text()
         resumed += "resumed after round" in log.read_text()
         left = contents(model)
-        assert left == expected[backend], f"{backend}: {sorted(left)} differ from the uninterrupted training's files"
+        assert left == expected[backend], (
+            f"{backend}: {sorted(left)} differ from the uninterrupted training's files"
+        )
         ended += 1
         for path in model.parent.iterdir():
             path.unlink()
@@ -148,7 +174,9 @@ def load_kernels(folder: Path) -> None:
     data = boostrank.read(folder / "train.txt", threads=1)
     objective = boostrank.Objective("reg-shf-sdcg", threads=1).over(ROUNDS)
     objective.bind(data.labels, data.queries).gradient(np.zeros(data.n_documents), ROUNDS // 2)
-    boostrank.Metric.parse("ndcg@10").evaluate(data.labels, np.zeros(data.n_documents), data.queries)
+    boostrank.Metric.parse("ndcg@10").evaluate(
+        data.labels, np.zeros(data.n_documents), data.queries
+    )
 
 
 def main_in_child(arguments: list[str], log: Path) -> None:
@@ -167,6 +195,7 @@ if __name__ == "__main__":
         kills, seed = int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0])
         ended, resumed = sweep(kills, seed, Path(name))
     summary = (
-        f"{kills} kills, {ended} trainings ended, {resumed} of them resumed: every file whole, every byte the same"
+        f"{kills} kills, {ended} trainings ended, {resumed} of them resumed: every file whole,"
+        " every byte the same"
     )
     sys.stdout.write(summary + "\n")

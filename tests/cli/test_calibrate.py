@@ -21,7 +21,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("train", "other"):
         x = rng.normal(size=(900, 3))
         grades = np.digitize(x[:, 0] + rng.normal(size=900), [0.7, 2.0])
-        lines = [f"{y} qid:{i // 15} 1:{a} 2:{b} 3:{c}" for i, (y, (a, b, c)) in enumerate(zip(grades, x, strict=True))]
+        lines = [
+            f"{y} qid:{i // 15} 1:{a} 2:{b} 3:{c}"
+            for i, (y, (a, b, c)) in enumerate(zip(grades, x, strict=True))
+        ]
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
     result = invoke("train", folder / "train.txt", "-m", folder / "raw", *FEW)
     assert result.exit_code == 0, result.stderr
@@ -36,10 +39,15 @@ def test_the_record_gets_the_map_and_predict_applies_it(folder: Path) -> None:
     model = boostrank.RankingModel.load(calibrated)
     assert json.loads(result.stdout) == json.loads(json.dumps(model.info["calibration"]))
     expected = model.predict(boostrank.read(data), calibrated=True).tolist()
-    assert list(map(float, invoke("predict", calibrated, data, "--calibrated").stdout.split())) == expected
+    assert (
+        list(map(float, invoke("predict", calibrated, data, "--calibrated").stdout.split()))
+        == expected
+    )
     table = folder / "scores.csv"
     assert invoke("predict", calibrated, data, "--calibrated", "-o", table).exit_code == 0
-    assert [float(line.rpartition(",")[2]) for line in table.read_text().splitlines()[1:]] == expected
+    assert [
+        float(line.rpartition(",")[2]) for line in table.read_text().splitlines()[1:]
+    ] == expected
 
 
 def test_the_model_itself_is_the_default_output(folder: Path) -> None:
@@ -57,8 +65,14 @@ def test_the_model_itself_is_the_default_output(folder: Path) -> None:
 
 def test_what_cannot_be_is_refused(folder: Path) -> None:
     for command, words in (
-        (("predict", folder / "raw", folder / "other.txt", "--calibrated"), f"boostrank calibrate {folder / 'raw'}"),
-        (("predict", folder / "raw", folder / "other.txt", "--calibrated", "--num-iteration", 2), "--num-iteration"),
+        (
+            ("predict", folder / "raw", folder / "other.txt", "--calibrated"),
+            f"boostrank calibrate {folder / 'raw'}",
+        ),
+        (
+            ("predict", folder / "raw", folder / "other.txt", "--calibrated", "--num-iteration", 2),
+            "--num-iteration",
+        ),
         (("calibrate", folder / "raw", folder / "train.txt"), "trained"),
     ):
         result = invoke(*command)

@@ -26,11 +26,15 @@ HEADER = "row,position,impressions,clicks\n"
 
 
 def dcg(gains: np.ndarray, queries: QueryIndex, scores: np.ndarray) -> float:
-    """Mean DCG@10 of the queries with a gain; where scores are equal, the mean of their gains counts at each rank."""
+    """Mean DCG@10 of the queries with a gain; where scores are equal, the mean of their gains
+    counts at each rank.
+    """
     values = []
     for start, stop in zip(queries.ptr[:-1], queries.ptr[1:], strict=True):
         query_gains, s = gains[start:stop], scores[start:stop]
-        expected = np.array([query_gains[s == score].mean() for score in s])[np.argsort(-s, kind="stable")][:10]
+        expected = np.array([query_gains[s == score].mean() for score in s])[
+            np.argsort(-s, kind="stable")
+        ][:10]
         if query_gains.any():
             values.append(float(np.sum(expected / np.log2(np.arange(2, expected.size + 2)))))
     return float(np.mean(values))
@@ -45,14 +49,21 @@ def simulate(data: Path, ranker: Path, **how: Any) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train.txt and held.txt with clicks, logger.txt that made their lists, p.json, m.txt trained on them."""
+    """train.txt and held.txt with clicks, logger.txt that made their lists, p.json, m.txt trained
+    on them.
+    """
     folder = tmp_path_factory.mktemp("clicks")
     assert invoke("data", "make", folder, "--queries", 180, "--mean-length", 12).exit_code == 0
     (folder / "test.txt").rename(folder / "held.txt")
     assert invoke("train", folder / "valid.txt", "-m", folder / "logger.txt", *FEW).exit_code == 0
     for name in ("train", "held"):
         simulate(folder / f"{name}.txt", folder / "logger.txt", impressions=40, shown=6, spread=1.0)
-    assert invoke("data", "propensities", folder / "train.txt.clicks", "-o", folder / "p.json").exit_code == 0
+    assert (
+        invoke(
+            "data", "propensities", folder / "train.txt.clicks", "-o", folder / "p.json"
+        ).exit_code
+        == 0
+    )
     result = invoke("train", folder / "train.txt", "--clicks", "-m", folder / "m.txt", *FEW)
     assert result.exit_code == 0, result.stderr
     (folder / "train.log").write_text(result.stderr)
@@ -71,11 +82,20 @@ def test_propensities_are_printed_and_checked(folder: Path) -> None:
     assert re.search(r"^ +2 +0\.\d+ +0\.\d+ to 0\.\d+$", result.stdout, re.MULTILINE)
     Propensities.power(3.0, 6).write(folder / "wrong.json")
     trained = invoke(
-        "train", folder / "train.txt", "--clicks", "--propensities", folder / "wrong.json", "-m", folder / "w.txt", *FEW
+        "train",
+        folder / "train.txt",
+        "--clicks",
+        "--propensities",
+        folder / "wrong.json",
+        "-m",
+        folder / "w.txt",
+        *FEW,
     )
     assert "clicks contradict these propensities" in trained.stderr
     assert "not reliable, as clicks contradict" in trained.stderr
-    propensities = json.loads(invoke("data", "propensities", folder / "train.txt.clicks", "--json").stdout)
+    propensities = json.loads(
+        invoke("data", "propensities", folder / "train.txt.clicks", "--json").stdout
+    )
     expected = estimate_propensities(read_clicks(folder / "train.txt.clicks")).examination
     np.testing.assert_allclose(propensities["examination"], expected)
 
@@ -99,7 +119,9 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     assert re.search(r"^last round 4 .* dcg@10$", train_log, re.MULTILINE)
 
 
-def test_the_plan_knows_the_copies_that_clicks_take(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_knows_the_copies_that_clicks_take(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     planned = []
 
     def make_plan(work: Work, **options: object) -> None:
@@ -116,11 +138,25 @@ def test_the_plan_knows_the_copies_that_clicks_take(folder: Path, monkeypatch: p
 
 def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
     words = ("--clicks", "--propensities", folder / "p.json", "--click-prior", "0")
-    result = invoke("train", folder / "train.txt", *words, "--valid", folder / "held.txt", "-m", folder / "v.txt", *FEW)
+    result = invoke(
+        "train",
+        folder / "train.txt",
+        *words,
+        "--valid",
+        folder / "held.txt",
+        "-m",
+        folder / "v.txt",
+        *FEW,
+    )
     assert result.exit_code == 0, result.stderr
-    assert "on the first --valid file, by propensities of their own: exposure-DCG@10 of 36 queries" in (result.stderr)
+    assert (
+        "on the first --valid file, by propensities of their own: exposure-DCG@10 of 36 queries"
+        in (result.stderr)
+    )
     data, curve = boostrank.read(folder / "held.txt"), Propensities.read(folder / "p.json")
-    gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
+    gains = np.nan_to_num(
+        read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0)
+    )
     model = RankingModel.load(folder / "v.txt")
     expected = dcg(gains, data.queries, model.predict(data))
     assert re.search(rf"^held .* {expected:.4f}$", result.stderr, re.MULTILINE)
@@ -128,7 +164,9 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
 
 def test_presets_choose_by_clicks(folder: Path) -> None:
     data = (folder / "train.txt", "--clicks", "--valid", folder / "held.txt")
-    result = invoke("train", *data, "-m", folder / "q.txt", "--rounds", 4, "--quality", "quick", "--threads", 1)
+    result = invoke(
+        "train", *data, "-m", folder / "q.txt", "--rounds", 4, "--quality", "quick", "--threads", 1
+    )
     assert result.exit_code == 0, result.stderr
     assert re.search(r"^round 4/4  held dcg@10 ", result.stderr, re.MULTILINE)
 
@@ -138,7 +176,9 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
     result = invoke("compare", *files, "--clicks", "--propensities", folder / "p.json", "--json")
     assert result.exit_code == 0, result.stderr
     data, curve = boostrank.read(folder / "held.txt"), Propensities.read(folder / "p.json")
-    gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
+    gains = np.nan_to_num(
+        read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0)
+    )
     old = dcg(gains, data.queries, RankingModel.load(files[0]).predict(data))
     new = dcg(gains, data.queries, RankingModel.load(files[1]).predict(data))
     means = json.loads(result.stdout)["metrics"]["dcg@10"]
@@ -161,7 +201,9 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--clicks", "--objective", "lightgbm:rank_xendcg"), "lightgbm:rank_xendcg takes grades"),
     ],
 )
-def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, folder: Path) -> None:
+def test_what_does_not_go_with_clicks_is_refused(
+    words: tuple[str, ...], reason: str, folder: Path
+) -> None:
     arguments = [folder / word if (folder / word).is_file() else word for word in words]
     result = invoke("train", folder / "train.txt", *arguments, "-m", folder / "no.txt", *FEW)
     assert result.exit_code == 2
@@ -188,7 +230,9 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
     assert "no gate: " in trained.stderr
     compared = invoke("compare", folder / "logger.txt", folder / "m.txt", data, *curve)
     assert compared.exit_code == 2
-    measured = invoke("train", folder / "train.txt", "--clicks", "--valid", data, "-m", tmp_path / "m.txt", *FEW)
+    measured = invoke(
+        "train", folder / "train.txt", "--clicks", "--valid", data, "-m", tmp_path / "m.txt", *FEW
+    )
     assert measured.exit_code == 2
     assert "held.txt.clicks: no clicked document was shown at two positions" in measured.stderr
     assert "no better than chance" in compared.stderr
@@ -227,11 +271,18 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
             *FEW,
         )
         assert result.exit_code == 0, result.stderr
-        outcomes.append((model.read_bytes(), re.findall("debiased against.*|^(?:train|held) .*$", result.stderr)))
+        outcomes.append(
+            (
+                model.read_bytes(),
+                re.findall("debiased against.*|^(?:train|held) .*$", result.stderr),
+            )
+        )
     assert outcomes[0] == outcomes[1]
 
 
-def test_the_gate_of_streamed_rows_is_of_a_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gate_of_streamed_rows_is_of_a_sample(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("boostrank.fit.click_gate._SAMPLED_CELLS", 48_000)
     result = invoke(
         "train",
@@ -245,10 +296,15 @@ def test_the_gate_of_streamed_rows_is_of_a_sample(folder: Path, monkeypatch: pyt
         folder / "sampled.txt",
         *FEW,
     )
-    assert re.search(r"held out in 5 turns, from a sample of \d+ queries, as the rows stay on disk", result.stderr)
+    assert re.search(
+        r"held out in 5 turns, from a sample of \d+ queries, as the rows stay on disk",
+        result.stderr,
+    )
 
 
-def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(folder: Path, tmp_path: Path) -> None:
+def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(
+    folder: Path, tmp_path: Path
+) -> None:
     """The model is that of the same ranks, computed of all documents, as ordinary features."""
     curve = ("--propensities", folder / "p.json", "--start", "none")
     result = invoke(
@@ -276,7 +332,9 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
             (column[None, :] == column[:, None]).sum(axis=1) - 1
         )
         ranks[present] = below / (column.size - 1) if column.size > 1 else 0.5
-    wide = RankingDataset.from_arrays(np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids())
+    wide = RankingDataset.from_arrays(
+        np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids()
+    )
     log = read_clicks(folder / "train.txt.clicks", data.n_documents)
     train_set = log.training_set(data, Propensities.read(folder / "p.json"))
     twin = boostrank.train(
@@ -293,17 +351,34 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
 
 
 def test_columns_of_folds_see_all_documents(folder: Path, tmp_path: Path) -> None:
-    common = ("--clicks", "--within-query", "rank", "--valid", folder / "held.txt", "-m", tmp_path / "m.txt", *FEW)
+    common = (
+        "--clicks",
+        "--within-query",
+        "rank",
+        "--valid",
+        folder / "held.txt",
+        "-m",
+        tmp_path / "m.txt",
+        *FEW,
+    )
     result = invoke("train", folder / "train.txt", "--folds", 3, *common)
     assert result.exit_code == 0, result.stderr
 
 
-def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(folder: Path, tmp_path: Path) -> None:
-    few = ("".join((folder / "train.txt").read_text().splitlines(keepends=True)[:100]), tmp_path / "few.txt")
+def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(
+    folder: Path, tmp_path: Path
+) -> None:
+    few = (
+        "".join((folder / "train.txt").read_text().splitlines(keepends=True)[:100]),
+        tmp_path / "few.txt",
+    )
     few[1].write_text(few[0])
     simulate(few[1], folder / "logger.txt", spread=2.0, impressions=100)
     stopping = ("--valid", folder / "held.txt", "--param", "early_stopping_round=2")
-    for words, message in (((few[1],), "are too few"), ((folder / "train.txt", *stopping), "exposure-DCG@10")):
+    for words, message in (
+        ((few[1],), "are too few"),
+        ((folder / "train.txt", *stopping), "exposure-DCG@10"),
+    ):
         result = invoke("train", *words, "--clicks", "-m", tmp_path / "m.txt", *FEW)
         assert result.exit_code == 0, result.stderr
         assert message in result.stderr
@@ -311,7 +386,9 @@ def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates
 
 def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_path: Path) -> None:
     path = tmp_path / "n.txt"
-    path.write_text("".join(f"0 qid:{q} 1:{d / 3} 2:{q % 5}\n" for q in range(60) for d in range(3)))
+    path.write_text(
+        "".join(f"0 qid:{q} 1:{d / 3} 2:{q % 5}\n" for q in range(60) for d in range(3))
+    )
     lines = [
         f"{3 * q + d + 1},{d + 1 + (q + d) % 2},{5 + 20 * d},1\n{3 * q + d + 1},4,{1 + d},0\n"
         for q in range(60)
@@ -320,7 +397,9 @@ def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_p
     Path(f"{path}.clicks").write_text(HEADER + "".join(lines))
     curve = tmp_path / "p.json"
     curve.write_text(json.dumps({"version": 1, "examination": [1.0, 0.8, 0.6, 0.5]}))
-    result = invoke("train", path, "--clicks", "--propensities", curve, "-m", tmp_path / "m.txt", *FEW)
+    result = invoke(
+        "train", path, "--clicks", "--propensities", curve, "-m", tmp_path / "m.txt", *FEW
+    )
     assert result.exit_code == 0, result.stderr
     assert "no gate: nothing to learn" in result.stderr
 
@@ -334,9 +413,21 @@ def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_
     assert "few.txt.clicks:3: row is 3, and must be a whole number from 1 to 2" in result.stderr
 
 
-def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Path, tmp_path: Path) -> None:
+def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(
+    folder: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("altair", reason="the page's charts need the extra `report`")
-    common = ("--only", "verdict", "--only", "clicks", "--baseline", folder / "logger.txt", "--json", "--threads", 1)
+    common = (
+        "--only",
+        "verdict",
+        "--only",
+        "clicks",
+        "--baseline",
+        folder / "logger.txt",
+        "--json",
+        "--threads",
+        1,
+    )
     by_labels = invoke("report", folder / "m.txt", folder / "held.txt", *common)
     assert by_labels.exit_code == 0, by_labels.stderr
     assert "pass --clicks" in by_labels.stderr
@@ -344,7 +435,14 @@ def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Pa
     assert by_clicks.exit_code == 0, by_clicks.stderr
     reports = [json.loads(result.stdout) for result in (by_labels, by_clicks)]
     assert reports[0]["clicks"]["against"] == reports[1]["clicks"]["against"]
-    compared = invoke("compare", folder / "logger.txt", folder / "m.txt", folder / "held.txt", "--clicks", "--json")
+    compared = invoke(
+        "compare",
+        folder / "logger.txt",
+        folder / "m.txt",
+        folder / "held.txt",
+        "--clicks",
+        "--json",
+    )
     d = json.loads(compared.stdout)["metrics"]["dcg@10"]
     gate = reports[0]["clicks"]["against"]["gate"]
     assert (gate["old"], gate["new"]) == pytest.approx((d["old"], d["new"]))
@@ -352,49 +450,88 @@ def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Pa
     assert metrics == ["ndcg@10", "dcg@10"]
     by = ["measured by clicks over exposure" in page["about"] for page in reports]
     assert by == [False, True]
-    values = {row["metric"]: row["value"] for row in reversed(reports[1]["verdict"]["verdict"])}  # the model is first
+    values = {
+        row["metric"]: row["value"] for row in reversed(reports[1]["verdict"]["verdict"])
+    }  # the model is first
     assert values["dcg@10"] == pytest.approx(d["new"])
     propensities = ("--clicks", "--propensities", folder / "p.json")
     result = invoke("report", folder / "m.txt", folder / "held.txt", *common, *propensities)
     assert json.loads(result.stdout)["clicks"]["origin"] == "given"
     # Nobody asked for clicks on data that a plain model ranks, nor for a log that cannot be read.
-    other = invoke("report", folder / "logger.txt", folder / "held.txt", "--only", "verdict", "--json", "--threads", 1)
+    other = invoke(
+        "report",
+        folder / "logger.txt",
+        folder / "held.txt",
+        "--only",
+        "verdict",
+        "--json",
+        "--threads",
+        1,
+    )
     assert "clicks section" not in other.stderr
     (tmp_path / "held.txt").write_bytes((folder / "held.txt").read_bytes())
     (tmp_path / "held.txt.clicks").write_text(f"{HEADER}1,1,2,3\n")
-    bad = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--json", "--threads", 1)
+    bad = invoke(
+        "report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--json", "--threads", 1
+    )
     assert bad.exit_code == 0
     assert "no clicks section: " in bad.stderr
-    refused = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--clicks", "--json")
+    refused = invoke(
+        "report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--clicks", "--json"
+    )
     assert refused.exit_code == 2
     assert "held.txt.clicks:2: 3 clicks of 2 impressions" in refused.stderr
 
 
-def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Path, tmp_path: Path) -> None:
-    lines, log = (folder / "held.txt").read_text().splitlines(), read_clicks(folder / "held.txt.clicks", 10**6)
+def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(
+    folder: Path, tmp_path: Path
+) -> None:
+    lines, log = (
+        (folder / "held.txt").read_text().splitlines(),
+        read_clicks(folder / "held.txt.clicks", 10**6),
+    )
     order = np.random.default_rng(0).permutation(len(lines))  # of the rows in the file
     qid = [lines[row].split()[1] for row in order]
     together = [i for query in dict.fromkeys(qid) for i in range(len(qid)) if qid[i] == query]
     outcomes = []
-    for name, rows, words in (("scattered", order, ["--regroup"]), ("together", order[together], [])):
+    for name, rows, words in (
+        ("scattered", order, ["--regroup"]),
+        ("together", order[together], []),
+    ):
         data = tmp_path / f"{name}.svm"
         model = tmp_path / f"{name}.txt"
         scores = tmp_path / f"{name}.old"
         data.write_text("".join(f"{lines[row]}\n" for row in rows))
         number = np.argsort(rows)
         entries = zip(number[log.rows] + 1, log.positions, log.impressions, log.clicks, strict=True)
-        Path(f"{data}.clicks").write_text(HEADER + "".join("{},{},{},{}\n".format(*entry) for entry in entries))
+        Path(f"{data}.clicks").write_text(
+            HEADER + "".join("{},{},{},{}\n".format(*entry) for entry in entries)
+        )
         np.savetxt(scores, rows % 7)
         common = (data, "--clicks", "--propensities", folder / "p.json", *words)
         trained = invoke("train", *common, "-m", model, *FEW)
         assert trained.exit_code == 0, trained.stderr
         compared = invoke("compare", scores, model, *common, "--json")
         assert '"dcg@10"' in compared.stdout, compared.stderr
-        reported = invoke("report", model, *common, "--json", "--only", "clicks", "--baseline", scores, "--threads", 1)
+        reported = invoke(
+            "report",
+            model,
+            *common,
+            "--json",
+            "--only",
+            "clicks",
+            "--baseline",
+            scores,
+            "--threads",
+            1,
+        )
         assert reported.exit_code == 0, reported.stderr
         gate = re.findall(r"exposure-DCG.*", trained.stderr)
         assert gate
-        texts = [*gate, *(re.sub(r'"row( |": )\d+', "row", result.stdout) for result in (compared, reported))]
+        texts = [
+            *gate,
+            *(re.sub(r'"row( |": )\d+', "row", result.stdout) for result in (compared, reported)),
+        ]
         outcomes.append((model.read_bytes(), [text.replace(name, "") for text in texts]))
     assert outcomes[0][0] == outcomes[1][0]
     for text, other_text in zip(outcomes[0][1], outcomes[1][1], strict=True):
@@ -411,24 +548,33 @@ def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path
     lines = [",".join(names)]
     for row in range(data.n_documents):
         entries_of_row = np.flatnonzero(log.rows == row)
-        counts = [(log.positions[i], log.impressions[i], log.clicks[i]) for i in entries_of_row] or [("", 0, 0)]
+        counts = [
+            (log.positions[i], log.impressions[i], log.clicks[i]) for i in entries_of_row
+        ] or [("", 0, 0)]
         lines += [",".join(map(str, (ids[row], row, *entry, *X[row].tolist()))) for entry in counts]
         scores += [str(X[row, 7])] * len(counts)
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "scores.txt").write_text("\n".join(scores) + "\n")
     words = ("--click-columns", "position,shown,clicks,doc")
-    trained = invoke("train", tmp_path / "t.csv", "--clicks", *words, "-m", tmp_path / "m.txt", *FEW)
+    trained = invoke(
+        "train", tmp_path / "t.csv", "--clicks", *words, "-m", tmp_path / "m.txt", *FEW
+    )
     assert trained.exit_code == 0, trained.stderr
     common = ("--only", "clicks", "--json", "--threads", 1, "--clicks")
     old = ("--baseline", tmp_path / "scores.txt")
     reported = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common, *words, *old)
     assert reported.exit_code == 0, reported.stderr
     click_section = json.loads(reported.stdout)["clicks"]
-    assert (click_section["documents"], click_section["impressions"]) == (data.n_documents, log.impressions.sum())
+    assert (click_section["documents"], click_section["impressions"]) == (
+        data.n_documents,
+        log.impressions.sum(),
+    )
     expected = estimate_propensities(log, data.queries)
     np.testing.assert_allclose(click_section["propensities"]["examination"], expected.examination)
     gains = np.nan_to_num(log.gains(expected, 0.0))
-    assert click_section["against"]["gate"]["old"] == pytest.approx(dcg(gains, data.queries, X[:, 7]))
+    assert click_section["against"]["gate"]["old"] == pytest.approx(
+        dcg(gains, data.queries, X[:, 7])
+    )
     refused = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common[:-1], *words)
     assert refused.exit_code == 2
     assert "--click-columns is for --clicks" in refused.stderr

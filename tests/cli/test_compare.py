@@ -29,24 +29,48 @@ def poor(data: Path, model: Path) -> Path:
 @pytest.fixture(scope="module")
 def second(data: Path) -> Path:
     path = data / "second.txt"
-    assert invoke("train", data / "train.txt", "-m", path, "--objective", "regression", *FEW).exit_code == 0
+    assert (
+        invoke("train", data / "train.txt", "-m", path, "--objective", "regression", *FEW).exit_code
+        == 0
+    )
     return path
 
 
-def test_compare_and_evaluate_give_the_same_numbers(data: Path, model: Path, poor: Path, second: Path) -> None:
+def test_compare_and_evaluate_give_the_same_numbers(
+    data: Path, model: Path, poor: Path, second: Path
+) -> None:
     for new in (poor, second):
-        measured = ("--metric", "ndcg@3,10", "--metric", "map", "--conventions", "xgboost", "--json")
+        measured = (
+            "--metric",
+            "ndcg@3,10",
+            "--metric",
+            "map",
+            "--conventions",
+            "xgboost",
+            "--json",
+        )
         printed = json.loads(invoke("compare", model, new, data / "train.txt", *measured).stdout)
-        first, other = json.loads(invoke("evaluate", model, new, data / "train.txt", *measured).stdout).values()
+        first, other = json.loads(
+            invoke("evaluate", model, new, data / "train.txt", *measured).stdout
+        ).values()
         assert list(printed["metrics"]) == list(first) == ["ndcg@3", "ndcg@10", "map"]
         for name, d in printed["metrics"].items():
-            keys = {"mean": "difference", "low": "difference_low", "high": "difference_high", "p": "p"}
+            keys = {
+                "mean": "difference",
+                "low": "difference_low",
+                "high": "difference_high",
+                "p": "p",
+            }
             assert [d[key] for key in keys] == [other[name][key] for key in keys.values()]
             assert d["queries"] == other[name]["queries"]
-            assert (d["old"], d["new"]) == pytest.approx((first[name]["mean"], other[name]["mean"]), abs=1e-14)
+            assert (d["old"], d["new"]) == pytest.approx(
+                (first[name]["mean"], other[name]["mean"]), abs=1e-14
+            )
 
 
-def test_the_exit_status_is_1_when_a_condition_holds_and_0_when_none_does(data: Path, model: Path, poor: Path) -> None:
+def test_the_exit_status_is_1_when_a_condition_holds_and_0_when_none_does(
+    data: Path, model: Path, poor: Path
+) -> None:
     condition = ("--fail-if", "ndcg@10 < -0.002 at p<0.05")
     shut = invoke("compare", model, poor, data / "train.txt", *condition, "--fail-if", "map > 0")
     assert shut.exit_code == 1
@@ -59,24 +83,46 @@ def test_the_exit_status_is_1_when_a_condition_holds_and_0_when_none_does(data: 
 
 
 def test_the_table_says_all_of_it(data: Path, model: Path, second: Path) -> None:
-    result = invoke("compare", model, second, data / "train.txt", "--metric", "ndcg@10", "--metric", "map")
+    result = invoke(
+        "compare", model, second, data / "train.txt", "--metric", "ndcg@10", "--metric", "map"
+    )
     lines = result.stdout.splitlines()
     assert lines[0] == f"{second} against {model} on {data / 'train.txt'}, query by query"
     assert lines[1].split() == [
-        "metric", "queries", "old", "new", "difference", "95%", "interval", "better", "same", "worse", "p",
-    ]  # fmt: skip
+        "metric",
+        "queries",
+        "old",
+        "new",
+        "difference",
+        "95%",
+        "interval",
+        "better",
+        "same",
+        "worse",
+        "p",
+    ]
     assert [line.split()[0] for line in lines[2:4]] == ["ndcg@10", "map"]
     assert lines[4].startswith("top 10: ")
     assert "ndcg@10 by list length; p is adjusted for all segments by Holm's method" in lines
     assert any(" -> " in line and "(label " in line and line.count(": ") == 1 for line in lines)
 
 
-def test_features_that_the_other_model_has_no_names_for_are_the_same_features(data: Path, model: Path) -> None:
+def test_features_that_the_other_model_has_no_names_for_are_the_same_features(
+    data: Path, model: Path
+) -> None:
     train = boostrank.read(data / "train.txt")
     dataset = lgb.Dataset(train.features, train.labels, group=train.queries.sizes)
     params = {"objective": "lambdarank", "num_threads": 1, "verbose": -1, "num_leaves": 3}
     lgb.train(params, dataset, 3).save_model(data / "foreign.txt")
-    printed = invoke("compare", model, data / "foreign.txt", data / "train.txt", "--zero-based", "false", "--json")
+    printed = invoke(
+        "compare",
+        model,
+        data / "foreign.txt",
+        data / "train.txt",
+        "--zero-based",
+        "false",
+        "--json",
+    )
     swaps = [r["swap"] for r in json.loads(printed.stdout)["regressions"] if r["swap"]]
     assert swaps
     for swap in swaps:
@@ -85,17 +131,32 @@ def test_features_that_the_other_model_has_no_names_for_are_the_same_features(da
         assert len(set(names)) == len(names)
 
 
-def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(tmp_path: Path) -> None:
-    rows = [f"{label} qid:{q} 1:{label} # docid = d{q}{label} more" for q in range(12) for label in (2, 1, 0)]
+def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        f"{label} qid:{q} 1:{label} # docid = d{q}{label} more"
+        for q in range(12)
+        for label in (2, 1, 0)
+    ]
     (tmp_path / "t.txt").write_text("\n".join(rows) + "\n")
     (tmp_path / "old.txt").write_text("3\n2\n1\n" * 12)
     (tmp_path / "new.txt").write_text("1\n2\n3\n" * 6 + "3\n2\n1\n" * 6)
     devices = ["phone"] * 6 + ["desk"] * 6
-    (tmp_path / "s.csv").write_text("qid,device\n" + "".join(f"{q},{device}\n" for q, device in enumerate(devices)))
+    (tmp_path / "s.csv").write_text(
+        "qid,device\n" + "".join(f"{q},{device}\n" for q, device in enumerate(devices))
+    )
     result = invoke(
-        "compare", tmp_path / "old.txt", tmp_path / "new.txt", tmp_path / "t.txt", "--segments",
-        tmp_path / "s.csv", "--fail-if", "ndcg@10 < 0 at p<0.2 in any", "--json",
-    )  # fmt: skip
+        "compare",
+        tmp_path / "old.txt",
+        tmp_path / "new.txt",
+        tmp_path / "t.txt",
+        "--segments",
+        tmp_path / "s.csv",
+        "--fail-if",
+        "ndcg@10 < 0 at p<0.2 in any",
+        "--json",
+    )
     printed = json.loads(result.stdout)
     parts = {s["segment"]: s for s in printed["segments"] if s["kind"] == "segment"}
     assert (parts["phone"]["worse"], parts["desk"]["worse"]) == (6, 0)
@@ -114,7 +175,9 @@ def test_the_page_is_written_whole(data: Path, model: Path, poor: Path, tmp_path
 
 
 def test_names_that_steer_a_terminal_are_shown_as_what_they_are(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("".join(f"{i % 2} qid:{i // 2} 1:1 # a\x1b[31m\n" for i in range(6)))
+    (tmp_path / "t.txt").write_text(
+        "".join(f"{i % 2} qid:{i // 2} 1:1 # a\x1b[31m\n" for i in range(6))
+    )
     (tmp_path / "old.txt").write_text("1\n2\n" * 3)
     (tmp_path / "new.txt").write_text("2\n1\n" * 3)
     printed = invoke("compare", tmp_path / "old.txt", tmp_path / "new.txt", tmp_path / "t.txt")
@@ -147,7 +210,9 @@ def test_the_same_file_twice_and_no_data_are_refused(data: Path, model: Path, po
     assert "DATA" in invoke("compare", model, poor).stderr
 
 
-def test_noise_says_of_a_difference_that_luck_explains_it(data: Path, model: Path, poor: Path, tmp_path: Path) -> None:
+def test_noise_says_of_a_difference_that_luck_explains_it(
+    data: Path, model: Path, poor: Path, tmp_path: Path
+) -> None:
     (tmp_path / "noise.json").write_text(json.dumps({"metrics": {"ndcg@10": {"matters": 0.9}}}))
     result = invoke("compare", model, poor, data / "train.txt", "--noise", tmp_path / "noise.json")
     assert result.exit_code == 0, result.stderr

@@ -14,7 +14,9 @@ def test_later_commands_compile_nothing(tmp_path: Path, data: Path) -> None:
 
     def run(*arguments: object) -> str:
         command = [*COMMAND, *map(str, arguments)]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=1000)
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=1000
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -29,7 +29,15 @@ min_data_in_leaf = 3
 
 def run(text: str, data: Path, tmp_path: Path, *arguments: object):  # type: ignore[no-untyped-def]
     (tmp_path / "run.toml").write_text(text)
-    return invoke("train", data / "train.txt", "-m", tmp_path / "m", "--config", tmp_path / "run.toml", *arguments)
+    return invoke(
+        "train",
+        data / "train.txt",
+        "-m",
+        tmp_path / "m",
+        "--config",
+        tmp_path / "run.toml",
+        *arguments,
+    )
 
 
 def test_a_file_says_what_the_command_line_could(data: Path, tmp_path: Path) -> None:
@@ -43,8 +51,12 @@ def test_a_file_says_what_the_command_line_could(data: Path, tmp_path: Path) -> 
     assert "[min_data_in_leaf: 3]" in (tmp_path / "m").read_text()
 
 
-def test_the_command_line_wins_and_tables_are_merged_name_by_name(data: Path, tmp_path: Path) -> None:
-    result = run(CONFIG, data, tmp_path, "--rounds", 2, "--set", "k=3", "--eval-at", "1", "--metric", "ndcg")
+def test_the_command_line_wins_and_tables_are_merged_name_by_name(
+    data: Path, tmp_path: Path
+) -> None:
+    result = run(
+        CONFIG, data, tmp_path, "--rounds", 2, "--set", "k=3", "--eval-at", "1", "--metric", "ndcg"
+    )
     assert result.exit_code == 0, result.stderr
     record = sidecar(tmp_path / "m")
     assert record["training"]["rounds"] == 2  # type: ignore[index]
@@ -55,8 +67,8 @@ def test_the_command_line_wins_and_tables_are_merged_name_by_name(data: Path, tm
 
 def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
-        f"train = '{data / 'train.txt'}'\nvalid = '{data / 'valid.txt'}'\nmodel = '{tmp_path / 'm'}'\n"
-        "quality = 'plain'\nrounds = 2\nthreads = 1\n"
+        f"train = '{data / 'train.txt'}'\nvalid = '{data / 'valid.txt'}'\nmodel ="
+        f" '{tmp_path / 'm'}'\nquality = 'plain'\nrounds = 2\nthreads = 1\n"
     )
     result = invoke("train", "--config", tmp_path / "run.toml")
     assert result.exit_code == 0, result.stderr
@@ -78,12 +90,17 @@ def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
         ("rounds = " + "1" * 5000, "not TOML: Exceeds the limit"),
         ("rounds = 0x" + "f" * 5000, "rounds: the integer does not fit in 64 bits"),
         ("eval-at = [1, 0x" + "f" * 5000 + "]", "eval-at: the integer does not fit in 64 bits"),
-        ("[param]\nnum_leaves = 0x" + "f" * 5000, "num_leaves: the integer does not fit in 64 bits"),
+        (
+            "[param]\nnum_leaves = 0x" + "f" * 5000,
+            "num_leaves: the integer does not fit in 64 bits",
+        ),
         ("eval_at = 3\neval-at = 5", "'eval_at' and 'eval-at' are the same option"),
         ("[set]\nsigmod = 1", "Did you mean 'sigmoid'?"),
     ],
 )
-def test_a_mistake_in_the_file_is_refused(text: str, message: str, data: Path, tmp_path: Path) -> None:
+def test_a_mistake_in_the_file_is_refused(
+    text: str, message: str, data: Path, tmp_path: Path
+) -> None:
     result = run(text, data, tmp_path)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -92,6 +109,8 @@ def test_a_mistake_in_the_file_is_refused(text: str, message: str, data: Path, t
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_fault_114_a_pipe_as_config_is_not_waited_for(data: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "run.toml")
-    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", "--config", tmp_path / "run.toml")
+    result = invoke(
+        "train", data / "train.txt", "--model", tmp_path / "m", "--config", tmp_path / "run.toml"
+    )
     assert result.exit_code == 2
     assert "not an ordinary file" in result.stderr

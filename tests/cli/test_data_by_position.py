@@ -30,7 +30,9 @@ def other(data: Path) -> Path:
     return path
 
 
-def commands(model: Path, other: Path, folder: Path) -> dict[str, tuple[list[object], list[object]]]:
+def commands(
+    model: Path, other: Path, folder: Path
+) -> dict[str, tuple[list[object], list[object]]]:
     """Command -> what stands before DATA, and after."""
     few: list[object] = ["--threads", 1]
     (folder / "logged").write_text("")
@@ -58,7 +60,9 @@ def test_each_command_takes_several_files_by_position(
         assert by_position.exit_code == 0, (name, by_position.stderr)
         whole = invoke(name, *before, data / "test.txt", *behind)
         assert whole.exit_code == 0, (name, whole.stderr)
-        assert numbers(whole.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), name
+        assert numbers(whole.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), (
+            name
+        )
         if name != "export":
             none = invoke(name, *before, *behind)
             assert none.exit_code == 2, name
@@ -81,10 +85,17 @@ def test_scores_and_models_stand_before_the_data_of_evaluate(
     assert evaluations[str(tmp_path / "scores")] == evaluations[str(other)]
     (tmp_path / "one").write_text("0.5\n")  # scores of one row, and no data
     (tmp_path / "row").write_text("1 qid:1 1:0.5\n")
-    assert json.loads(invoke("evaluate", tmp_path / "one", tmp_path / "row", "--json").stdout)["ndcg@1"]["queries"] == 1
+    assert (
+        json.loads(invoke("evaluate", tmp_path / "one", tmp_path / "row", "--json").stdout)[
+            "ndcg@1"
+        ]["queries"]
+        == 1
+    )
 
 
-def test_a_report_without_a_name_lies_beside_the_model(model: Path, data: Path, tmp_path: Path) -> None:
+def test_a_report_without_a_name_lies_beside_the_model(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "my.model.txt"
     copy.write_bytes(model.read_bytes())
     page = tmp_path / "my.model-report.html"

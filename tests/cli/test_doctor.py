@@ -21,7 +21,9 @@ def rows(data: Path) -> list[str]:
 
 
 def test_data_that_train_takes_leave_with_0(data: Path) -> None:
-    done = invoke("doctor", data / "train.txt", "--valid", data / "valid.txt", "--valid", data / "test.txt")
+    done = invoke(
+        "doctor", data / "train.txt", "--valid", data / "valid.txt", "--valid", data / "test.txt"
+    )
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[-1].startswith("0 errors, 0 warnings, ")
@@ -37,7 +39,9 @@ def test_a_finding_names_place_cost_and_fix(rows: list[str], tmp_path: Path) -> 
     done = invoke("doctor", path)
     assert done.exit_code == 2
     first, cost, *more = done.stdout.splitlines()
-    assert first.startswith(f"{path}:{len(rows) + 1}: error: qid 0 reappears after another query; it was first seen on")
+    assert first.startswith(
+        f"{path}:{len(rows) + 1}: error: qid 0 reappears after another query; it was first seen on"
+    )
     assert first.endswith("[split-queries]")
     assert cost.startswith("  cost: train refuses it")
     assert more[0].startswith("  fix: boostrank data sort")
@@ -63,24 +67,35 @@ def test_json_is_a_list_of_objects(rows: list[str], tmp_path: Path) -> None:
     assert "'NULL'" in message
     assert cost
     assert findings[0] == {
-        "check": "missing-token", "severity": "error", "file": str(path), "line": len(rows) + 1, "column": 13,
-        "count": 1, "fix": "--missing-token NULL", "options": "--missing-token NULL",
-    }  # fmt: skip
+        "check": "missing-token",
+        "severity": "error",
+        "file": str(path),
+        "line": len(rows) + 1,
+        "column": 13,
+        "count": 1,
+        "fix": "--missing-token NULL",
+        "options": "--missing-token NULL",
+    }
     assert {finding["severity"] for finding in findings[1:]} == {"note"}
-    assert json.loads(invoke("doctor", path, "--json", "--missing-token", "NULL").stdout) == findings[1:]
+    assert (
+        json.loads(invoke("doctor", path, "--json", "--missing-token", "NULL").stdout)
+        == findings[1:]
+    )
 
 
 def test_what_train_refuses_the_doctor_calls_an_error(rows: list[str], tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
-    for number, damage in enumerate((
-        [*rows, rows[0]],
-        [*rows, "1 qid:500 1:NULL\n"],
-        [*rows, "-1 qid:500 1:1\n"],
-        [*rows, "40 qid:500 1:1\n"],
-        [*rows, "1 qid:500 1:1 1:2\n"],
-        ["1 " + row.split(" ", 1)[1] for row in rows],
-        [],
-    )):  # fmt: skip
+    for number, damage in enumerate(
+        (
+            [*rows, rows[0]],
+            [*rows, "1 qid:500 1:NULL\n"],
+            [*rows, "-1 qid:500 1:1\n"],
+            [*rows, "40 qid:500 1:1\n"],
+            [*rows, "1 qid:500 1:1 1:2\n"],
+            ["1 " + row.split(" ", 1)[1] for row in rows],
+            [],
+        )
+    ):
         path.write_text("".join(damage))
         assert invoke("train", path, "--model", tmp_path / "m", *LAMBDARANK).exit_code in (2, 3)
         assert invoke("doctor", path).exit_code == 2, number
@@ -89,7 +104,9 @@ def test_what_train_refuses_the_doctor_calls_an_error(rows: list[str], tmp_path:
 def test_the_text_may_come_through_a_pipe(rows: list[str], tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("".join(rows))
     expected = invoke("doctor", tmp_path / "t.txt", "--json").stdout
-    piped = subprocess.run([*COMMAND, "doctor", "-", "--json"], input="".join(rows), capture_output=True, text=True)
+    piped = subprocess.run(
+        [*COMMAND, "doctor", "-", "--json"], input="".join(rows), capture_output=True, text=True
+    )
     assert piped.returncode == 0
     assert piped.stdout == expected.replace(str(tmp_path / "t.txt"), "<stdin>")
 
@@ -124,7 +141,9 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     assert invoke("doctor", path, "--clicks").exit_code == 0
 
 
-def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(rows: list[str], tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(
+    rows: list[str], tmp_path: Path
+) -> None:
     path, valid = tmp_path / "t.txt", tmp_path / "v.txt"
     path.write_text("".join(rows))
     valid.write_text("".join([*rows, "1 qid:500 1:1 1:2\n"]))
@@ -132,7 +151,9 @@ def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(rows: list[str], 
     for file in (path, valid):
         Path(f"{file}.clicks").write_text("\n".join([HEADER, *log]) + "\n")
     findings = json.loads(invoke("doctor", path, "--clicks", "--valid", valid, "--json").stdout)
-    assert [finding["file"] for finding in findings if finding["check"] == "unreadable-row"] == [str(valid)]
+    assert [finding["file"] for finding in findings if finding["check"] == "unreadable-row"] == [
+        str(valid)
+    ]
     refused = {finding["file"] for finding in findings if finding["check"] == "unreadable-clicks"}
     assert refused == {f"{path}.clicks"}
 
@@ -156,14 +177,18 @@ def test_the_log_that_lies_there_is_the_one_that_is_named(rows: list[str], tmp_p
         (("--valid", "-"), "- is not a file"),
     ],
 )
-def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, data: Path) -> None:
+def test_what_does_not_go_with_clicks_is_refused(
+    words: tuple[str, ...], reason: str, data: Path
+) -> None:
     arguments = [data / word if word.endswith(".txt") else word for word in words]
     done = invoke("doctor", data / "train.txt", "--clicks", *arguments)
     assert done.exit_code == 2
     assert reason in done.stderr
 
 
-def test_clicks_in_columns_give_the_findings_of_the_log_beside(rows: list[str], tmp_path: Path) -> None:
+def test_clicks_in_columns_give_the_findings_of_the_log_beside(
+    rows: list[str], tmp_path: Path
+) -> None:
     """A row for each document and position; labels are none, and rows count those of the table."""
     pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
     path, log = tmp_path / "t.txt", []

@@ -1,4 +1,6 @@
-"""The doctor refuses what train refuses, and nothing else: over files that are damaged in many ways."""
+"""The doctor refuses what train refuses, and nothing else: over files that are damaged in many
+ways.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,24 @@ import pytest
 from tests.cli.conftest import invoke
 
 Rows = list[list[str]]
-JUNK = ("x", "", "NULL", "1e999", "-", "qid:", "1:", "::", "1:2:3", "\u00e9", "0x10", "-5:1", "0:1", "1e39", '"', "#")
+JUNK = (
+    "x",
+    "",
+    "NULL",
+    "1e999",
+    "-",
+    "qid:",
+    "1:",
+    "::",
+    "1:2:3",
+    "\u00e9",
+    "0x10",
+    "-5:1",
+    "0:1",
+    "1e39",
+    '"',
+    "#",
+)
 
 
 def rows(queries: int = 12, size: int = 8) -> Rows:
@@ -80,7 +99,9 @@ TEXTS: dict[str, Rows] = {
     "label-31": with_label("31"),
     "fraction": with_label("1.5"),
     "no-qid": [[row[0], *row[2:]] for row in rows()],
-    "from-zero": [[*row[:2], *(f"{j}:{cell[2:]}" for j, cell in enumerate(row[2:]))] for row in rows()],
+    "from-zero": [
+        [*row[:2], *(f"{j}:{cell[2:]}" for j, cell in enumerate(row[2:]))] for row in rows()
+    ],
     "three-rows": rows()[:3],
     "one-row": rows()[:1],
     "two-queries": rows()[:16],
@@ -114,16 +135,39 @@ TABLES: dict[str, Rows] = {
     **{f"cell-{seed}": with_cell(table(), seed) for seed in range(12)},
 }
 FILES = {f"{name}.txt": " ".join for name in TEXTS} | {f"{name}.csv": ",".join for name in TABLES}
-REPORTS = ("bool.csv", "float-ids.csv", "index.csv", "init.txt", "judged-24-rows.txt", "judged-no-features.txt",
-           "labels-50.txt", "labels-minus2.txt", "largest-double.txt", "named.txt", "pointer.txt",
-           "repeated-feature.txt", "scores-ranklib.txt", "xgb-dump.json")  # fmt: skip
+REPORTS = (
+    "bool.csv",
+    "float-ids.csv",
+    "index.csv",
+    "init.txt",
+    "judged-24-rows.txt",
+    "judged-no-features.txt",
+    "labels-50.txt",
+    "labels-minus2.txt",
+    "largest-double.txt",
+    "named.txt",
+    "pointer.txt",
+    "repeated-feature.txt",
+    "scores-ranklib.txt",
+    "xgb-dump.json",
+)
 SKIP = ("--on-bad-line", "skip", "--max-bad-share", 1)
 
 
 def check(path: Path | str, *options: object) -> None:
     """Both refuse the file, or neither does."""
     checked = invoke("doctor", path, *options)
-    done = invoke("train", path, *options, "--rounds", 1, "--threads", 1, "--model", Path(path).name + ".model")
+    done = invoke(
+        "train",
+        path,
+        *options,
+        "--rounds",
+        1,
+        "--threads",
+        1,
+        "--model",
+        Path(path).name + ".model",
+    )
     assert {checked.exit_code, done.exit_code} in ({0}, {2}), (checked.stdout, done.stderr)
 
 
@@ -144,7 +188,9 @@ def test_the_exit_status_of_the_doctor_is_that_of_train(
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_files_that_were_reported(name: str, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_were_reported(
+    name: str, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = data_root / "reports" / name
     if not path.exists():

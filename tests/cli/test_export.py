@@ -14,7 +14,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 
 
 def test_a_model_is_written_with_its_proof(data: Path, model: Path, tmp_path: Path) -> None:
-    result = invoke("export", model, "--to", "solr", "-o", tmp_path / "solr.json", data / "test.txt")
+    result = invoke(
+        "export", model, "--to", "solr", "-o", tmp_path / "solr.json", data / "test.txt"
+    )
     assert result.exit_code == 0, result.stderr
     written, proved, moved, *how = result.stdout.splitlines()
     assert written.startswith(f"{tmp_path}/solr.json: for Solr 9.2 or later, ")
@@ -28,17 +30,37 @@ def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
     count = invoke("export", model, "--to", "vespa", "-o", tmp_path / "m.json")
     assert count.exit_code == 0, count.stderr
     (tmp_path / "names").write_text("".join(f"attribute(a{i})\n" for i in range(200)))
-    result = invoke("export", model, "--to", "vespa", "-o", tmp_path / "m.json", "--feature-names", tmp_path / "names")
+    result = invoke(
+        "export",
+        model,
+        "--to",
+        "vespa",
+        "-o",
+        tmp_path / "m.json",
+        "--feature-names",
+        tmp_path / "names",
+    )
     assert result.exit_code == 2
     assert "200 feature names for a model with " in result.stderr
     n = int(result.stderr.split("for a model with ")[1].split()[0])
     (tmp_path / "names").write_text("".join(f"attribute(a{i})\n" for i in range(n)))
-    result = invoke("export", model, "--to", "vespa", "-o", tmp_path / "m.json", "--feature-names", tmp_path / "names")
+    result = invoke(
+        "export",
+        model,
+        "--to",
+        "vespa",
+        "-o",
+        tmp_path / "m.json",
+        "--feature-names",
+        tmp_path / "names",
+    )
     assert result.exit_code == 0, result.stderr
     assert "attribute(a" in (tmp_path / "m.json").read_text()
 
 
-def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, tmp_path: Path) -> None:
+def test_what_would_score_otherwise_is_refused_and_allowed_by_name(
+    model: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "m.json"
     refused = invoke("export", model, "--to", "opensearch-2", "-o", path)
     assert refused.exit_code == 2
@@ -47,7 +69,10 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, 
     assert not path.exists()
     allowed = invoke("export", model, "--to", "opensearch-2", "-o", path, "--allow", "missing")
     assert allowed.exit_code == 0, allowed.stderr
-    assert any(line.startswith("missing: ") and "have different scores" in line for line in messages(allowed))
+    assert any(
+        line.startswith("missing: ") and "have different scores" in line
+        for line in messages(allowed)
+    )
     assert "splits: except for missing rows, the same bits" in allowed.stdout
     assert path.exists()
 
@@ -62,7 +87,9 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, 
     ],
 )
 def test_slips_are_told(model: Path, arguments: list[str], reason: str) -> None:
-    result = invoke("export", model, *(argument.replace("{model}", str(model)) for argument in arguments))
+    result = invoke(
+        "export", model, *(argument.replace("{model}", str(model)) for argument in arguments)
+    )
     assert result.exit_code == 2
     assert reason in result.stderr
 
@@ -77,14 +104,20 @@ def test_help_lists_the_targets(model: Path) -> None:
 def test_a_model_with_a_start_is_exported(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "auto.txt"
     assert invoke("train", data / "train.txt", "--model", path, *FEW).exit_code == 0
-    result = invoke("export", path, "--to", "elasticsearch", "-o", tmp_path / "m.json", data / "test.txt")
+    result = invoke(
+        "export", path, "--to", "elasticsearch", "-o", tmp_path / "m.json", data / "test.txt"
+    )
     assert result.exit_code == 0, result.stderr
     assert "none of 154 documents changes its rank" in result.stdout
 
 
 def test_codes_of_categories_are_said(tmp_path: Path) -> None:
     pl = pytest.importorskip("polars", reason="frames of polars")
-    rows = {"shop": ["a", "b", "c", "a"] * 25, "label": [0, 1, 0, 1] * 25, "qid": sorted([*range(10)] * 10)}
+    rows = {
+        "shop": ["a", "b", "c", "a"] * 25,
+        "label": [0, 1, 0, 1] * 25,
+        "qid": sorted([*range(10)] * 10),
+    }
     params = {"objective": "lambdarank", "metric": "none", "min_data_in_leaf": 5, "verbosity": -1}
     # The second model has a categorical feature that no tree uses, because it is constant.
     for shops, splits in ((rows["shop"], True), (["a"] * 100, False)):
@@ -100,7 +133,11 @@ def test_codes_of_categories_are_said(tmp_path: Path) -> None:
 
 
 def table(path: Path) -> Path:
-    rows = [f"{q},{i % 3},{'' if i == 4 else i},{'abc'[i % 3]},{q + i}" for q in range(30) for i in range(5)]
+    rows = [
+        f"{q},{i % 3},{'' if i == 4 else i},{'abc'[i % 3]},{q + i}"
+        for q in range(30)
+        for i in range(5)
+    ]
     path.write_text("qid,label,price,colour,title match\n" + "\n".join(rows) + "\n")
     return path
 
@@ -108,15 +145,18 @@ def table(path: Path) -> Path:
 CATEGORICAL, DROP = ("--categorical", "colour"), ("--drop", "colour")
 
 
-@pytest.mark.parametrize(("target", "options", "words"), [
-    ("solr", CATEGORICAL, "--drop colour"),
-    ("vespa", CATEGORICAL, "'colour'"),
-    ("es", CATEGORICAL, "'colour'"),
-    ("onnx", (*DROP, "--within-query", "rank"), "--within-query"),
-    ("lightgbm", (*DROP, "--backend", "xgboost"), "--backend lightgbm"),
-    ("c", (*DROP, "--backend", "linear"), "--backend lightgbm"),
-    ("sorl", DROP, "solr"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "options", "words"),
+    [
+        ("solr", CATEGORICAL, "--drop colour"),
+        ("vespa", CATEGORICAL, "'colour'"),
+        ("es", CATEGORICAL, "'colour'"),
+        ("onnx", (*DROP, "--within-query", "rank"), "--within-query"),
+        ("lightgbm", (*DROP, "--backend", "xgboost"), "--backend lightgbm"),
+        ("c", (*DROP, "--backend", "linear"), "--backend lightgbm"),
+        ("sorl", DROP, "solr"),
+    ],
+)
 def test_what_a_target_cannot_hold_is_refused_before_training(
     target: str, options: tuple[str, ...], words: str, tmp_path: Path
 ) -> None:
@@ -128,10 +168,13 @@ def test_what_a_target_cannot_hold_is_refused_before_training(
     assert not (tmp_path / "m.txt").exists()
 
 
-@pytest.mark.parametrize(("target", "words", "options"), [
-    ("opensearch-2", "--fill", ("--fill", "median")),
-    ("sql", "--max-trees 900", ("--max-trees", 900)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "words", "options"),
+    [
+        ("opensearch-2", "--fill", ("--fill", "median")),
+        ("sql", "--max-trees 900", ("--max-trees", 900)),
+    ],
+)
 def test_what_the_export_refuses_is_refused_with_the_option(
     target: str, words: str, options: tuple[object, ...], tmp_path: Path
 ) -> None:
@@ -151,7 +194,9 @@ def test_names_that_the_export_can_change_are_a_warning(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
     result = invoke("train", data, *DROP, *FEW, "--for", "vespa-lightgbm", "-m", tmp_path / "m.txt")
     assert result.exit_code == 0, result.stderr
-    assert any("--for vespa-lightgbm: " in line and "--feature-names" in line for line in messages(result))
+    assert any(
+        "--for vespa-lightgbm: " in line and "--feature-names" in line for line in messages(result)
+    )
 
 
 def test_a_target_that_holds_everything_is_silent(tmp_path: Path) -> None:
@@ -168,14 +213,18 @@ def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
     assert severities.items() >= {"target-categories": "error", "target-missing": "error"}.items()
     assert result.exit_code == 2
     result = invoke("doctor", data, *DROP, "--for", "vespa", "--json")
-    assert [finding["check"] for finding in json.loads(result.stdout) if "target" in finding["check"]] == [
-        "target-names"
-    ]
+    assert [
+        finding["check"] for finding in json.loads(result.stdout) if "target" in finding["check"]
+    ] == ["target-names"]
     assert invoke("doctor", data, "--for", "sorl").exit_code == 2
 
 
-@pytest.mark.parametrize(("target", "advice"), [("solr", "--drop colour"), ("onnx", "--categorical colour")])
-def test_the_advice_on_text_depends_on_what_the_target_holds(target: str, advice: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "advice"), [("solr", "--drop colour"), ("onnx", "--categorical colour")]
+)
+def test_the_advice_on_text_depends_on_what_the_target_holds(
+    target: str, advice: str, tmp_path: Path
+) -> None:
     data = table(tmp_path / "t.csv")
     assert advice in invoke("doctor", data, "--for", target).stdout
     assert advice in invoke("train", data, *FEW, "--for", target, "-m", tmp_path / "m.txt").stderr

@@ -22,18 +22,35 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_paths_go_to_standard_output_and_what_is_in_them_to_standard_error(source: Path, tmp_path: Path) -> None:
-    done = invoke("data", "split", source, "--parts", "train=0.8, test=0.2", "-o", tmp_path / "w.txt")
-    assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'w-train.txt'}\n{tmp_path / 'w-test.txt'}\n")
-    assert f"rows, {100 - len((tmp_path / 'w-test.txt').read_text().splitlines()) // 4} queries: " in done.stderr
+def test_paths_go_to_standard_output_and_what_is_in_them_to_standard_error(
+    source: Path, tmp_path: Path
+) -> None:
+    done = invoke(
+        "data", "split", source, "--parts", "train=0.8, test=0.2", "-o", tmp_path / "w.txt"
+    )
+    assert (done.exit_code, done.stdout) == (
+        0,
+        f"{tmp_path / 'w-train.txt'}\n{tmp_path / 'w-test.txt'}\n",
+    )
+    assert (
+        f"rows, {100 - len((tmp_path / 'w-test.txt').read_text().splitlines()) // 4} queries: "
+        in done.stderr
+    )
     done = invoke("data", "shard", source, "--parts", 2, "-o", tmp_path / "w-{}.gz")
     assert messages(done)[0] == f"200 rows, 50 queries: {tmp_path / 'w-000.gz'}"
-    done = invoke("data", "sort", tmp_path / "w-*.gz", "-o", tmp_path / "both.txt", "--memory-limit", "1MiB")
+    done = invoke(
+        "data", "sort", tmp_path / "w-*.gz", "-o", tmp_path / "both.txt", "--memory-limit", "1MiB"
+    )
     assert messages(done) == [f"400 rows, 100 queries: {tmp_path / 'both.txt'}"]
     assert sorted((tmp_path / "both.txt").read_text().splitlines()) == sorted(TEXT.splitlines())
-    done = invoke("data", "merge", source, tmp_path / "both.txt", "--rename", "-o", tmp_path / "m.txt")
+    done = invoke(
+        "data", "merge", source, tmp_path / "both.txt", "--rename", "-o", tmp_path / "m.txt"
+    )
     assert messages(done)[0].startswith("800 rows, 200 queries")
-    assert invoke("data", "sample", source, "--queries", "30%", "-o", tmp_path / "s.txt").exit_code == 0
+    assert (
+        invoke("data", "sample", source, "--queries", "30%", "-o", tmp_path / "s.txt").exit_code
+        == 0
+    )
 
 
 def test_tools_are_links_of_a_pipe(source: Path) -> None:
@@ -58,10 +75,21 @@ def test_a_reader_that_has_enough_ends_a_tool_quietly(tmp_path: Path) -> None:
 
 def test_a_tool_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> None:
     for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        command = [*COMMAND, "data", "split", "-", "--parts", "a=0.5,b=0.5", "-o", str(tmp_path / "w.txt")]
+        command = [
+            *COMMAND,
+            "data",
+            "split",
+            "-",
+            "--parts",
+            "a=0.5,b=0.5",
+            "-o",
+            str(tmp_path / "w.txt"),
+        ]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None
-            process.stdin.write(b"".join(b"1 qid:%d 1:1 # %s\n" % (i, b"x" * 200) for i in range(50_000)))
+            process.stdin.write(
+                b"".join(b"1 qid:%d 1:1 # %s\n" % (i, b"x" * 200) for i in range(50_000))
+            )
             process.stdin.flush()
             deadline = time.monotonic() + 60
             while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
@@ -78,7 +106,10 @@ def test_a_tool_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> No
         (["data", "split", "--parts", "a=0.5,a=0.5"], "part twice"),
         (["data", "split", "--parts", "a=0.5,b=0.4"], "add up to 0.9, not 1"),
         (["data", "sample"], "--queries"),
-        (["data", "sample", "--queries", "1000"], "1,000 queries requested, but there are only 100"),
+        (
+            ["data", "sample", "--queries", "1000"],
+            "1,000 queries requested, but there are only 100",
+        ),
         (["data", "shard", "--parts", "101"], "take fewer shards"),
     ],
 )
@@ -96,6 +127,12 @@ def test_a_scattered_file_is_mended_by_the_command_that_the_message_names(tmp_pa
     (tmp_path / "in").write_text("1 qid:1 1:1\n1 qid:2 1:1\n0 qid:1 1:2\n")
     done = invoke("data", "shard", tmp_path / "in", "--parts", 1, "-o", tmp_path / "s")
     assert done.exit_code == 2
-    assert f"{tmp_path / 'in'}:3: qid 1 reappears; it was first seen on line 1: boostrank data sort" in done.stderr
+    assert (
+        f"{tmp_path / 'in'}:3: qid 1 reappears; it was first seen on line 1: boostrank data sort"
+        in done.stderr
+    )
     assert invoke("data", "sort", tmp_path / "in", "-o", tmp_path / "grouped").exit_code == 0
-    assert invoke("data", "shard", tmp_path / "grouped", "--parts", 1, "-o", tmp_path / "s").exit_code == 0
+    assert (
+        invoke("data", "shard", tmp_path / "grouped", "--parts", 1, "-o", tmp_path / "s").exit_code
+        == 0
+    )

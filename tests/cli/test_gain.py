@@ -22,11 +22,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("gain"), np.random.default_rng(0)
     for name, queries in (("train", 40), ("test", 20)):
         a, b = rng.normal(size=(2, queries * 8))
-        pd.DataFrame({
-            "label": np.clip(np.round(a + 1), 0, 3).astype(int), "qid": np.repeat(np.arange(queries), 8), "a": a,
-            "b": b, "margin": np.exp(b),
-        }).to_csv(folder / f"{name}.csv", index=False)  # fmt: skip
-    result = invoke("train", folder / "train.csv", *DROP, "--gain", GAIN, "-m", folder / "m.txt", *FEW)
+        pd.DataFrame(
+            {
+                "label": np.clip(np.round(a + 1), 0, 3).astype(int),
+                "qid": np.repeat(np.arange(queries), 8),
+                "a": a,
+                "b": b,
+                "margin": np.exp(b),
+            }
+        ).to_csv(folder / f"{name}.csv", index=False)
+    result = invoke(
+        "train", folder / "train.csv", *DROP, "--gain", GAIN, "-m", folder / "m.txt", *FEW
+    )
     assert result.exit_code == 0, result.stderr
     assert f"the gain {GAIN}" in result.stderr
     return folder
@@ -34,21 +41,38 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_sidecar_keeps_it_and_serving_needs_no_column(folder: Path):
     assert sidecar(folder / "m.txt")["data"]["reader"]["gain"] == GAIN  # type: ignore[index]
-    pd.read_csv(folder / "test.csv").drop(columns=["margin", "label"]).to_csv(folder / "new.csv", index=False)
-    assert invoke("predict", folder / "m.txt", folder / "new.csv", "-o", folder / "scores.txt").exit_code == 0
+    pd.read_csv(folder / "test.csv").drop(columns=["margin", "label"]).to_csv(
+        folder / "new.csv", index=False
+    )
+    assert (
+        invoke(
+            "predict", folder / "m.txt", folder / "new.csv", "-o", folder / "scores.txt"
+        ).exit_code
+        == 0
+    )
 
 
 def test_evaluate_says_by_what_it_measures(folder: Path):
     plain = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5")
-    assert any(f"was trained on the gain {GAIN}" in message
-               for message in messages(plain))  # fmt: skip
+    assert any(f"was trained on the gain {GAIN}" in message for message in messages(plain))
     assert "gain exponential" in plain.stdout
-    same = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5", "--gain", GAIN, "--json")
+    same = invoke(
+        "evaluate",
+        folder / "m.txt",
+        folder / "test.csv",
+        "--metric",
+        "ndcg@5",
+        "--gain",
+        GAIN,
+        "--json",
+    )
     assert not any("was trained on" in message for message in messages(same))
     data = boostrank.read(folder / "test.csv", drop="margin", gain=GAIN)
     model = boostrank.RankingModel.load(folder / "m.txt")
     rules = boostrank.Conventions(gain="linear")
-    expected = boostrank.Metric.parse("ndcg@5").evaluate(data.labels, model.predict(data), data.queries, rules)
+    expected = boostrank.Metric.parse("ndcg@5").evaluate(
+        data.labels, model.predict(data), data.queries, rules
+    )
     assert json.loads(same.stdout)["ndcg@5"]["mean"] == pytest.approx(expected.mean, abs=1e-12)
 
 
@@ -70,14 +94,18 @@ def test_wherever_there_is_a_gain_it_may_be_one(
     (folder / "scores.txt").write_text("0\n" * 160)
     result = invoke(*command, "--gain", GAIN)
     assert result.exit_code == 0, result.stderr
-    assert ("not the gain expression" if command[0] == "doctor" else f"the gain {GAIN}") in result.stderr
+    assert (
+        "not the gain expression" if command[0] == "doctor" else f"the gain {GAIN}"
+    ) in result.stderr
 
 
 def test_faults_have_their_line_before_anything_is_trained(folder: Path):
     frame = pd.read_csv(folder / "train.csv")
     frame.loc[9, "margin"] = -5.0
     frame.to_csv(folder / "bad.csv", index=False)
-    result = invoke("train", folder / "bad.csv", *DROP, "--gain", GAIN, "-m", folder / "no.txt", *FEW)
+    result = invoke(
+        "train", folder / "bad.csv", *DROP, "--gain", GAIN, "-m", folder / "no.txt", *FEW
+    )
     assert result.exit_code == 2
     assert "bad.csv:11: query " in result.stderr
     for gain, words in (
@@ -85,6 +113,8 @@ def test_faults_have_their_line_before_anything_is_trained(folder: Path):
         ("os.system('x')", "cannot read"),
         ("0,3,1", "never decrease"),
     ):
-        result = invoke("train", folder / "train.csv", *DROP, "--gain", gain, "-m", folder / "no.txt", *FEW)
+        result = invoke(
+            "train", folder / "train.csv", *DROP, "--gain", gain, "-m", folder / "no.txt", *FEW
+        )
         assert result.exit_code == 2
         assert words in result.stderr

@@ -30,7 +30,9 @@ def test_json_has_every_feature(model: Path, data: Path) -> None:
 
 def test_groups_come_from_a_file_with_patterns(model: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "groups").write_text("# what the text says\nfirst: f1 f2, f3\n\nwide: f1*\n")
-    result = invoke("importance", model, data / "test.txt", "--groups", tmp_path / "groups", "--json")
+    result = invoke(
+        "importance", model, data / "test.txt", "--groups", tmp_path / "groups", "--json"
+    )
     groups = json.loads(result.stdout)["groups"]
     assert [g["name"] for g in groups] == ["first", "wide"]
     assert groups[0]["features"] == ["f1", "f2", "f3"]

@@ -13,10 +13,14 @@ import pytest
 from tests.cli.io_faults import in_process
 from tests.cli.io_sweep import CASES, Sweep, contents
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="paths of descriptors are read from /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="paths of descriptors are read from /proc"
+)
 
 
-@pytest.mark.parametrize(("name", "every"), [("split", 4), ("shard", 7), ("merge", 3), ("sample", 5)])
+@pytest.mark.parametrize(
+    ("name", "every"), [("split", 4), ("shard", 7), ("merge", 3), ("sample", 5)]
+)
 def test_fault_077_a_failure_of_any_call_of_a_command_loses_nothing(
     name: str, every: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -30,5 +34,6 @@ def test_fault_077_a_failure_of_any_call_of_a_command_loses_nothing(
     case = next(case for case in CASES if case.name == name)
     outcomes = list(sweep.sweep(case, math.inf))
     assert not [(what, broken) for what, _, broken in outcomes if broken]
-    # A file whose format could not be looked up by content is read as libsvm, which it is: status 0.
+    # A file whose format could not be looked up by content is read as libsvm, which it is: status
+    # 0.
     assert {status for _, status, _ in outcomes} - {0} == {2, 3}

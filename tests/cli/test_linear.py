@@ -19,16 +19,32 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 def linear(data: Path) -> Path:
     path = data / "linear.json"
     done = invoke(
-        "train", data / "train.txt", "--valid", data / "valid.txt", "--backend", "linear", "--objective", "approx-ndcg",
-        "--rounds", 20, "--early-stopping", 5, "--model", path, "--threads", 1,
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--backend",
+        "linear",
+        "--objective",
+        "approx-ndcg",
+        "--rounds",
+        20,
+        "--early-stopping",
+        5,
+        "--model",
+        path,
+        "--threads",
+        1,
+    )
     assert done.exit_code == 0, done.stderr
     assert "floats in memory" in done.stderr
     assert "steps" in done.stderr
     return path
 
 
-def test_predict_evaluate_and_compare_take_it(linear: Path, model: Path, data: Path, tmp_path: Path) -> None:
+def test_predict_evaluate_and_compare_take_it(
+    linear: Path, model: Path, data: Path, tmp_path: Path
+) -> None:
     scores = tmp_path / "scores"
     assert invoke("predict", linear, data / "test.txt", "-o", scores).exit_code == 0
     assert len(scores.read_text().split()) == boostrank.read(data / "test.txt").n_documents
@@ -42,40 +58,66 @@ def test_predict_evaluate_and_compare_take_it(linear: Path, model: Path, data: P
 def test_trees_begin_with_a_start_in_one_file(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "both.txt"
     done = invoke(
-        "train", data / "train.txt", "--start", "linear", "--objective", "approx-ndcg",
-        "--model", path, *FEW,
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--start",
+        "linear",
+        "--objective",
+        "approx-ndcg",
+        "--model",
+        path,
+        *FEW,
+    )
     assert done.exit_code == 0, done.stderr
     test = boostrank.read(data / "test.txt")
     assert np.isnan(test.features).any()
     alone = lgb.Booster(model_file=str(path)).predict(test.features, raw_score=True)
-    np.testing.assert_allclose(boostrank.RankingModel.load(path).predict(test), alone, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        boostrank.RankingModel.load(path).predict(test), alone, rtol=0, atol=1e-9
+    )
 
 
 def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path: Path) -> None:
     def refused(*options: object) -> str:
-        done = invoke("train", data / "train.txt", "--model", tmp_path / "m", "--threads", 1, *options)
+        done = invoke(
+            "train", data / "train.txt", "--model", tmp_path / "m", "--threads", 1, *options
+        )
         assert done.exit_code == 2
         return " ".join(done.stderr.split())
 
     assert "rows in memory" in refused("--backend", "linear", "--route", "bins")
     assert "no checkpoint" in refused("--backend", "linear", "--checkpoint-every", 5)
     assert "'num_leaves'" in refused("--backend", "linear", "--num-leaves", 7)
-    assert "a model of booster=dart" in refused("--start", "linear", "--backend", "xgboost", "--param", "booster=dart",
-                                                  "--quality", "quick")  # fmt: skip
+    assert "a model of booster=dart" in refused(
+        "--start", "linear", "--backend", "xgboost", "--param", "booster=dart", "--quality", "quick"
+    )
     assert "--start" in refused("--start", linear)
 
 
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
-def test_a_start_goes_with_streamed_data_to_the_same_bytes(engine: str, data: Path, tmp_path: Path) -> None:
+def test_a_start_goes_with_streamed_data_to_the_same_bytes(
+    engine: str, data: Path, tmp_path: Path
+) -> None:
     models = []
     for route in ("memory", "bins"):
         path = tmp_path / f"{route}.txt"
         cache = ["--cache", "none"] if engine == "lightgbm" else []
         done = invoke(
-            "train", data / "train.txt", "--start", "linear", "--objective", "lambdarank",
-            "--backend", engine, "--route", route, "--model", path, *cache, *FEW,
-        )  # fmt: skip
+            "train",
+            data / "train.txt",
+            "--start",
+            "linear",
+            "--objective",
+            "lambdarank",
+            "--backend",
+            engine,
+            "--route",
+            route,
+            "--model",
+            path,
+            *cache,
+            *FEW,
+        )
         assert done.exit_code == 0, done.stderr
         models.append(path.read_bytes())
     assert models[0] == models[1]

@@ -16,9 +16,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 
 @pytest.fixture
 def tied(tmp_path: Path) -> tuple[Path, Path]:
-    """Scores of two levels and the data they belong to: ties, an empty query, a single one, short lists."""
+    """Scores of two levels and the data they belong to: ties, an empty query, a single one, short
+    lists.
+    """
     labels = [[2, 0, 1, 0], [0, 3, 1], [0, 0], [1]]
-    lines = [f"{y} qid:{q} 1:{i + y}" for q, query in enumerate(labels) for i, y in enumerate(query)]
+    lines = [
+        f"{y} qid:{q} 1:{i + y}" for q, query in enumerate(labels) for i, y in enumerate(query)
+    ]
     (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
     (tmp_path / "scores.txt").write_text("".join(f"{i % 2}\n" for i in range(len(lines))))
     return tmp_path / "scores.txt", tmp_path / "data.txt"
@@ -27,10 +31,19 @@ def tied(tmp_path: Path) -> tuple[Path, Path]:
 def test_metrics_prints_a_table_whose_rows_add_up_as_printed(tied: tuple[Path, Path]) -> None:
     result = invoke("metrics", *tied, "--metric", "ndcg@3")
     lines = result.stdout.splitlines()
-    heading = next(i for i, line in enumerate(lines) if line.split()[:1] == ["ndcg@3"] and "ties" in line)
+    heading = next(
+        i for i, line in enumerate(lines) if line.split()[:1] == ["ndcg@3"] and "ties" in line
+    )
     start = float(lines[heading + 1].split()[1])
     rows = [line.split() for line in lines[heading + 2 : heading + 8]]
-    assert [row[0] for row in rows] == ["lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor"]
+    assert [row[0] for row in rows] == [
+        "lightgbm",
+        "xgboost",
+        "catboost",
+        "sklearn",
+        "trec",
+        "letor",
+    ]
     for _, value, *changes in rows:
         assert sum(float(change) for change in changes if change != "-") == pytest.approx(
             float(value) - start, abs=1e-9
@@ -43,8 +56,14 @@ def test_metrics_as_json_agrees_with_evaluate(tied: tuple[Path, Path]) -> None:
     explanations = json.loads(invoke("metrics", *tied, "--metric", "ndcg@1,3", "--json").stdout)
     assert list(explanations) == ["ndcg@1", "ndcg@3"]
     for metric, explanation in explanations.items():
-        for reading in (reading for reading in explanation["readings"] if reading["name"] in ("sklearn", "xgboost")):
-            evaluated = invoke("evaluate", *tied, "--metric", metric, "--conventions", reading["name"], "--json")
+        for reading in (
+            reading
+            for reading in explanation["readings"]
+            if reading["name"] in ("sklearn", "xgboost")
+        ):
+            evaluated = invoke(
+                "evaluate", *tied, "--metric", metric, "--conventions", reading["name"], "--json"
+            )
             assert reading["value"] == json.loads(evaluated.stdout)[metric]["mean"]
 
 
@@ -100,7 +119,9 @@ def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> N
 
 
 def test_noise_as_json_and_by_a_config_file(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text('rounds = 2\nobjective = "regression"\nnum-leaves = 4\neval-at = [3]\n')
+    (tmp_path / "run.toml").write_text(
+        'rounds = 2\nobjective = "regression"\nnum-leaves = 4\neval-at = [3]\n'
+    )
     result = invoke(
         "study",
         "noise",

@@ -21,8 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_everything_an_objective_declares_is_told(name: str) -> None:
     spec = OBJECTIVES.get(name)
-    printed = "".join(invoke("objectives", name).stdout.split())  # lines break at blanks and hyphens
-    weighed = {"gain": "multiplies its gain", "loss": "multiplies its loss", None: "is refused"}[spec.document_weights]
+    printed = "".join(
+        invoke("objectives", name).stdout.split()
+    )  # lines break at blanks and hyphens
+    weighed = {"gain": "multiplies its gain", "loss": "multiplies its loss", None: "is refused"}[
+        spec.document_weights
+    ]
     for words in (
         f"document weight {weighed}",
         spec.summary,
@@ -60,13 +64,19 @@ def test_generated_files_hold_what_the_generator_made(data: Path) -> None:
     for name, part in truth.split()._asdict().items():
         read = read_libsvm(data / f"{name}.txt", n_features=part.dataset.n_features)
         assert read.fingerprint == part.dataset.fingerprint
-    np.testing.assert_allclose(np.loadtxt(data / "test-relevance.txt"), truth.split().test.relevance, rtol=1e-8)
+    np.testing.assert_allclose(
+        np.loadtxt(data / "test-relevance.txt"), truth.split().test.relevance, rtol=1e-8
+    )
     roles = json.loads((data / "roles.json").read_text())
-    assert [(f["name"], f["role"]) for f in roles] == list(zip(truth.dataset.feature_names, truth.roles, strict=True))
+    assert [(f["name"], f["role"]) for f in roles] == list(
+        zip(truth.dataset.feature_names, truth.roles, strict=True)
+    )
 
 
 def test_the_same_seed_gives_the_same_bytes(data: Path, tmp_path: Path) -> None:
     result = invoke("data", "make", tmp_path, "--queries", 60, "--mean-length", 15)
     names = ["train.txt", "valid.txt", "test.txt", "test-relevance.txt", "roles.json"]
     assert result.stdout.split() == [str(tmp_path / name) for name in names]
-    assert [(tmp_path / name).read_bytes() for name in names] == [(data / name).read_bytes() for name in names]
+    assert [(tmp_path / name).read_bytes() for name in names] == [
+        (data / name).read_bytes() for name in names
+    ]

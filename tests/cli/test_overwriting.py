@@ -1,4 +1,6 @@
-"""No command writes over what it reads, under whatever name, and none writes two things into one file (fault 104)."""
+"""No command writes over what it reads, under whatever name, and none writes two things into one
+file (fault 104).
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,25 @@ ROWS = b"1 qid:1 1:2\n0 qid:1 1:1\n1 qid:2 1:2\n0 qid:2 1:1\n1 qid:3 1:2\n0 qid:
 
 
 def pairs() -> Iterator[tuple[str, str, str]]:
-    """(command, parameter of a file that is read, parameter of one that is written), of all commands."""
+    """(command, parameter of a file that is read, parameter of one that is written), of all
+    commands.
+    """
     for name, command in commands().items():
         assert isinstance(command, Command), "every command looks"
         typed = {p.name: p.type.kind for p in command.params if isinstance(p.type, File)}
         read = [parameter for parameter, kind in typed.items() if kind in ("read", "data")]
-        written = [parameter for parameter, kind in typed.items() if kind in ("write", "page", "output", "stream")]
+        written = [
+            parameter
+            for parameter, kind in typed.items()
+            if kind in ("write", "page", "output", "stream")
+        ]
         untyped = {p.name for p in command.params if "FILE" in (p.metavar or "")} - {*typed}
         assert not (untyped and written), f"{name}: {untyped} are files, and not compared"
         yield from (
-            (name, parameter, other) for parameter in read for other in written if (name, parameter) not in REPLACEABLE
+            (name, parameter, other)
+            for parameter in read
+            for other in written
+            if (name, parameter) not in REPLACEABLE
         )
 
 
@@ -108,7 +119,9 @@ def test_a_device_overwrites_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-def test_fault_105_weights_that_cannot_be_read_are_not_taken_for_none(kind: str, tmp_path: Path) -> None:
+def test_fault_105_weights_that_cannot_be_read_are_not_taken_for_none(
+    kind: str, tmp_path: Path
+) -> None:
     (tmp_path / "t.txt").write_bytes(ROWS)
     weights = tmp_path / "t.txt.weight"
     if kind == "link":

@@ -1,4 +1,5 @@
-"""`boostrank plan`, its line in `boostrank train`, and the memory limit: routes, estimates, refusals.
+"""`boostrank plan`, its line in `boostrank train`, and the memory limit: routes, estimates,
+refusals.
 
 `make bench-scale` compares the estimates with measured peaks.
 """
@@ -41,7 +42,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             queries = QueryIndex.from_sizes(np.full(rows // LIST, LIST))
             ids = np.arange(len(queries), dtype=np.int64) + shard * rows
             labels = np.floor(3 * features[:, 2] + rng.random(rows))
-            write_libsvm(part, RankingDataset(features.astype(np.float32), labels, QueryIndex(queries.ptr, ids)))
+            write_libsvm(
+                part,
+                RankingDataset(features.astype(np.float32), labels, QueryIndex(queries.ptr, ids)),
+            )
             out.write(part.read_bytes())
     return path
 
@@ -61,16 +65,30 @@ def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
     in_memory, bins = [route["peak_bytes"] for route in printed["routes"][:2]]
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory
-    train = ("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--cache", "none", *TRAIN)
+    train = (
+        "train",
+        large,
+        "--model",
+        tmp_path / "m",
+        "--memory-limit",
+        limit,
+        "--cache",
+        "none",
+        *TRAIN,
+    )
     result = invoke(*train)
     assert result.exit_code == 0, result.stderr
     assert "streamed into bins" in result.stderr
 
 
-def test_fault_80_a_limit_that_nothing_holds_is_refused_before_anything_is_read(large: Path, tmp_path: Path) -> None:
+def test_fault_80_a_limit_that_nothing_holds_is_refused_before_anything_is_read(
+    large: Path, tmp_path: Path
+) -> None:
     result = invoke("train", large, "--model", tmp_path / "m", "--memory-limit", "100MB")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert re.search(r"error: training would take about \d+ MB .* --memory-limit is 100 MB: ", result.stderr)
+    assert re.search(
+        r"error: training would take about \d+ MB .* --memory-limit is 100 MB: ", result.stderr
+    )
     assert "read in" not in result.stderr
     assert not (tmp_path / "m").exists()
 
@@ -83,7 +101,9 @@ def test_plan_tells_every_route_as_json(printed: dict[str, Any]) -> None:
     for route in printed["routes"]:
         assert set(route) == {"backend", "route", "options", "peak_bytes", "chosen"}
         assert route["peak_bytes"] > 0
-    assert [route["options"] for route in printed["routes"] if route["chosen"]] == [printed["chosen"]]
+    assert [route["options"] for route in printed["routes"] if route["chosen"]] == [
+        printed["chosen"]
+    ]
 
 
 def test_plan_tells_it_in_words(data: Path) -> None:
@@ -107,9 +127,10 @@ def test_a_plan_that_nothing_fits_shows_the_routes_and_is_refused(data: Path) ->
 
 def test_of_a_pipe_the_plan_says_what_it_can(data: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "boostrank", "plan", "-"], input=(data / "train.txt").read_bytes() * 40,
+        [sys.executable, "-m", "boostrank", "plan", "-"],
+        input=(data / "train.txt").read_bytes() * 40,
         capture_output=True,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert b"of the cells named" in done.stdout
 

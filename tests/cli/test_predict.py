@@ -1,4 +1,6 @@
-"""`boostrank predict`: rows are scored as they are read, and those that are not the model's are refused."""
+"""`boostrank predict`: rows are scored as they are read, and those that are not the model's are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("few")
     rng = np.random.default_rng(1)
     rows = [rng.permutation(6)[: rng.integers(1, 7)] + 1 for _ in range(300)]
-    lines = [f"{int(2 in row)} qid:{i // 10} " + " ".join(f"{f}:{rng.integers(-3, 9)}" for f in sorted(row))
-             for i, row in enumerate(rows)]  # fmt: skip
+    lines = [
+        f"{int(2 in row)} qid:{i // 10} "
+        + " ".join(f"{f}:{rng.integers(-3, 9)}" for f in sorted(row))
+        for i, row in enumerate(rows)
+    ]
     (folder / "train.txt").write_text("\n".join(lines) + "\n")
-    for name, options in {"lgb": ("--param", "min_data_in_leaf=5"), "xgb": ("--backend", "xgboost")}.items():
+    for name, options in {
+        "lgb": ("--param", "min_data_in_leaf=5"),
+        "xgb": ("--backend", "xgboost"),
+    }.items():
         result = invoke("train", folder / "train.txt", "-m", folder / name, *FEW, *options)
         assert result.exit_code == 0, result.stderr
-    result = invoke("train", folder / "train.txt", "-m", folder / "linear", "--backend", "linear", "--rounds", 3)
+    result = invoke(
+        "train", folder / "train.txt", "-m", folder / "linear", "--backend", "linear", "--rounds", 3
+    )
     assert result.exit_code == 0, result.stderr
     return folder
 
@@ -61,10 +71,17 @@ def test_pieces_of_any_size_give_the_scores_of_the_whole(
     like = FeatureSpace(1, 6, model.feature_names)
     for rounds in (None, 2):
         pieces = scores_of_files(
-            model, folder / "train.txt", num_iteration=rounds, like=like, threads=threads, chunk_bytes=chunk_bytes
+            model,
+            folder / "train.txt",
+            num_iteration=rounds,
+            like=like,
+            threads=threads,
+            chunk_bytes=chunk_bytes,
         )
         assert pieces is not None
-        np.testing.assert_array_equal(np.concatenate(list(pieces)), model.predict(data, num_iteration=rounds))
+        np.testing.assert_array_equal(
+            np.concatenate(list(pieces)), model.predict(data, num_iteration=rounds)
+        )
 
 
 def test_scores_come_before_the_last_row_is_there(folder: Path) -> None:
@@ -132,16 +149,23 @@ def test_models_that_need_all_rows_at_once_get_them(folder: Path, tmp_path: Path
     matrix = xgb.DMatrix(np.where(data.features == 0, np.nan, data.features), data.labels)
     alone = xgb.train({"max_depth": 3, "base_score": 0.0}, matrix, 4)
     alone.save_model(tmp_path / "alone.json")
-    cells = [line.split()[0] + " " + line.split()[1] + " 6:1\n" for line in (folder / "train.txt").open()]
-    (tmp_path / "sparse.txt").write_text("".join(cells))  # what is absent is missing to XGBoost alone
+    cells = [
+        line.split()[0] + " " + line.split()[1] + " 6:1\n" for line in (folder / "train.txt").open()
+    ]
+    (tmp_path / "sparse.txt").write_text(
+        "".join(cells)
+    )  # what is absent is missing to XGBoost alone
     for model, rows in (
-        (folder / "linear", folder / "train.txt"), (tmp_path / "alone.json", folder / "train.txt"),
+        (folder / "linear", folder / "train.txt"),
+        (tmp_path / "alone.json", folder / "train.txt"),
         (tmp_path / "alone.json", tmp_path / "sparse.txt"),
-    ):  # fmt: skip
+    ):
         ranker = boostrank.RankingModel.load(model)
         whole = boostrank.read(rows, like=FeatureSpace(1, 6, ranker.feature_names))
         result = invoke("predict", model, rows, "--zero-based", "false")
-        assert result.stdout == "".join(f"{float(s)!r}\n" for s in ranker.predict(whole)), result.stderr
+        assert result.stdout == "".join(f"{float(s)!r}\n" for s in ranker.predict(whole)), (
+            result.stderr
+        )
     assert whole.is_sparse
 
 
@@ -153,7 +177,9 @@ def test_scattered_queries_need_no_regrouping(folder: Path, write: Write) -> Non
 
 
 @pytest.mark.fault(88)
-def test_a_feature_that_the_model_has_not_is_refused_with_its_place(folder: Path, write: Write) -> None:
+def test_a_feature_that_the_model_has_not_is_refused_with_its_place(
+    folder: Path, write: Write
+) -> None:
     text = "0 qid:1 1:2 6:1\n0 qid:1 2:2 7:1\n" + "0 qid:1 1:2 6:1\n" * 2000
     result = invoke("predict", folder / "lgb", write(text))
     assert result.exit_code == 2
@@ -161,7 +187,9 @@ def test_a_feature_that_the_model_has_not_is_refused_with_its_place(folder: Path
 
 
 def test_fault_109_no_row_is_skipped_where_each_has_a_score(folder: Path, write: Write) -> None:
-    skipped = invoke("predict", folder / "lgb", write("0 qid:1 1:2\n0 qid:1 1:x\n"), "--on-bad-line", "skip")
+    skipped = invoke(
+        "predict", folder / "lgb", write("0 qid:1 1:2\n0 qid:1 1:x\n"), "--on-bad-line", "skip"
+    )
     assert (skipped.exit_code, skipped.stdout) == (2, "")
     assert "fewer scores" in skipped.stderr
 
@@ -172,24 +200,35 @@ def test_files_that_count_from_another_number_are_refused(folder: Path, write: W
     assert "new.txt:2:9: feature 0" in result.stderr
     plain = folder / "plain"
     plain.write_bytes((folder / "lgb").read_bytes())
-    result = invoke("predict", plain, write("0 qid:1 1:2\n0 qid:1 2:2 6:1\n"), "--zero-based", "true")
+    result = invoke(
+        "predict", plain, write("0 qid:1 1:2\n0 qid:1 2:2 6:1\n"), "--zero-based", "true"
+    )
     assert result.exit_code == 2
     assert re.search("new.txt:2:13: feature 6 .*features 0 to 5.* count from 1", result.stderr)
 
 
-def test_rows_that_all_end_before_the_models_last_feature_are_said(folder: Path, write: Write) -> None:
+def test_rows_that_all_end_before_the_models_last_feature_are_said(
+    folder: Path, write: Write
+) -> None:
     fewer, sparse = "0 qid:1 1:2 2:1\n1 qid:1 1:3 2:1\n", "0 qid:1 1:2 2:1\n1 qid:1 1:3\n"
     result = invoke("predict", folder / "lgb", write(fewer))
     assert result.exit_code == 0
-    assert "every row has exactly the features 1 to 2, but the model has features up to 6" in result.stderr
+    assert (
+        "every row has exactly the features 1 to 2, but the model has features up to 6"
+        in result.stderr
+    )
     assert invoke("predict", folder / "lgb", write(fewer), "--strict").exit_code == 2
     assert "every row" not in invoke("predict", folder / "lgb", write(sparse), "--strict").stderr
 
 
-def test_a_file_of_scores_is_written_whole_or_not_at_all(folder: Path, write: Write, tmp_path: Path) -> None:
+def test_a_file_of_scores_is_written_whole_or_not_at_all(
+    folder: Path, write: Write, tmp_path: Path
+) -> None:
     output = tmp_path / "scores.txt"
     output.write_text("old\n")
-    bad = write(300 * (folder / "train.txt").read_text() + "broken\n")  # more than is scored at a time
+    bad = write(
+        300 * (folder / "train.txt").read_text() + "broken\n"
+    )  # more than is scored at a time
     assert invoke("predict", folder / "lgb", bad, "--threads", 1).stdout.count("\n") > 10_000
     assert invoke("predict", folder / "lgb", bad, "--threads", 1, "-o", output).exit_code == 2
     assert output.read_text() == "old\n"
@@ -205,6 +244,11 @@ def test_what_deserves_a_look_is_said_of_pieces_too(folder: Path, write: Write) 
     text = "0 qid:1 1:nan 6:1\n\n\n0 qid:1 6:2 2:nan\n0 qid:1 6:2 1:inf"
     result = invoke("predict", folder / "lgb", write(text), "--inf", "missing")
     assert result.exit_code == 0, result.stderr
-    for words in ("2 of 5 lines are blank", "2 rows had unsorted feature numbers (first: line 4)", "no newline",
-                  "1 infinite values: read as missing", "3 missing values"):  # fmt: skip
+    for words in (
+        "2 of 5 lines are blank",
+        "2 rows had unsorted feature numbers (first: line 4)",
+        "no newline",
+        "1 infinite values: read as missing",
+        "3 missing values",
+    ):
         assert words in result.stderr

@@ -40,7 +40,9 @@ def test_the_default_keeps_to_the_trees(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [("--quality", "quick"), ("--folds", "2")])
-def test_one_training_and_folds_keep_to_them(data: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_one_training_and_folds_keep_to_them(
+    data: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
     path = tmp_path / "m.txt"
     asked = ("train", data / "train.txt", *FEW, *more, "--start", "none", "--model", path)
     result = invoke(*asked, "--max-trees", "4")
@@ -61,7 +63,9 @@ def test_one_training_and_folds_keep_to_them(data: Path, tmp_path: Path, more: t
 def test_limits_that_cannot_be_kept_are_refused(
     data: Path, tmp_path: Path, more: tuple[str, ...], message: str
 ) -> None:
-    result = invoke("train", data / "train.txt", "--rounds", "2", *more, "--model", tmp_path / "m.txt")
+    result = invoke(
+        "train", data / "train.txt", "--rounds", "2", *more, "--model", tmp_path / "m.txt"
+    )
     assert result.exit_code == BAD_INPUT
     assert message in result.stderr
     assert not (tmp_path / "m.txt").exists()

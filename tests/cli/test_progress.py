@@ -16,7 +16,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_long_reading_tells_share_speed_and_time_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_reading_tells_share_speed_and_time_left(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     with ReadProgress("a.txt") as show:
         clock[0] += 5
         show(100_000_000, 400_000_000)
@@ -36,12 +38,17 @@ def test_a_pipe_has_no_time_left(clock: list[float], capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == "reading <stdin>: 50.0 MB, 2 MB/s\n"
 
 
-def test_long_steps_tell_how_far_they_are(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_steps_tell_how_far_they_are(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     with StepProgress() as show:
         show("shuffling", 1000, 9000)  # the first block is done
         clock[0] += 10
         show("shuffling", 5000, 9000)
-        assert capsys.readouterr().err == "shuffling: 5,000 of 9,000 documents, 400 documents/s, 10 s left\n"
+        assert (
+            capsys.readouterr().err
+            == "shuffling: 5,000 of 9,000 documents, 400 documents/s, 10 s left\n"
+        )
         clock[0] += 5
         show("shuffling", 7000, 9000)
         clock[0] += 1

@@ -1,4 +1,6 @@
-"""`boostrank train --quality` and `--folds`: what they print and refuse, how they stop, and what reads the models."""
+"""`boostrank train --quality` and `--folds`: what they print and refuse, how they stop, and what
+reads the models.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,17 @@ def good(data: Path) -> tuple[Path, Any]:
     return path, done
 
 
-def test_the_default_prints_one_row_a_fold_its_worth_and_its_cost(data: Path, good: tuple[Path, Any]) -> None:
+def test_the_default_prints_one_row_a_fold_its_worth_and_its_cost(
+    data: Path, good: tuple[Path, Any]
+) -> None:
     path, done = good
     lines = messages(done)
     record: Any = sidecar(path)["folds"]
     assert not any(" left" in line for line in lines)
     (planned,) = [line for line in lines if line.startswith("quality ")]
-    assert planned.startswith(f"quality good: {FOLDS} folds; learning_rate=0.1, feature_fraction=0.5; 3 rounds at most")
+    assert planned.startswith(
+        f"quality good: {FOLDS} folds; learning_rate=0.1, feature_fraction=0.5; 3 rounds at most"
+    )
     at = next(i for i, line in enumerate(lines) if line.startswith("fold "))
     # A slow machine shows progress between the rows.
     rows = [line for line in lines[at:] if not re.match(r"fold \d+/", line)]
@@ -46,7 +52,9 @@ def test_the_default_prints_one_row_a_fold_its_worth_and_its_cost(data: Path, go
         [str(k + 1), name, str(rounds)]
         for k, (name, rounds) in enumerate(zip(record["members"], record["rounds"], strict=True))
     ]
-    assert [name.split(",")[0] for name in record["members"]] == [member.objective for member in FEW_MEMBERS]
+    assert [name.split(",")[0] for name in record["members"]] == [
+        member.objective for member in FEW_MEMBERS
+    ]
     assert any(line.startswith("valid: ndcg@10 0.") for line in lines)
     trees = count_trees(boostrank.RankingModel.load(path))
     assert [line for line in lines if " trees" in line] == [
@@ -56,36 +64,59 @@ def test_the_default_prints_one_row_a_fold_its_worth_and_its_cost(data: Path, go
     interval = f"[{held_out['low']:.4f}, {held_out['high']:.4f}]"
     value = f"ndcg@10 {held_out['value']:.4f} {interval} on {held_out['queries']} queries"
     assert [line.partition(",  each")[0][: len(value)] for line in done.stdout.splitlines()] == [
-        value, f"model written to {path}"[: len(value)],
-    ]  # fmt: skip
+        value,
+        f"model written to {path}"[: len(value)],
+    ]
 
 
-def test_files_of_two_runs_are_the_same_byte_for_byte(data: Path, good: tuple[Path, Any], tmp_path: Path) -> None:
+def test_files_of_two_runs_are_the_same_byte_for_byte(
+    data: Path, good: tuple[Path, Any], tmp_path: Path
+) -> None:
     path, _ = good
-    again = ("train", data / "train.txt", "--valid", data / "valid.txt", "--quality", "good", *QUICKLY, "--json")
+    again = (
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--quality",
+        "good",
+        *QUICKLY,
+        "--json",
+    )
     done = invoke(*again, "-m", tmp_path / "m")
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "m").read_bytes() == path.read_bytes()
-    assert Path(f"{tmp_path / 'm'}.meta.json").read_bytes() == Path(f"{path}.meta.json").read_bytes()
+    assert (
+        Path(f"{tmp_path / 'm'}.meta.json").read_bytes() == Path(f"{path}.meta.json").read_bytes()
+    )
     (line,) = done.stdout.splitlines()
     printed = json.loads(line)
     assert printed.items() >= sidecar(path)["folds"].items()  # type: ignore[attr-defined]
-    assert (printed["model"], printed["quality"], printed["stopped"]) == (str(tmp_path / "m"), "good", False)
+    assert (printed["model"], printed["quality"], printed["stopped"]) == (
+        str(tmp_path / "m"),
+        "good",
+        False,
+    )
     assert printed["trees"] == count_trees(boostrank.RankingModel.load(path))
 
 
-def test_every_command_takes_the_model(data: Path, good: tuple[Path, Any], model: Path, tmp_path: Path) -> None:
+def test_every_command_takes_the_model(
+    data: Path, good: tuple[Path, Any], model: Path, tmp_path: Path
+) -> None:
     path, _ = good
     test = data / "test.txt"
     rows = boostrank.read(test)
     query = rows.queries.qid[int(np.argmax(rows.queries.sizes))]
     for command in (
-        ("predict", path, test), ("evaluate", path, test), ("compare", model, path, test),
-        ("importance", path, test, "--repeats", 1), ("why", path, test, query, "@1", "@2"),
+        ("predict", path, test),
+        ("evaluate", path, test),
+        ("compare", model, path, test),
+        ("importance", path, test, "--repeats", 1),
+        ("why", path, test, query, "@1", "@2"),
         ("report", path, test, "-o", tmp_path / "report.html", "--only", "queries"),
         ("export", path, "--to", "lightgbm", "-o", tmp_path / "exported"),
         ("study", "average", path, model, "-m", tmp_path / "averaged"),
-    ):  # fmt: skip
+    ):
         done = invoke(*command)
         assert done.exit_code == 0, (command, done.stderr)
     assert "the average of 4 models" in (tmp_path / "report.html").read_text()
@@ -120,8 +151,18 @@ def test_options_that_the_default_cannot_have_are_refused_with_what_to_give(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_log_and_checkpoint_train_the_same_model(data: Path, good: tuple[Path, Any], tmp_path: Path) -> None:
-    words = ("train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *QUICKLY)
+def test_log_and_checkpoint_train_the_same_model(
+    data: Path, good: tuple[Path, Any], tmp_path: Path
+) -> None:
+    words = (
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        tmp_path / "m",
+        *QUICKLY,
+    )
     done = invoke(*words, "--log", tmp_path / "log.jsonl", "--checkpoint-every", 1)
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "m").read_bytes() == good[0].read_bytes()
@@ -142,13 +183,27 @@ def test_data_that_folds_cannot_take_train_one_model_which_a_line_says(
         file.write_text("".join(line for line in lines if line.split()[1] in queries))
     else:
         more = ["--route", "bins", "--cache", "none"]
-    done = invoke("train", file, "-m", tmp_path / "m", "--rounds", 3, "--threads", 1, "--objective", "sdcg", *more)
+    done = invoke(
+        "train",
+        file,
+        "-m",
+        tmp_path / "m",
+        "--rounds",
+        3,
+        "--threads",
+        1,
+        "--objective",
+        "sdcg",
+        *more,
+    )
     assert done.exit_code == 0, done.stderr
     assert any("--quality good" in line and "single model" in line for line in messages(done))
     assert "folds" not in {key for key, value in sidecar(tmp_path / "m").items() if value}
 
 
-def test_large_data_leave_out_two_of_three_folds(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_data_leave_out_two_of_three_folds(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(presets, "LARGE", 1_000)
     done = invoke("train", data / "train.txt", "-m", tmp_path / "m", *QUICKLY)
     assert done.exit_code == 0, done.stderr
@@ -159,20 +214,36 @@ def test_large_data_leave_out_two_of_three_folds(data: Path, tmp_path: Path, mon
 
 
 def test_a_linear_model_has_no_preset(data: Path, tmp_path: Path) -> None:
-    done = invoke("train", data / "train.txt", "-m", tmp_path / "m", "--backend", "linear", "--rounds", 3)
+    done = invoke(
+        "train", data / "train.txt", "-m", tmp_path / "m", "--backend", "linear", "--rounds", 3
+    )
     assert done.exit_code == 0, done.stderr
     assert any(line.startswith("quality plain: ") for line in messages(done))
 
 
-def test_quick_is_one_training_of_trees_that_suit_and_folds_have_them_too(data: Path, tmp_path: Path) -> None:
-    words = ("train", data / "train.txt", "-m", tmp_path / "m", "--objective", "sdcg", "--threads", 1)
+def test_quick_is_one_training_of_trees_that_suit_and_folds_have_them_too(
+    data: Path, tmp_path: Path
+) -> None:
+    words = (
+        "train",
+        data / "train.txt",
+        "-m",
+        tmp_path / "m",
+        "--objective",
+        "sdcg",
+        "--threads",
+        1,
+    )
     done = invoke(*words, "--quality", "quick")
     trees = "learning_rate=0.1, num_leaves=15, feature_fraction=0.75"
     assert f"quality quick: {trees}; 100 rounds" in messages(done)
     assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 100
     done = invoke(*words, "--quality", "quick", "--valid", data / "valid.txt", "--param", "eta=0.3")
     trees = "num_leaves=15, feature_fraction=0.75"
-    assert f"quality quick: {trees}; 1,000 rounds at most, stopped after 100 without gain" in messages(done)
+    assert (
+        f"quality quick: {trees}; 1,000 rounds at most, stopped after 100 without gain"
+        in messages(done)
+    )
     record: Any = sidecar(tmp_path / "m")
     history = record["evals_result"]["valid"]["ndcg@10"]
     assert len(history) == boostrank.RankingModel.load(tmp_path / "m").best_iteration + 100
@@ -203,9 +274,21 @@ def asking_in(monkeypatch: pytest.MonkeyPatch, training: int) -> None:
 
 @pytest.mark.parametrize("training", [1, 3])
 def test_ctrl_c_leaves_a_model_of_what_is_there_and_a_checkpoint_to_go_on_from(
-    training: int, data: Path, good: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    training: int,
+    data: Path,
+    good: tuple[Path, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = ("train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *QUICKLY)
+    words = (
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        tmp_path / "m",
+        *QUICKLY,
+    )
     with monkeypatch.context() as patched:
         asking_in(patched, training)
         done = invoke(*words, "--checkpoint-every", 1)
@@ -216,9 +299,13 @@ def test_ctrl_c_leaves_a_model_of_what_is_there_and_a_checkpoint_to_go_on_from(
     assert done.stdout.endswith(f"model written to {tmp_path / 'm'}\n")
     assert len(sidecar(tmp_path / "m")["folds"]["rounds"]) == training  # type: ignore[index]
     assert invoke("predict", tmp_path / "m", data / "test.txt").exit_code == 0
-    assert invoke(*words, "--checkpoint-every", 1).exit_code == 2  # an unfinished training lies there
+    assert (
+        invoke(*words, "--checkpoint-every", 1).exit_code == 2
+    )  # an unfinished training lies there
     (tmp_path / "m.checkpoint.1").rename(tmp_path / "m.checkpoint.3")
-    assert invoke(*words, "--checkpoint-every", 1).exit_code == 2  # and the file of any fold is kept
+    assert (
+        invoke(*words, "--checkpoint-every", 1).exit_code == 2
+    )  # and the file of any fold is kept
     (tmp_path / "m.checkpoint.3").rename(tmp_path / "m.checkpoint.1")
     done = invoke(*words, "--checkpoint-every", 1, "--resume")
     assert done.exit_code == 0, done.stderr
@@ -230,14 +317,24 @@ def test_ctrl_c_while_the_model_is_written_changes_nothing(
     data: Path, good: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_saving(monkeypatch)
-    done = invoke("train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *QUICKLY)
+    done = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *QUICKLY
+    )
     assert done.exit_code == 0
     assert "stopped in fold" not in done.stderr
     assert (tmp_path / "m").read_bytes() == good[0].read_bytes()
 
 
 def test_without_a_metric_folds_train_all_their_rounds(data: Path, tmp_path: Path) -> None:
-    words = ("train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *QUICKLY)
+    words = (
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        tmp_path / "m",
+        *QUICKLY,
+    )
     done = invoke(*words, "--metric", "none")
     assert done.exit_code == 0, done.stderr
     assert sidecar(tmp_path / "m")["folds"]["rounds"] == [3] * FOLDS  # type: ignore[index]

@@ -30,33 +30,63 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def old(data: Path) -> Path:
     path = data / "older.txt"
-    result = invoke("train", data / "train.txt", "--model", path, *FEW, "--rounds", 2, "--num-leaves", 4)
+    result = invoke(
+        "train", data / "train.txt", "--model", path, *FEW, "--rounds", 2, "--num-leaves", 4
+    )
     assert result.exit_code == 0, result.stderr
     return path
 
 
 @pytest.fixture(scope="module")
-def full_run(model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def full_run(
+    model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """Everything in one run: the page, the folder, the JSON, and what was said."""
     folder = tmp_path_factory.mktemp("out")
-    (folder / "segments.csv").write_text("qid,segment\n" + "".join(f"{q},{HOSTILE}\n" for q in range(1000)))
+    (folder / "segments.csv").write_text(
+        "qid,segment\n" + "".join(f"{q},{HOSTILE}\n" for q in range(1000))
+    )
     result = invoke(
-        "report", model, data / "test.txt", "-o", f"{folder / 'all'}/", "--json",
-        "--baseline", old, "--segments", folder / "segments.csv", "--noise", noise, "--threads", 1,
-    )  # fmt: skip
+        "report",
+        model,
+        data / "test.txt",
+        "-o",
+        f"{folder / 'all'}/",
+        "--json",
+        "--baseline",
+        old,
+        "--segments",
+        folder / "segments.csv",
+        "--noise",
+        noise,
+        "--threads",
+        1,
+    )
     assert result.exit_code == 0, result.stderr
     return folder, json.loads(result.stdout), result.stderr
 
 
-def test_the_numbers_are_those_of_evaluate(full_run: Any, model: Path, old: Path, data: Path) -> None:
+def test_the_numbers_are_those_of_evaluate(
+    full_run: Any, model: Path, old: Path, data: Path
+) -> None:
     _, printed, _ = full_run
-    evaluated = json.loads(invoke("evaluate", model, old, data / "test.txt", "--json", "--metric", "ndcg@10").stdout)
+    evaluated = json.loads(
+        invoke("evaluate", model, old, data / "test.txt", "--json", "--metric", "ndcg@10").stdout
+    )
     text = json.dumps(evaluated)
     rankings = {r["ranking"]: r for r in printed["verdict"]["verdict"] if r["metric"] == "ndcg@10"}
-    assert list(rankings) == ["the model", str(old), "the best single feature", "random order", "the order of the file"]
+    assert list(rankings) == [
+        "the model",
+        str(old),
+        "the best single feature",
+        "random order",
+        "the order of the file",
+    ]
     for name in ("the model", str(old)):
         assert re.search(rf"{rankings[name]['value']:.10f}"[:10], text)
-    assert printed["learning"]["prefixes"][-1]["value"] == pytest.approx(rankings["the model"]["value"])
+    assert printed["learning"]["prefixes"][-1]["value"] == pytest.approx(
+        rankings["the model"]["value"]
+    )
     assert printed["importance"]["value"] == pytest.approx(rankings["the model"]["value"])
     assert printed["learning"]["negligible"] == 0.9
     assert printed["missing"] == {}
@@ -79,7 +109,13 @@ def test_the_page_stands_alone_and_escapes_what_files_say(full_run: Any) -> None
 def test_the_numbers_of_every_chart_are_saved(full_run: Any) -> None:
     folder, _, _ = full_run
     names = {path.name for path in (folder / "all").iterdir()}
-    charts = ("verdict-rankings", "learning-prefixes", "queries-values", "importance-loss", "learning-lost")
+    charts = (
+        "verdict-rankings",
+        "learning-prefixes",
+        "queries-values",
+        "importance-loss",
+        "learning-lost",
+    )
     assert {"report.html", *(f"{name}.csv" for name in charts)} <= names
     rows = list(csv.DictReader((folder / "all" / "prefixes.csv").open()))
     assert [row["rounds"] for row in rows] == ["0", "1", "2", "3", "4"]
@@ -89,14 +125,30 @@ def test_the_numbers_of_every_chart_are_saved(full_run: Any) -> None:
 def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None:
     """Without a sidecar, and with categories or not: what cannot be had is said."""
     path = tmp_path / "theirs"
-    content = lightgbm_models()["lambdarank"].encode() if kind == "lightgbm" else xgboost_models()["pruned"]
+    content = (
+        lightgbm_models()["lambdarank"].encode()
+        if kind == "lightgbm"
+        else xgboost_models()["pruned"]
+    )
     path.write_bytes(content)
-    lines = [f"{(i * 7) % 3} qid:{i // 8} " + " ".join(f"{j}:{(i * j) % 11}" for j in range(1, 7)) for i in range(80)]
+    lines = [
+        f"{(i * 7) % 3} qid:{i // 8} " + " ".join(f"{j}:{(i * j) % 11}" for j in range(1, 7))
+        for i in range(80)
+    ]
     (tmp_path / "data.txt").write_text("\n".join(lines))
     result = invoke(
-        "report", path, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--zero-based", "false",
-        "--threads", 1, "--metric", "map",
-    )  # fmt: skip
+        "report",
+        path,
+        tmp_path / "data.txt",
+        "-o",
+        tmp_path / "page.html",
+        "--zero-based",
+        "false",
+        "--threads",
+        1,
+        "--metric",
+        "map",
+    )
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text()
     assert "no record of its training" in page
@@ -110,23 +162,31 @@ LITTLE = {
     "one document": "1 qid:1 1:0.5\n",
     "one query": "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.25 2:1\n2 qid:1 2:1\n",
     "labels of one grade": "".join(f"1 qid:{i // 3} 1:{i}\n" for i in range(30)),
-    "features that are constant or absent": "".join(f"{i % 2} qid:{i // 3} 3:1\n" for i in range(30)),
+    "features that are constant or absent": "".join(
+        f"{i % 2} qid:{i // 3} 3:1\n" for i in range(30)
+    ),
 }
 
 
 @pytest.mark.parametrize("what", LITTLE)
 def test_little_data_has_a_page_too(what: str, model: Path, tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text(LITTLE[what])
-    result = invoke("report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
+    result = invoke(
+        "report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1
+    )
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text()
     assert ">Verdict</h2>" in page
     assert not re.search(r"\bnan\b", without_scripts(page), re.IGNORECASE)
 
 
-def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(model: Path, tmp_path: Path) -> None:
+def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(
+    model: Path, tmp_path: Path
+) -> None:
     (tmp_path / "data.txt").write_text("".join(f"0 qid:{i // 3} 1:{i}\n" for i in range(30)))
-    result = invoke("report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
+    result = invoke(
+        "report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1
+    )
     assert result.exit_code == 0, result.stderr
     assert "no verdict: ndcg@1,3,5,10: none of the 10 queries is included" in result.stderr
     assert "none of the 10 queries is included" in (tmp_path / "page.html").read_text()
@@ -154,7 +214,14 @@ def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -
     from boostrank.reporting.section import read_matters
 
     assert read_matters(str(noise)) == {"ndcg@10": 0.9}
-    for text in ("", "[]", "{}", '{"metrics": {}}', '{"metrics": {"a": {"matters": -1}}}', '{"metrics": {"a": 3}}'):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"metrics": {}}',
+        '{"metrics": {"a": {"matters": -1}}}',
+        '{"metrics": {"a": 3}}',
+    ):
         (tmp_path / "bad").write_text(text)
         with pytest.raises(FileFormatError, match="bad"):
             read_matters(str(tmp_path / "bad"))
@@ -188,8 +255,15 @@ def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
         result = invoke("report", model, data / "test.txt", "--json", "--threads", 1, *arguments)
         assert result.exit_code == 0, result.stderr
         printed = json.loads(result.stdout)
-        assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if printed[name]} == there
+        assert {
+            name
+            for name in ("verdict", "importance", "shapes", "learning", "queries")
+            if printed[name]
+        } == there
     result = invoke("report", model, data / "test.txt", "--json", "--only", "verdicts")
     assert result.exit_code == 2
     assert "'verdicts'" in result.stderr
-    assert all(f"'{name}'" in result.stderr for name in ("clicks", "importance", "learning", "queries", "verdict"))
+    assert all(
+        f"'{name}'" in result.stderr
+        for name in ("clicks", "importance", "learning", "queries", "verdict")
+    )

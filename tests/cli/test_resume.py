@@ -19,7 +19,18 @@ backends = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 
 
 def arguments(data: Path, model: Path, *more: object) -> list[object]:
-    return ["train", data / "train.txt", "--valid", data / "valid.txt", "-m", model, *FEW, "--rounds", 8, *more]
+    return [
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        model,
+        *FEW,
+        "--rounds",
+        8,
+        *more,
+    ]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -44,8 +55,12 @@ def test_fault_075_a_stopped_training_goes_on_to_the_same_files(
     assert stopped.exit_code == 130
     assert "--resume continues from" in stopped.stderr
     assert sorted(contents(parts)) == ["m", "m.checkpoint", "m.meta.json"]
-    (parts / ".m.meta.json.0123456789ab.tmp").write_bytes(b"what a process killed while it wrote leaves")
-    resumed = invoke(*arguments(data, parts / "m", *route_options, "--checkpoint-every", 3, "--resume"))
+    (parts / ".m.meta.json.0123456789ab.tmp").write_bytes(
+        b"what a process killed while it wrote leaves"
+    )
+    resumed = invoke(
+        *arguments(data, parts / "m", *route_options, "--checkpoint-every", 3, "--resume")
+    )
     assert resumed.exit_code == 0, resumed.stderr
     assert "resumed after round 5" in resumed.stderr
     assert contents(parts) == contents(whole)
@@ -56,11 +71,16 @@ def stopped(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """A folder with the model and the checkpoint of a training that was stopped."""
     with monkeypatch.context() as patch:
         asking_in(patch, 2)
-        assert invoke(*arguments(data, tmp_path / "m", "--checkpoint", tmp_path / "c")).exit_code == 130
+        assert (
+            invoke(*arguments(data, tmp_path / "m", "--checkpoint", tmp_path / "c")).exit_code
+            == 130
+        )
     return tmp_path
 
 
-def test_fault_076_other_parameters_are_refused_before_anything_is_written(data: Path, stopped: Path) -> None:
+def test_fault_076_other_parameters_are_refused_before_anything_is_written(
+    data: Path, stopped: Path
+) -> None:
     before = contents(stopped)
     words = "--checkpoint", stopped / "c", "--resume", "--learning-rate", 0.3
     result = invoke(*arguments(data, stopped / "m", *words))
@@ -69,7 +89,9 @@ def test_fault_076_other_parameters_are_refused_before_anything_is_written(data:
     assert contents(stopped) == before
 
 
-def test_a_checkpoint_is_not_overwritten_by_a_training_from_the_start(data: Path, stopped: Path) -> None:
+def test_a_checkpoint_is_not_overwritten_by_a_training_from_the_start(
+    data: Path, stopped: Path
+) -> None:
     result = invoke(*arguments(data, stopped / "m", "--checkpoint", stopped / "c"))
     assert result.exit_code == 2
     assert "an unfinished training" in result.stderr
@@ -99,13 +121,18 @@ def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_ol
         "main(sys.argv[1:])\n"
     )
     words = [str(word) for word in arguments(data, tmp_path / "m", "--checkpoint-every", 2)]
-    run = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60
+    )
     assert run.returncode == 130
     assert "stopped at once" in run.stderr
     assert not (tmp_path / "m").exists()
     resumed = invoke(*words, "--resume")
     assert "resumed after round 2" in resumed.stderr
-    assert sorted(contents(tmp_path)) == ["m", "m.meta.json"], "what the first process left is gone as well"
+    assert sorted(contents(tmp_path)) == [
+        "m",
+        "m.meta.json",
+    ], "what the first process left is gone as well"
 
 
 def test_fault_078_sigterm_leaves_model_and_checkpoint_and_143(data: Path, tmp_path: Path) -> None:
@@ -121,7 +148,9 @@ def test_fault_078_sigterm_leaves_model_and_checkpoint_and_143(data: Path, tmp_p
 
 
 def test_fault_075_killed_at_random_moments_it_still_gives_the_same_files() -> None:
-    run = subprocess.run([sys.executable, "-m", "tests.cli.kill_sweep", "6", "7"], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.cli.kill_sweep", "6", "7"], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("6 kills, ")
 
@@ -137,14 +166,27 @@ def test_fault_081_a_path_that_cannot_be_written_ends_before_the_data_are_read(
     assert "rows" not in result.stderr
 
 
-def test_fault_074_the_source_of_the_data_and_another_process_change_no_byte(data: Path, tmp_path: Path) -> None:
+def test_fault_074_the_source_of_the_data_and_another_process_change_no_byte(
+    data: Path, tmp_path: Path
+) -> None:
     text = (data / "train.txt").read_bytes()
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(text))
     models = []
     for number, source in enumerate((data / "train.txt", tmp_path / "train.txt.gz", "-")):
         model = tmp_path / str(number)
         words = [
-            str(word) for word in ("train", source, "-m", model, *FEW, "--seed", 3, "--param", "feature_fraction=0.5")
+            str(word)
+            for word in (
+                "train",
+                source,
+                "-m",
+                model,
+                *FEW,
+                "--seed",
+                3,
+                "--param",
+                "feature_fraction=0.5",
+            )
         ]
         subprocess.run([*COMMAND, *words], input=text, check=True, capture_output=True)
         models.append(model.read_bytes())
@@ -152,7 +194,9 @@ def test_fault_074_the_source_of_the_data_and_another_process_change_no_byte(dat
 
 
 @backends
-def test_fault_073_any_number_of_threads_gives_the_same_bytes(backend: str, data: Path, tmp_path: Path) -> None:
+def test_fault_073_any_number_of_threads_gives_the_same_bytes(
+    backend: str, data: Path, tmp_path: Path
+) -> None:
     models = []
     for threads in (1, 2, 7):
         model = tmp_path / str(threads)
@@ -163,7 +207,9 @@ def test_fault_073_any_number_of_threads_gives_the_same_bytes(backend: str, data
 
 
 def test_fault_079_a_reader_that_has_enough_ends_the_command_quietly() -> None:
-    process = subprocess.Popen([*COMMAND, "objectives", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, "objectives", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
@@ -171,7 +217,9 @@ def test_fault_079_a_reader_that_has_enough_ends_the_command_quietly() -> None:
     assert process.wait() == 0
 
 
-def test_fault_083_results_and_log_are_apart_and_json_is_one_valid_line(data: Path, tmp_path: Path) -> None:
+def test_fault_083_results_and_log_are_apart_and_json_is_one_valid_line(
+    data: Path, tmp_path: Path
+) -> None:
     result = invoke(*arguments(data, tmp_path / "m", "--json"))
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1
@@ -182,15 +230,27 @@ def test_fault_083_results_and_log_are_apart_and_json_is_one_valid_line(data: Pa
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(tmp_path: Path, full: bool) -> None:
-    # A file where the folder should be: what a read-only home amounts to, also for root. Or a full disk: a limit.
+def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(
+    tmp_path: Path, full: bool
+) -> None:
+    # A file where the folder should be: what a read-only home amounts to, also for root. Or a full
+    # disk: a limit.
     if not full:
         (tmp_path / "home").write_text("")
-    environment = {**os.environ, "HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path / "home"),
+        "XDG_CACHE_HOME": str(tmp_path / "home"),
+    }
     environment.pop("NUMBA_CACHE_DIR", None)
     limited = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); " if full else ""
-    script = f"{limited}from boostrank.kernels.jit import cache_directory; assert cache_directory() is None"
-    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    script = (
+        f"{limited}from boostrank.kernels.jit import cache_directory; assert cache_directory() is"
+        " None"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
     assert run.returncode == 0
     assert run.stderr.count("RuntimeWarning") == 1
     assert "every process compiles them again" in run.stderr

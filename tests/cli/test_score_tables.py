@@ -10,7 +10,9 @@ from tests.cli.conftest import invoke
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_a_table_of_scores_is_a_ranker(model: Path, data: Path, tmp_path: Path, ending: str) -> None:
+def test_a_table_of_scores_is_a_ranker(
+    model: Path, data: Path, tmp_path: Path, ending: str
+) -> None:
     pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
     test, scores = data / "test.txt", tmp_path / f"scores.{ending}"
     assert invoke("predict", model, test, "-o", scores).exit_code == 0
@@ -42,11 +44,17 @@ def test_scores_of_other_documents_are_refused(model: Path, tmp_path: Path) -> N
     assert invoke("predict", model, data, "-o", scores).exit_code == 0
     assert invoke("evaluate", scores, data).exit_code == 0
     scores.write_text(scores.read_text().replace("D1", "D9"))
-    for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
+    for refused in (
+        invoke("evaluate", scores, data),
+        invoke("verify", model, data, "--against", scores),
+    ):
         assert refused.exit_code == 2
         assert "document 'D1' of query '1'" in refused.stderr
     scores.write_text("qid,doc_id,score\n1,D0,0.5\n1,D1,\n1,D2,0.5\n1,D3,0.5\n")
-    for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
+    for refused in (
+        invoke("evaluate", scores, data),
+        invoke("verify", model, data, "--against", scores),
+    ):
         assert refused.exit_code == 2
         assert f"{scores}:3" in refused.stderr
 
@@ -62,7 +70,9 @@ def test_a_run_names_each_document_once(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--regroup",)])
-def test_a_run_of_scattered_queries_is_refused(model: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_a_run_of_scattered_queries_is_refused(
+    model: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     data = tmp_path / "data.txt"
     data.write_text("".join(f"{i % 2} qid:{i % 2} 1:{i} # D{i}\n" for i in range(4)))
     refused = invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run", *options)

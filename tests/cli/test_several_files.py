@@ -21,11 +21,15 @@ def shards(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     cuts = [i for i in range(1, len(lines)) if qids[i] != qids[i - 1]]
     ends = [0, cuts[len(cuts) // 3], cuts[2 * len(cuts) // 3], len(lines)]
     for i in range(3):
-        (folder / f"part-{i}.gz").write_bytes(gzip.compress("".join(lines[ends[i] : ends[i + 1]]).encode()))
+        (folder / f"part-{i}.gz").write_bytes(
+            gzip.compress("".join(lines[ends[i] : ends[i + 1]]).encode())
+        )
     return folder
 
 
-def test_shards_train_the_model_that_the_whole_file_trains(data: Path, shards: Path, tmp_path: Path) -> None:
+def test_shards_train_the_model_that_the_whole_file_trains(
+    data: Path, shards: Path, tmp_path: Path
+) -> None:
     models = {}
     ways = {
         "whole": [data / "train.txt"],
@@ -53,9 +57,15 @@ def test_shards_are_scored_and_measured_as_one(data: Path, shards: Path, model: 
 
 
 def test_a_pattern_that_nothing_matches_is_named(shards: Path, model: Path, tmp_path: Path) -> None:
-    for command in (["train", shards / "no*", "-m", tmp_path / "m"], ["predict", model, shards / "no*"]):
+    for command in (
+        ["train", shards / "no*", "-m", tmp_path / "m"],
+        ["predict", model, shards / "no*"],
+    ):
         result = invoke(*command)
-        assert (result.exit_code, result.stderr) == (2, f"boostrank: error: {shards / 'no*'}: no file matches\n")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            f"boostrank: error: {shards / 'no*'}: no file matches\n",
+        )
 
 
 def test_fault_057_the_text_may_be_limited(shards: Path) -> None:
@@ -67,6 +77,8 @@ def test_fault_057_the_text_may_be_limited(shards: Path) -> None:
 def test_a_validation_set_given_as_a_pattern_is_named_by_what_is_fixed_in_it(
     data: Path, shards: Path, tmp_path: Path
 ) -> None:
-    result = invoke("train", data / "train.txt", "--valid", shards / "part-*.gz", "-m", tmp_path / "m", *FEW)
+    result = invoke(
+        "train", data / "train.txt", "--valid", shards / "part-*.gz", "-m", tmp_path / "m", *FEW
+    )
     assert result.exit_code == 0
     assert "part ndcg" in result.stderr

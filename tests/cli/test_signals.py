@@ -57,9 +57,19 @@ def test_fault_078_a_signal_finishes_the_round_and_writes_the_model(
 ) -> None:
     model = tmp_path / "m"
     process = start(
-        "train", data / "train.txt", "-m", model, "--quality", "plain", "--rounds", 100_000, "--num-leaves", 4,
-        "--threads", 1,
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "-m",
+        model,
+        "--quality",
+        "plain",
+        "--rounds",
+        100_000,
+        "--num-leaves",
+        4,
+        "--threads",
+        1,
+    )
     assert process.stderr is not None
     while not process.stderr.readline().startswith("round 1/"):
         assert process.poll() is None
@@ -84,15 +94,32 @@ def asking_in(monkeypatch: pytest.MonkeyPatch, round: int) -> None:
     monkeypatch.setattr(StopWhenAsked, "__call__", asked)
 
 
-@pytest.mark.parametrize("patience", [["--early-stopping", "60"], ["--param", "early_stopping_round=60"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "patience", [["--early-stopping", "60"], ["--param", "early_stopping_round=60"]], ids=" ".join
+)
 def test_a_stop_keeps_the_best_round_so_far_however_early_stopping_was_asked_for(
     patience: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking_in(monkeypatch, 50)
     result = invoke(
-        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--objective", "lambdarank",
-        "--quality", "plain", "--rounds", 100, "--num-leaves", 7, "--threads", 1, *patience,
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        tmp_path / "m",
+        "--objective",
+        "lambdarank",
+        "--quality",
+        "plain",
+        "--rounds",
+        100,
+        "--num-leaves",
+        7,
+        "--threads",
+        1,
+        *patience,
+    )
     assert result.exit_code == 130
     history = sidecar(tmp_path / "m")["evals_result"]["valid"]["ndcg@10"]  # type: ignore[index]
     assert len(history) == 51
@@ -120,9 +147,13 @@ def test_a_signal_while_the_model_is_written_does_not_make_the_training_incomple
     assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 4
 
 
-def test_a_signal_while_files_are_read_leaves_at_once_and_writes_nothing(data: Path, tmp_path: Path) -> None:
+def test_a_signal_while_files_are_read_leaves_at_once_and_writes_nothing(
+    data: Path, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "never-written.txt")
-    process = start("train", data / "train.txt", "--valid", tmp_path / "never-written.txt", "-m", tmp_path / "m")
+    process = start(
+        "train", data / "train.txt", "--valid", tmp_path / "never-written.txt", "-m", tmp_path / "m"
+    )
     assert process.stderr is not None
     while "rows" not in process.stderr.readline():
         assert process.poll() is None
@@ -136,7 +167,10 @@ def test_a_signal_while_files_are_read_leaves_at_once_and_writes_nothing(data: P
 
 def waiting(seconds: float) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", WAIT.format(seconds=seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", WAIT.format(seconds=seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -169,14 +203,18 @@ def test_sigterm_never_leaves_at_once() -> None:
 
 def test_fault_078_outside_of_training_too_a_second_ctrl_c_leaves_at_once() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", IN_COMPILED_CODE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", IN_COMPILED_CODE],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    assert process.stderr.readline() == (
-        "boostrank: stopping as soon as compiled code returns (Ctrl-C once more: at once)\n"
+    assert (
+        process.stderr.readline()
+        == "boostrank: stopping as soon as compiled code returns (Ctrl-C once more: at once)\n"
     )
     process.send_signal(signal.SIGINT)
     _, log = process.communicate(timeout=60)
@@ -185,6 +223,9 @@ def test_fault_078_outside_of_training_too_a_second_ctrl_c_leaves_at_once() -> N
 
 def test_fault_078_leaving_does_not_wait_for_threads_in_compiled_code() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITH_A_THREAD_IN_COMPILED_CODE], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", WITH_A_THREAD_IN_COMPILED_CODE],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (130, "boostrank: stopped\n")

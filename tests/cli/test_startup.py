@@ -34,17 +34,25 @@ print(*sys.modules, file=sys.stderr)
     "arguments",
     [["--help"], ["--version"], *([*name.split(), "--help"] for name in commands())],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-c", LIST_MODULES, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LIST_MODULES, *arguments], capture_output=True, text=True, check=True
+    )
     assert done.stdout
     assert HEAVY.isdisjoint(done.stderr.split())
 
 
 def test_completion_imports_nothing_heavy() -> None:
     line = "boostrank train --quality pl"
-    env = os.environ | {"_BOOSTRANK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "3"}
-    done = subprocess.run([sys.executable, "-c", LIST_MODULES], capture_output=True, text=True, check=True, env=env)
+    env = os.environ | {
+        "_BOOSTRANK_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": "3",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", LIST_MODULES], capture_output=True, text=True, check=True, env=env
+    )
     assert done.stdout == "plain,plain\n"
     assert HEAVY.isdisjoint(done.stderr.split())
 
@@ -61,8 +69,10 @@ def test_completion_imports_nothing_heavy() -> None:
         (("train", "--feature-names", "na"), ["file,na"]),
     ],
     ids=" ".join,
-)  # fmt: skip
-def test_completion_offers_the_values_of_an_option(words: tuple[str, ...], offered: list[str]) -> None:
+)
+def test_completion_offers_the_values_of_an_option(
+    words: tuple[str, ...], offered: list[str]
+) -> None:
     shell = ShellComplete(main, {}, "boostrank", "_BOOSTRANK_COMPLETE")
     completions = shell.get_completions([*words[:-1]], words[-1])
     assert [f"{completion.type},{completion.value}" for completion in completions] == offered
@@ -73,19 +83,25 @@ def test_bash_completes_with_the_script() -> None:
     if bash is None:
         pytest.skip("bash is not installed")
     completed = subprocess.run(
-        [sys.executable, "-m", "boostrank"], capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "boostrank"],
+        capture_output=True,
+        text=True,
+        check=True,
         env=os.environ | {"_BOOSTRANK_COMPLETE": "bash_source"},
-    )  # fmt: skip
+    )
     script = (
-        f'boostrank() {{ {sys.executable} -m boostrank "$@"; }}\n{completed.stdout}\n'
-        "COMP_WORDS=(boostrank train --quality pl) COMP_CWORD=3\n_boostrank_completion boostrank\necho $COMPREPLY"
+        f'boostrank() {{ {sys.executable} -m boostrank "$@";'
+        f" }}\n{completed.stdout}\nCOMP_WORDS=(boostrank train --quality pl)"
+        " COMP_CWORD=3\n_boostrank_completion boostrank\necho $COMPREPLY"
     ).replace("env COMP_WORDS", "COMP_WORDS")  # a function of the shell is none of `env`'s programs
     done = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "plain\n"
 
 
 @pytest.mark.parametrize("name", ["train", "tune", "study noise"])
-def test_the_help_of_long_commands_shows_the_most_used_options_and_all_of_them_when_asked(name: str) -> None:
+def test_the_help_of_long_commands_shows_the_most_used_options_and_all_of_them_when_asked(
+    name: str,
+) -> None:
     command = commands()[name]
     assert isinstance(command, Command)
     short = listed(invoke(*name.split(), "--help").stdout)
@@ -96,20 +112,29 @@ def test_the_help_of_long_commands_shows_the_most_used_options_and_all_of_them_w
     assert short["Most used"] == full["Most used"]
     words = [word for names in full.values() for word in names]
     assert len(words) == len(set(words)) == len(command.params) - 1  # TRAIN and --help-all; --help
-    assert f"{len(words) - len(short['Most used']) - 1} options" in invoke(*name.split(), "--help").stdout
+    assert (
+        f"{len(words) - len(short['Most used']) - 1} options"
+        in invoke(*name.split(), "--help").stdout
+    )
 
 
 def listed(text: str) -> dict[str, list[str]]:
     """Heading -> flags under it."""
     sections = re.findall(r"^([A-Z][\w ]+):\n((?:(?:  .*)?\n)+)", text, re.MULTILINE)
-    return {title: re.findall(r"^  (?:-\w, )?(--[\w-]+)", part, re.MULTILINE) for title, part in sections}
+    return {
+        title: re.findall(r"^  (?:-\w, )?(--[\w-]+)", part, re.MULTILINE)
+        for title, part in sections
+    }
 
 
 def test_there_are_at_most_17_commands_at_the_top_and_100_options() -> None:
     listed_at_top = invoke("--help").stdout.split("Train:")[1].split("Set up:")[0]
     assert len(re.findall(r"^  [a-z]", listed_at_top, re.MULTILINE)) <= 17
     flags = {
-        max(p.opts, key=len) for command in commands().values() for p in command.params if isinstance(p, click.Option)
+        max(p.opts, key=len)
+        for command in commands().values()
+        for p in command.params
+        if isinstance(p, click.Option)
     }
     assert len(flags) <= 100
 

@@ -27,11 +27,17 @@ def shell(redirection: str, *command: object) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize(
     ("redirection", "argument", "status", "words"),
     [
-        ("<&-", "--version", 0, ""), ("2>&-", "--nonsense", 2, ""), ("2>/dev/full", "--nonsense", 2, ""),
-        (">&-", "--version", 3, CLOSED), (">/dev/full", "--version", 3, FULL), ("<&- >&- 2>&-", "--version", 3, ""),
+        ("<&-", "--version", 0, ""),
+        ("2>&-", "--nonsense", 2, ""),
+        ("2>/dev/full", "--nonsense", 2, ""),
+        (">&-", "--version", 3, CLOSED),
+        (">/dev/full", "--version", 3, FULL),
+        ("<&- >&- 2>&-", "--version", 3, ""),
     ],
-)  # fmt: skip
-def test_fault_116_a_stream_that_is_closed_or_full(redirection: str, argument: str, status: int, words: str) -> None:
+)
+def test_fault_116_a_stream_that_is_closed_or_full(
+    redirection: str, argument: str, status: int, words: str
+) -> None:
     if "/dev/full" in redirection and not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full")
     done = shell(redirection, *COMMAND, argument)
@@ -42,7 +48,10 @@ def test_fault_116_a_stream_that_is_closed_or_full(redirection: str, argument: s
 
 
 def test_fault_116_a_data_file_is_never_a_standard_stream(tmp_path: Path) -> None:
-    work = "prepare_streams()\nnumber = os.open(sys.argv[1], os.O_RDWR)\nprint('words', file=sys.stderr)\nprint(1)\n"
+    work = (
+        "prepare_streams()\nnumber = os.open(sys.argv[1], os.O_RDWR)\nprint('words',"
+        " file=sys.stderr)\nprint(1)\n"
+    )
     work += "try:\n    sys.stdout.flush()\nexcept Exception:\n    os._exit(number)\n"
     (tmp_path / "data.txt").write_text("1 qid:1 1:1\n")
     done = shell("<&- >&- 2>&-", sys.executable, "-c", IN_A_PROCESS + work, tmp_path / "data.txt")
@@ -59,7 +68,9 @@ def test_fault_079_help_whose_reader_has_gone_leaves_quietly() -> None:
 
 
 @pytest.mark.parametrize("pages", ["", "--json"])
-def test_fault_079_a_verdict_is_the_exit_status_where_its_reader_has_gone(pages: str, tmp_path: Path) -> None:
+def test_fault_079_a_verdict_is_the_exit_status_where_its_reader_has_gone(
+    pages: str, tmp_path: Path
+) -> None:
     (tmp_path / "data.txt").write_text("".join(f"{i % 3} qid:{i // 6} 1:{i}\n" for i in range(60)))
     (tmp_path / "old").write_text("".join(f"{i % 3}\n" for i in range(60)))
     (tmp_path / "new").write_text("".join(f"{-(i % 3)}\n" for i in range(60)))
@@ -67,7 +78,9 @@ def test_fault_079_a_verdict_is_the_exit_status_where_its_reader_has_gone(pages:
     reader, writer = os.pipe()
     os.close(reader)
     gate = ["--fail-if", "ndcg@10 < 0", *filter(None, [pages])]
-    done = subprocess.run([*COMMAND, "compare", *files, *gate], stdout=writer, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [*COMMAND, "compare", *files, *gate], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
     os.close(writer)
     assert done.returncode == 1, done.stderr
 
@@ -88,14 +101,26 @@ def test_results_that_nobody_reads_are_an_error_without_words() -> None:
 
 def test_results_that_cannot_be_written_name_standard_output(tmp_path: Path) -> None:
     (tmp_path / "f").touch()
-    with Results(os.open(tmp_path / "f", os.O_RDONLY), "wb") as results, pytest.raises(TrainingError, match="standard"):
+    with (
+        Results(os.open(tmp_path / "f", os.O_RDONLY), "wb") as results,
+        pytest.raises(TrainingError, match="standard"),
+    ):
         results.write(b"0.5\n")
 
 
-@pytest.mark.parametrize("swallows", ["except BaseException: pass", "except BaseException: raise ImportError"])
-def test_fault_117_ctrl_c_while_modules_are_imported_leaves_at_once(swallows: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "swallows", ["except BaseException: pass", "except BaseException: raise ImportError"]
+)
+def test_fault_117_ctrl_c_while_modules_are_imported_leaves_at_once(
+    swallows: str, tmp_path: Path
+) -> None:
     module = f"import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT); len([])\n{swallows}\n"
     (tmp_path / "interrupted.py").write_text(module)
-    work = f"exit_at_interrupted_imports()\nsys.path.insert(0, {str(tmp_path)!r})\nimport interrupted\n"
-    done = subprocess.run([sys.executable, "-c", IN_A_PROCESS + work], capture_output=True, text=True)
+    work = (
+        f"exit_at_interrupted_imports()\nsys.path.insert(0, {str(tmp_path)!r})\nimport"
+        " interrupted\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS + work], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "boostrank: stopped\n")

@@ -1,4 +1,6 @@
-"""Tables on the command line: the models, scores and findings of libsvm text with the same numbers and names."""
+"""Tables on the command line: the models, scores and findings of libsvm text with the same numbers
+and names.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,16 @@ def folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("train", "test"):
         rows = boostrank.read(data / f"{name}.txt", layout="dense")
         features = {f"bm{i}": rows.features[:, i] for i in range(rows.n_features)}
-        other_columns = {"rel": rows.labels, "query": rows.queries.row_ids(), "url": ["http"] * rows.n_documents,
-                "no": np.arange(rows.n_documents)}  # fmt: skip
+        other_columns = {
+            "rel": rows.labels,
+            "query": rows.queries.row_ids(),
+            "url": ["http"] * rows.n_documents,
+            "no": np.arange(rows.n_documents),
+        }
         columns: dict[str, Any] = (
-            {**other_columns, **features} if name == "train" else {**dict(reversed(features.items())), **other_columns}
+            {**other_columns, **features}
+            if name == "train"
+            else {**dict(reversed(features.items())), **other_columns}
         )
         table = pa.table(columns)
         csv.write_csv(table, folder / f"{name}.csv")
@@ -68,9 +76,13 @@ def test_the_same_table_trains_the_same_bytes(folder: Path) -> None:
     records = [sidecar(folder / f"{ending}.model") for ending in ("csv", "parquet", "txt")]
     for record in records:
         record.pop("file")
-        record["data"] = {k: v for k, v in record["data"].items() if k not in ("files", "reader", "index_base")}  # type: ignore[attr-defined]
+        record["data"] = {
+            k: v for k, v in record["data"].items() if k not in ("files", "reader", "index_base")
+        }  # type: ignore[attr-defined]
     assert records[0] == records[1] == records[2]
-    train_log = train(folder, "train.feather", "streamed.model", *COLUMNS, "--route", "bins", "--cache", "none")
+    train_log = train(
+        folder, "train.feather", "streamed.model", *COLUMNS, "--route", "bins", "--cache", "none"
+    )
     assert "labels from column 'rel', queries from column 'query', " in train_log
     assert (folder / "streamed.model").read_bytes() == models[0]
 
@@ -82,15 +94,22 @@ def test_later_files_need_no_options_and_no_order_and_to_be_scored_no_labels(fol
     bare = parquet.read_table(folder / "test.parquet").drop_columns(["rel", "query", "url", "no"])
     feather.write_feather(bare, str(folder / "bare.dat"))  # whose first bytes say what it is
     assert expected == scores(folder / "parquet.model", folder / "bare.dat")
-    for command, *options in (("evaluate", folder / "csv.model"), ("metrics", folder / "csv.model")):
-        outputs = {invoke(command, *options, folder / f"test.{e}").stdout for e in ("csv", "feather")}
+    for command, *options in (
+        ("evaluate", folder / "csv.model"),
+        ("metrics", folder / "csv.model"),
+    ):
+        outputs = {
+            invoke(command, *options, folder / f"test.{e}").stdout for e in ("csv", "feather")
+        }
         assert len(outputs) == 1
         assert "ndcg" in outputs.pop().lower()
     refused = invoke("predict", folder / "txt.model", folder / "test.csv")
     assert refused.exit_code == 2
     assert "has 'rel', 'url', 'no'" in refused.stderr
     assert "--drop rel,url,no drops them" in refused.stderr
-    assert expected == scores(folder / "txt.model", folder / "test.csv", "--drop", "rel,query,url,no")
+    assert expected == scores(
+        folder / "txt.model", folder / "test.csv", "--drop", "rel,query,url,no"
+    )
 
 
 def test_names_are_shown_where_features_are(folder: Path) -> None:
@@ -98,13 +117,21 @@ def test_names_are_shown_where_features_are(folder: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert '"bm' in result.stdout
     assert '"f1"' not in result.stdout
-    text = invoke("why", folder / "csv.model", folder / "test.csv",
-                  boostrank.read(folder / "test.txt").queries.qid[0], "@1", "@2")  # fmt: skip
+    text = invoke(
+        "why",
+        folder / "csv.model",
+        folder / "test.csv",
+        boostrank.read(folder / "test.txt").queries.qid[0],
+        "@1",
+        "@2",
+    )
     assert text.exit_code == 0, text.stderr
     assert "bm" in text.stdout
     position = invoke("predict", folder / "csv.model", folder / "test.txt")
     assert "first feature in libsvm text" in position.stderr
-    with_names = scores(folder / "csv.model", folder / "test.txt", "--feature-names", folder / "names.txt")
+    with_names = scores(
+        folder / "csv.model", folder / "test.txt", "--feature-names", folder / "names.txt"
+    )
     assert with_names == position.stdout
 
 
@@ -117,15 +144,24 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     plan = invoke("plan", folder / "train.parquet", *COLUMNS)
     assert plan.exit_code == 0, plan.stderr
     columns: dict[str, Any] = {"label": "rel", "qid": "query", "drop": "url,no"}
-    text = doctor(folder / "train.txt", test=str(folder / "test.txt"), feature_names=str(folder / "names.txt"))
+    text = doctor(
+        folder / "train.txt", test=str(folder / "test.txt"), feature_names=str(folder / "names.txt")
+    )
     for ending in ("csv", "parquet"):
-        findings = doctor(folder / f"train.{ending}", test=str(folder / f"test.{ending}"), **columns)
-        assert [(f.check, f.count, f.message) for f in findings] == [(f.check, f.count, f.message) for f in text]
+        findings = doctor(
+            folder / f"train.{ending}", test=str(folder / f"test.{ending}"), **columns
+        )
+        assert [(f.check, f.count, f.message) for f in findings] == [
+            (f.check, f.count, f.message) for f in text
+        ]
     (folder / "bad.csv").write_text("rel,query,a,b\n1,1,2,7\n1,1,x,7\n0,2,3,7\n2,1,3,7\n")
     checked = invoke("doctor", folder / "bad.csv", "--label", "rel", "--qid", "query")
     assert checked.exit_code == 2
     assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in checked.stdout
-    assert "bad.csv:5: error: qid 1 reappears after another query; it was first seen on line 2" in checked.stdout
+    assert (
+        "bad.csv:5: error: qid 1 reappears after another query; it was first seen on line 2"
+        in checked.stdout
+    )
     assert "boostrank data sort" in checked.stdout
     assert "feature 'b'" in checked.stdout
 
@@ -135,9 +171,15 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     [
         (
             ("train.csv",),
-            "no column is called label or relevance or grade or rating; name the label column with --label COLUMN",
+            (
+                "no column is called label or relevance or grade or rating; name the label column"
+                " with --label COLUMN"
+            ),
         ),
-        (("train.csv", "--label", "rell"), "no column is called 'rell' (--label). Did you mean 'rel'?"),
+        (
+            ("train.csv", "--label", "rell"),
+            "no column is called 'rell' (--label). Did you mean 'rel'?",
+        ),
         (("train.csv", "--format", "libsvm"), "--format csv"),
         (("train.parquet", "--format", "csv"), "a Parquet file"),
         (("train.txt", "--format", "csv"), "libsvm text"),
@@ -146,7 +188,9 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(folder: Path, arguments: tuple[str, ...], words: str) -> None:
-    result = invoke("train", folder / arguments[0], *arguments[1:], "-m", folder / "none.model", *FEW)
+    result = invoke(
+        "train", folder / arguments[0], *arguments[1:], "-m", folder / "none.model", *FEW
+    )
     assert result.exit_code == 2
     assert any(words in line for line in messages(result)), result.stderr
     assert not (folder / "none.model").exists()
@@ -160,12 +204,21 @@ def test_help_names_the_registered_formats_and_others_are_refused(folder: Path) 
 
 
 def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -> None:
-    rows = [f"{i % 3},{i // 6},http,{i},{'red' if i % 2 else 'green'},{(i * 7) % 5}" for i in range(60)]
+    rows = [
+        f"{i % 3},{i // 6},http,{i},{'red' if i % 2 else 'green'},{(i * 7) % 5}" for i in range(60)
+    ]
     text = '"rel","query","a ""url"", long","row, no","colour, text",x\n' + "\n".join(rows) + "\n"
     (tmp_path / "t.csv").write_text(text)
     columns = ("--label", "rel", "--qid", "query")
     together = ("--drop", '"a ""url"", long","row, no"', "--categorical", '"colour, text"')
-    apart = ("--drop", '"a ""url"", long"', "--drop", '"row, no"', "--categorical", '"colour, text"')
+    apart = (
+        "--drop",
+        '"a ""url"", long"',
+        "--drop",
+        '"row, no"',
+        "--categorical",
+        '"colour, text"',
+    )
     for number, options in enumerate((together, apart)):
         train(tmp_path, "t.csv", f"m{number}", *columns, *options)
     assert (tmp_path / "m0").read_bytes() == (tmp_path / "m1").read_bytes()
@@ -173,8 +226,12 @@ def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -
     refused = invoke("train", tmp_path / "t.csv", "-m", tmp_path / "m", *FEW, *columns)
     words = re.search(r"--drop ('.*?') --categorical", refused.stderr)
     assert words is not None, refused.stderr
-    assert shlex.split(words[1]) == ['"a ""url"", long"']  # what the message says works as it is typed
-    bad = invoke("train", tmp_path / "t.csv", "-m", tmp_path / "m", *FEW, *columns, "--drop", "a,,b")
+    assert shlex.split(words[1]) == [
+        '"a ""url"", long"'
+    ]  # what the message says works as it is typed
+    bad = invoke(
+        "train", tmp_path / "t.csv", "-m", tmp_path / "m", *FEW, *columns, "--drop", "a,,b"
+    )
     assert bad.exit_code == 2
     assert "has an empty name" in bad.stderr
     with pytest.raises(ParameterError, match="double quotes"):
@@ -182,6 +239,8 @@ def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -
 
 
 def test_categories_of_libsvm_text_are_refused_by_name(folder: Path, tmp_path: Path) -> None:
-    result = invoke("train", folder / "train.txt", "-m", tmp_path / "m", *FEW, "--categorical", "f1")
+    result = invoke(
+        "train", folder / "train.txt", "-m", tmp_path / "m", *FEW, "--categorical", "f1"
+    )
     assert result.exit_code == 2
     assert "categorical=('f1',) is not supported by this data format" in result.stderr

@@ -24,7 +24,15 @@ def test_a_model_is_trained_scored_and_measured_in_processes_of_their_own(
 
     model, scores = tmp_path / "model", tmp_path / "scores.txt"
     train = start(
-        "train", data / "train.txt", "--valid", data / "valid.txt", "--backend", backend, "--model", model, *FEW
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--backend",
+        backend,
+        "--model",
+        model,
+        *FEW,
     )
     out, log = train.communicate()
     assert (train.returncode, out) == (0, f"model written to {model}\n")
@@ -42,20 +50,41 @@ def test_a_model_is_trained_scored_and_measured_in_processes_of_their_own(
     assert printed[str(scores)]["ndcg@10"]["difference"] == 0.0
 
 
-def test_the_summary_goes_to_standard_error_and_the_result_to_standard_output(data: Path, tmp_path: Path) -> None:
+def test_the_summary_goes_to_standard_error_and_the_result_to_standard_output(
+    data: Path, tmp_path: Path
+) -> None:
     result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW)
     assert result.stdout == f"model written to {tmp_path / 'm'}\n"
-    for words in ("rows, 36 queries", "dead (no gradient)", "kernels", "trees", "last round 4", "training  "):
+    for words in (
+        "rows, 36 queries",
+        "dead (no gradient)",
+        "kernels",
+        "trees",
+        "last round 4",
+        "training  ",
+    ):
         assert words in result.stderr
 
 
 def test_json_holds_the_summary(data: Path, tmp_path: Path) -> None:
     result = invoke(
-        "train", data / "train.txt", "--valid", data / "valid.txt", "--model", tmp_path / "m", "--json", *FEW
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--model",
+        tmp_path / "m",
+        "--json",
+        *FEW,
     )
     printed = json.loads(result.stdout)
     assert printed["model"] == str(tmp_path / "m")
-    assert (printed["queries"], printed["rounds"], printed["best_round"], printed["stopped"]) == (36, 4, 4, False)
+    assert (printed["queries"], printed["rounds"], printed["best_round"], printed["stopped"]) == (
+        36,
+        4,
+        4,
+        False,
+    )
     assert printed["seconds"] == pytest.approx(
         printed["kernel_seconds"] + printed["tree_seconds"] + printed["metric_seconds"]
     )
@@ -65,11 +94,34 @@ def test_json_holds_the_summary(data: Path, tmp_path: Path) -> None:
 def test_options_reach_objective_engine_and_metrics(data: Path, tmp_path: Path) -> None:
     model = tmp_path / "m"
     result = invoke(
-        "train", data / "train.txt", "--valid", data / "valid.txt", "--model", model, *FEW,
-        "--objective", "shf-sdcg", "--set", "sigma=geometric(2,0.5)", "--set", "k=5", "--gain", "linear",
-        "--param", "min_data_in_leaf=3", "--seed", 7, "--metric", "map", "--metric", "mrr@2", "--eval-at", "4",
-        "--conventions", "lightgbm",
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--model",
+        model,
+        *FEW,
+        "--objective",
+        "shf-sdcg",
+        "--set",
+        "sigma=geometric(2,0.5)",
+        "--set",
+        "k=5",
+        "--gain",
+        "linear",
+        "--param",
+        "min_data_in_leaf=3",
+        "--seed",
+        7,
+        "--metric",
+        "map",
+        "--metric",
+        "mrr@2",
+        "--eval-at",
+        "4",
+        "--conventions",
+        "lightgbm",
+    )
     assert result.exit_code == 0, result.stderr
     printed = sidecar(model)
     assert printed["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
@@ -85,16 +137,39 @@ def test_options_reach_objective_engine_and_metrics(data: Path, tmp_path: Path) 
 
 def test_an_objective_of_the_engine_can_be_named(data: Path, tmp_path: Path) -> None:
     model = tmp_path / "m"
-    assert invoke("train", data / "train.txt", "--objective", "lightgbm:lambdarank", "-m", model, *FEW).exit_code == 0
+    assert (
+        invoke(
+            "train", data / "train.txt", "--objective", "lightgbm:lambdarank", "-m", model, *FEW
+        ).exit_code
+        == 0
+    )
     assert "objective=lambdarank" in model.read_text()
 
 
-def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(data: Path, tmp_path: Path) -> None:
+def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(
+    data: Path, tmp_path: Path
+) -> None:
     result = invoke(
-        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--early-stopping", 2,
-        "--quality", "plain",
-        "--rounds", 60, "--num-leaves", 7, "--threads", 1, "--objective", "lambdarank", "--json",
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        tmp_path / "m",
+        "--early-stopping",
+        2,
+        "--quality",
+        "plain",
+        "--rounds",
+        60,
+        "--num-leaves",
+        7,
+        "--threads",
+        1,
+        "--objective",
+        "lambdarank",
+        "--json",
+    )
     printed = json.loads(result.stdout)
     history = sidecar(tmp_path / "m")["evals_result"]["valid"]["ndcg@10"]  # type: ignore[index]
     assert printed["rounds"] == printed["best_round"] + 2 < 60
@@ -102,11 +177,25 @@ def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(data: Path, 
 
 
 @pytest.mark.parametrize("name", ["early_stopping_round", "n_iter_no_change"])
-def test_early_stopping_by_the_engine_s_parameter_is_the_same(name: str, data: Path, tmp_path: Path) -> None:
+def test_early_stopping_by_the_engine_s_parameter_is_the_same(
+    name: str, data: Path, tmp_path: Path
+) -> None:
     common = (
-        "train", data / "train.txt", "--valid", data / "valid.txt", "--rounds", 60, "--num-leaves", 7, "--threads", 1,
-        "--objective", "lambdarank", "--quality", "plain",
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--rounds",
+        60,
+        "--num-leaves",
+        7,
+        "--threads",
+        1,
+        "--objective",
+        "lambdarank",
+        "--quality",
+        "plain",
+    )
     assert invoke(*common, "-m", tmp_path / "a", "--early-stopping", 2).exit_code == 0
     assert invoke(*common, "-m", tmp_path / "b", "--param", f"{name}=2").exit_code == 0
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -114,20 +203,33 @@ def test_early_stopping_by_the_engine_s_parameter_is_the_same(name: str, data: P
 
 def test_early_stopping_does_not_go_with_dart(data: Path, tmp_path: Path) -> None:
     result = invoke(
-        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *FEW, "--early-stopping", 2,
-        "--param", "boosting=dart",
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        tmp_path / "m",
+        *FEW,
+        "--early-stopping",
+        2,
+        "--param",
+        "boosting=dart",
+    )
     assert result.exit_code == 2
     assert "dart does not support" in result.stderr
 
 
 def test_training_goes_on_from_a_model(data: Path, model: Path, tmp_path: Path) -> None:
-    result = invoke("train", data / "train.txt", "--init-model", model, "-m", tmp_path / "m", "--json", *FEW)
+    result = invoke(
+        "train", data / "train.txt", "--init-model", model, "-m", tmp_path / "m", "--json", *FEW
+    )
     assert json.loads(result.stdout)["rounds"] == 8
 
 
 def test_what_an_engine_prints_goes_to_standard_error(data: Path, tmp_path: Path) -> None:
-    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", "--param", "verbosity=1", *FEW)
+    result = invoke(
+        "train", data / "train.txt", "-m", tmp_path / "m", "--param", "verbosity=1", *FEW
+    )
     assert "[LightGBM] [Info]" in result.stderr
     assert result.stdout == f"model written to {tmp_path / 'm'}\n"
 
@@ -152,19 +254,35 @@ def test_standard_input_is_read(data: Path, tmp_path: Path) -> None:
 
     with (data / "train.txt").open() as file:
         done = subprocess.run(
-            [*COMMAND, "train", "-", "-m", str(tmp_path / "m"), *FEW], stdin=file, capture_output=True, text=True
+            [*COMMAND, "train", "-", "-m", str(tmp_path / "m"), *FEW],
+            stdin=file,
+            capture_output=True,
+            text=True,
         )
     assert done.returncode == 0, done.stderr
 
 
-def test_a_mixture_and_what_composes_are_words_on_the_command_line(data: Path, tmp_path: Path) -> None:
+def test_a_mixture_and_what_composes_are_words_on_the_command_line(
+    data: Path, tmp_path: Path
+) -> None:
     model = tmp_path / "m.txt"
     noise = ["--set", "score_noise=logistic", "--set", "mix=linear(0.2, 0.8)", "--seed", 5]
-    invoke("train", data / "train.txt", "--objective", "mix(sdcg(sigma=2), regression)", *noise, "-m", model, *FEW)
+    invoke(
+        "train",
+        data / "train.txt",
+        "--objective",
+        "mix(sdcg(sigma=2), regression)",
+        *noise,
+        "-m",
+        model,
+        *FEW,
+    )
     printed: Any = sidecar(model)["objective"]
     assert (printed["name"], printed["mix"]) == ("mixture", "linear(0.2, 0.8)")
     assert printed["first"]["params"]["sigma"] == 2
-    assert {part["options"]["score_noise"] for part in (printed["first"], printed["second"])} == {"logistic"}
+    assert {part["options"]["score_noise"] for part in (printed["first"], printed["second"])} == {
+        "logistic"
+    }
     assert {part["options"]["seed"] for part in (printed["first"], printed["second"])} == {5}
     refused = invoke("train", data / "train.txt", "--set", "score_nois=gumbel", "-m", model)
     assert refused.exit_code == 2
@@ -177,9 +295,11 @@ def test_the_data_are_not_overwritten_by_the_model(how: str, data: Path, tmp_pat
     mine.write_bytes((data / "train.txt").read_bytes())
     (tmp_path / "link").symlink_to("mine.txt")
     read: list[object] = {
-        "name": [mine], "pattern": [tmp_path / "mi*.txt"], "link": [tmp_path / "link"],
+        "name": [mine],
+        "pattern": [tmp_path / "mi*.txt"],
+        "link": [tmp_path / "link"],
         "valid": [data / "train.txt", "--valid", mine],
-    }[how]  # fmt: skip
+    }[how]
     for options in (["-m", mine], ["-m", tmp_path / "m", "--checkpoint", mine, "--resume"]):
         done = invoke("train", *read, *options, *FEW)
         assert done.exit_code == 2
@@ -187,7 +307,9 @@ def test_the_data_are_not_overwritten_by_the_model(how: str, data: Path, tmp_pat
     assert mine.read_bytes() == (data / "train.txt").read_bytes()
 
 
-def test_scores_do_not_overwrite_the_data_or_the_model(data: Path, model: Path, tmp_path: Path) -> None:
+def test_scores_do_not_overwrite_the_data_or_the_model(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
     before = model.read_bytes()
     for output in (model, data / "test.txt"):
         done = invoke("predict", model, data / "test.txt", "-o", output)
@@ -198,7 +320,17 @@ def test_scores_do_not_overwrite_the_data_or_the_model(data: Path, model: Path, 
 
 def test_folds_are_averaged_into_one_file(data: Path, tmp_path: Path) -> None:
     model = tmp_path / "m.txt"
-    how = ("train", data / "train.txt", "-m", model, "--objective", "regression", "--eval-at", "5", *FEW)
+    how = (
+        "train",
+        data / "train.txt",
+        "-m",
+        model,
+        "--objective",
+        "regression",
+        "--eval-at",
+        "5",
+        *FEW,
+    )
     result = invoke(*how, "--folds", "3", "--early-stopping", "2")
     assert result.exit_code == 0, result.stderr
     assert f"model written to {model}" in result.stdout

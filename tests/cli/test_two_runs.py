@@ -28,9 +28,23 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
     data: Path, model: Path, tmp_path: Path
 ) -> None:
     first = start(
-        "train", data / "train.txt", "-m", tmp_path / "m", "--checkpoint", tmp_path / "c", "--checkpoint-every", 1,
-        "--quality", "plain", "--rounds", 100_000, "--num-leaves", 4, "--threads", 1,
-    )  # fmt: skip
+        "train",
+        data / "train.txt",
+        "-m",
+        tmp_path / "m",
+        "--checkpoint",
+        tmp_path / "c",
+        "--checkpoint-every",
+        1,
+        "--quality",
+        "plain",
+        "--rounds",
+        100_000,
+        "--num-leaves",
+        4,
+        "--threads",
+        1,
+    )
     while not (tmp_path / "c").exists():
         assert first.poll() is None
         time.sleep(0.02)
@@ -42,7 +56,10 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
             words = "-m", tmp_path / path, "--checkpoint", tmp_path / checkpoint, *more
             refused = invoke("train", data / "train.txt", *FEW, *words)
             assert refused.exit_code == 2
-            assert f"{tmp_path / name}: process {first.pid} is writing it: wait until it has ended" in refused.stderr
+            assert (
+                f"{tmp_path / name}: process {first.pid} is writing it: wait until it has ended"
+                in refused.stderr
+            )
             assert "rows" not in refused.stderr
     first.kill()
     first.communicate()
@@ -61,7 +78,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     try:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True
+        )
     except FileNotFoundError:
         done = None
     if done is None or done.returncode:
@@ -113,11 +132,23 @@ def unwritable(*_: object, **__: object) -> None:
 def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     backend: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    common = ("train", data / "train.txt", "--quality", "plain", "--threads", 1, "--backend", backend, "--rounds")
+    common = (
+        "train",
+        data / "train.txt",
+        "--quality",
+        "plain",
+        "--threads",
+        1,
+        "--backend",
+        backend,
+        "--rounds",
+    )
     assert invoke(*common, 3, "-m", tmp_path / "three").exit_code == 0
     gradient = BoundObjective.gradient
 
-    def broken_later(bound: BoundObjective, scores: np.ndarray, round: int, **options: bool) -> object:
+    def broken_later(
+        bound: BoundObjective, scores: np.ndarray, round: int, **options: bool
+    ) -> object:
         if round >= 3:
             scores = np.full_like(scores, np.nan)
         return gradient(bound, scores, round, **options)
@@ -135,7 +166,10 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     assert re.search(rf"round 3.*trees before it are in {kept}", result.stderr)
     assert (tmp_path / "m.txt").read_text() == "precious"
     assert (tmp_path / "m-before-the-fault.txt").read_text() == "precious too"
-    loaded, alone = boostrank.RankingModel.load(kept), boostrank.RankingModel.load(tmp_path / "three")
+    loaded, alone = (
+        boostrank.RankingModel.load(kept),
+        boostrank.RankingModel.load(tmp_path / "three"),
+    )
     assert loaded.best_iteration == alone.best_iteration == 3
     rows = boostrank.read(data / "test.txt")
     np.testing.assert_array_equal(loaded.predict(rows), alone.predict(rows))
@@ -173,7 +207,9 @@ def test_a_model_is_rescued_to_the_working_folder_where_no_temporary_folder_is(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("boostrank.model.ranking_model.write_model_files", fails_at_first)
     monkeypatch.setattr("tempfile.mkdtemp", no_temporary_folder)
-    rescued = re.search(r"was written to (\S+) instead", invoke(*arguments(data, tmp_path / "m")).stderr)
+    rescued = re.search(
+        r"was written to (\S+) instead", invoke(*arguments(data, tmp_path / "m")).stderr
+    )
     assert rescued is not None
     assert boostrank.RankingModel.load(tmp_path / rescued[1]).best_iteration == 8
 
@@ -208,7 +244,9 @@ def test_fault_077_a_training_goes_on_without_its_checkpoint(
     assert sorted(contents(tmp_path)) == ["m", "m.meta.json"]
 
 
-@pytest.mark.parametrize(("writes", "words"), [(1, "which has 2 rounds"), (0, "there is no checkpoint to resume from")])
+@pytest.mark.parametrize(
+    ("writes", "words"), [(1, "which has 2 rounds"), (0, "there is no checkpoint to resume from")]
+)
 def test_fault_077_a_stop_without_room_for_the_checkpoint_still_writes_the_model(
     writes: int, words: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +259,9 @@ def test_fault_077_a_stop_without_room_for_the_checkpoint_still_writes_the_model
     assert (tmp_path / "m.checkpoint").exists() == bool(writes)
 
 
-def test_fault_077_no_room_anywhere_is_told(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_077_no_room_anywhere_is_told(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     monkeypatch.setattr(boostrank.RankingModel, "save", lambda *_: fail())
 

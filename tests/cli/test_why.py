@@ -20,7 +20,9 @@ def named_file(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The test file with a name for each document."""
     lines = (data / "test.txt").read_text().splitlines()
     path = tmp_path_factory.mktemp("named") / "named.txt"
-    path.write_text("".join(f"{line.partition('#')[0]} # docid = D{i}\n" for i, line in enumerate(lines, 1)))
+    path.write_text(
+        "".join(f"{line.partition('#')[0]} # docid = D{i}\n" for i, line in enumerate(lines, 1))
+    )
     return path
 
 
@@ -34,10 +36,13 @@ def qid(named_file: Path) -> str:
 def test_tables_tell_the_two_apart(model: Path, named_file: Path, qid: str) -> None:
     result = invoke("why", model, named_file, qid, "@1", 4, "--top", 3, "--threads", 1)
     assert result.exit_code == 0, result.stderr
-    explanation = why(RankingModel.load(model), boostrank.read(named_file, keep_names=True), qid, 1, 4)
+    explanation = why(
+        RankingModel.load(model), boostrank.read(named_file, keep_names=True), qid, 1, 4
+    )
     lines = result.stdout.splitlines()
     assert lines[0].startswith(
-        f"query {qid}, {explanation.documents} documents: A is above B by {explanation.difference:.6g}"
+        f"query {qid}, {explanation.documents} documents: A is above B by"
+        f" {explanation.difference:.6g}"
     )
     assert lines[2].split()[:3] == ["A", explanation.a.name, "1"]
     assert lines[3].split()[:3] == ["B", explanation.b.name, "4"]
@@ -51,15 +56,25 @@ def test_json_holds_everything(model: Path, named_file: Path, qid: str) -> None:
     result = invoke("why", model, named_file, qid, "@2", "@3", "--json", "--threads", 1)
     explanation = json.loads(result.stdout)
     assert (explanation["a"]["rank"], explanation["b"]["rank"]) == (2, 3)
-    assert sum(f["part"] for f in explanation["features"]) == pytest.approx(explanation["difference"], abs=1e-9)
+    assert sum(f["part"] for f in explanation["features"]) == pytest.approx(
+        explanation["difference"], abs=1e-9
+    )
     again = invoke(
-        "why", model, named_file, qid, explanation["a"]["name"], f"row:{explanation['b']['row'] + 1}", "--json"
+        "why",
+        model,
+        named_file,
+        qid,
+        explanation["a"]["name"],
+        f"row:{explanation['b']['row'] + 1}",
+        "--json",
     )
     assert json.loads(again.stdout) == explanation
 
 
 def test_a_page_is_written(model: Path, named_file: Path, qid: str, tmp_path: Path) -> None:
-    result = invoke("why", model, named_file, qid, 1, 2, "-o", tmp_path / "why.html", "--threads", 1)
+    result = invoke(
+        "why", model, named_file, qid, 1, 2, "-o", tmp_path / "why.html", "--threads", 1
+    )
     assert result.exit_code == 0, result.stderr
     assert "why.html: written" in result.stderr
     assert "What each feature adds" in (tmp_path / "why.html").read_text()
@@ -83,13 +98,17 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
         ("@1", "row:99999", "no row 99999"),
     ],
 )
-def test_what_cannot_be_is_refused(model: Path, named_file: Path, qid: str, a: str, b: str, words: str) -> None:
+def test_what_cannot_be_is_refused(
+    model: Path, named_file: Path, qid: str, a: str, b: str, words: str
+) -> None:
     result = invoke("why", model, named_file, qid, a, b)
     assert result.exit_code == 2
     assert words in result.stderr
 
 
-def test_an_unknown_query_is_refused_with_those_there_are(model: Path, named_file: Path, qid: str) -> None:
+def test_an_unknown_query_is_refused_with_those_there_are(
+    model: Path, named_file: Path, qid: str
+) -> None:
     result = invoke("why", model, named_file, f"{qid}x", 1, 2)
     assert result.exit_code == 2
     assert f"no query '{qid}x'. Did you mean" in result.stderr

@@ -26,12 +26,24 @@ def plain(data: Path) -> Path:
 @pytest.fixture(scope="module")
 def model(data: Path) -> Path:
     path = data / "within.txt"
-    result = invoke("train", data / "train.txt", "--valid", data / "valid.txt", "-m", path, *TRAIN, "--of", "f2,5,7")
+    result = invoke(
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        path,
+        *TRAIN,
+        "--of",
+        "f2,5,7",
+    )
     assert result.exit_code == 0, result.stderr
     return path
 
 
-def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path, plain: Path, tmp_path: Path) -> None:
+def test_every_command_takes_files_of_the_features_alone(
+    data: Path, model: Path, plain: Path, tmp_path: Path
+) -> None:
     assert sidecar(model)["within_query"] == {"kinds": ["rank", "zscore"], "of": ["f2", "f5", "f7"]}
     ranker = boostrank.RankingModel.load(model)
     test = data / "test.txt"
@@ -40,11 +52,12 @@ def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path
     assert scores.exit_code == 0, scores.stderr
     np.testing.assert_array_equal(np.array(scores.stdout.split(), float), ranker.predict(rows))
     for command in (
-        ("evaluate", model, test), ("compare", plain, model, test),
+        ("evaluate", model, test),
+        ("compare", plain, model, test),
         ("importance", model, test, "--repeats", 1),
         ("why", model, test, rows.queries.qid[0], "@1", "@2"),
         ("report", model, test, "-o", tmp_path / "report.html", "--only", "queries"),
-    ):  # fmt: skip
+    ):
         result = invoke(*command)
         assert result.exit_code == 0, (command, result.stderr)
         if command[0] in ("importance", "why"):
@@ -54,17 +67,32 @@ def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path
     assert "zscore(f2|query)" in page
 
 
-def test_routes_folds_and_configurations_train_with_the_columns(data: Path, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text('within-query = ["rank", "zscore"]\nof = "f2,5,7"\nstart = "none"\n')
+def test_routes_folds_and_configurations_train_with_the_columns(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "run.toml").write_text(
+        'within-query = ["rank", "zscore"]\nof = "f2,5,7"\nstart = "none"\n'
+    )
     train = ("train", data / "train.txt", "--valid", data / "valid.txt", *FEW)
     streamed = ("--route", "bins", "--cache", "none")
-    for options in (("--config", tmp_path / "run.toml"), (*TRAIN[len(FEW) :], "--of", "f2,5,7", *streamed)):
+    for options in (
+        ("--config", tmp_path / "run.toml"),
+        (*TRAIN[len(FEW) :], "--of", "f2,5,7", *streamed),
+    ):
         result = invoke(*train, "-m", tmp_path / "again", *options)
         assert result.exit_code == 0, result.stderr
         assert (tmp_path / "again").read_bytes() == model.read_bytes()
         assert any("and 6 columns within queries, " in line for line in messages(result))
     result = invoke(
-        "train", data / "train.txt", "-m", tmp_path / "more", *FEW, "--init-model", model, "--start", "none"
+        "train",
+        data / "train.txt",
+        "-m",
+        tmp_path / "more",
+        *FEW,
+        "--init-model",
+        model,
+        "--start",
+        "none",
     )
     assert result.exit_code == 0, result.stderr
     assert any("and 6 columns within queries, " in line for line in messages(result))
@@ -74,7 +102,9 @@ def test_routes_folds_and_configurations_train_with_the_columns(data: Path, mode
     narrow = make_plan(Work(train=surveyed, added=1)).routes[0].peak
     wide = make_plan(Work(train=surveyed, added=300)).routes[0].peak
     floats = 4 * surveyed.features * (surveyed.rows or 0)
-    assert narrow - plain > floats  # of the features alone, which stay beside those with their columns
+    assert (
+        narrow - plain > floats
+    )  # of the features alone, which stay beside those with their columns
     assert wide - narrow > 300 * floats / surveyed.features
 
 
@@ -107,19 +137,37 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     run = module.run
     monkeypatch.setattr(module, "run", recorded)
     search = (
-        "tune", data / "train.txt", "-o", tmp_path / "tuned.toml", *FEW[2:], "--folds", 2, "--trials", 1,
-        "--objective", "regression",
-    )  # fmt: skip
+        "tune",
+        data / "train.txt",
+        "-o",
+        tmp_path / "tuned.toml",
+        *FEW[2:],
+        "--folds",
+        2,
+        "--trials",
+        1,
+        "--objective",
+        "regression",
+    )
     result = invoke(*search, "--within-query", "zscore", "--of", "f1,3")
     assert result.exit_code == 0, result.stderr
-    assert {model.column_names[38:] for model in trained} == {("zscore(f1|query)", "zscore(f3|query)")}
+    assert {model.column_names[38:] for model in trained} == {
+        ("zscore(f1|query)", "zscore(f3|query)")
+    }
     written = (tmp_path / "tuned.toml").read_text()
     assert 'within-query = "zscore"\nof = "f1,3"\n' in written
     result = invoke(*search, "--resume", "--within-query", "rank")
     assert result.exit_code != 0
     assert "within_query" in result.stderr
     result = invoke(
-        "train", data / "train.txt", "-m", tmp_path / "m", "--config", tmp_path / "tuned.toml", "--threads", 1
+        "train",
+        data / "train.txt",
+        "-m",
+        tmp_path / "m",
+        "--config",
+        tmp_path / "tuned.toml",
+        "--threads",
+        1,
     )
     assert result.exit_code == 0, result.stderr
     assert sidecar(tmp_path / "m")["within_query"] == {"kinds": ["zscore"], "of": ["f1", "f3"]}

@@ -22,10 +22,12 @@ NAMES = ("position", "impressions", "clicks", "doc")
 
 @pytest.fixture(scope="module")
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(a row a document, with its label; a row a document and position with impressions and clicks, shuffled within
-    queries; 1 of 6 documents was never shown)."""
+    """(a row a document, with its label; a row a document and position with impressions and clicks,
+    shuffled within queries; 1 of 6 documents was never shown)."""
     rng = np.random.default_rng(5)
-    documents = pd.DataFrame({"qid": np.repeat(np.arange(120), 8), "doc": np.tile([f"d{i}" for i in range(8)], 120)})
+    documents = pd.DataFrame(
+        {"qid": np.repeat(np.arange(120), 8), "doc": np.tile([f"d{i}" for i in range(8)], 120)}
+    )
     documents["a"], documents["b"] = rng.random((2, 960)).astype(np.float32)
     rows = []
     for i, (qid, doc, a, b) in enumerate(documents.itertuples(index=False)):
@@ -34,7 +36,17 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
             continue
         for position in sorted(rng.choice(4, 2, replace=False) + 1):
             impressions = int(rng.integers(5, 30))
-            rows.append((qid, doc, a, b, position, impressions, rng.binomial(impressions, (0.1 + 0.8 * a) / position)))
+            rows.append(
+                (
+                    qid,
+                    doc,
+                    a,
+                    b,
+                    position,
+                    impressions,
+                    rng.binomial(impressions, (0.1 + 0.8 * a) / position),
+                )
+            )
     table = pd.DataFrame(rows, columns=["qid", "doc", "a", "b", *NAMES[:3]])
     table = table.iloc[np.lexsort((rng.random(len(table)), table["qid"]))].reset_index(drop=True)
     documents["label"] = 0
@@ -75,7 +87,9 @@ def test_rows_of_a_document_are_put_together(
     assert merged.queries.sizes.tolist() == [8] * 120
     expected = [twin(table)[key] for key in zip(first["qid"], first["doc"], strict=True)]
     np.testing.assert_allclose(log.total_clicks(), [clicks for clicks, _ in expected])
-    np.testing.assert_allclose(log.exposure(Propensities.power(1.0, 4)), [exposure for _, exposure in expected])
+    np.testing.assert_allclose(
+        log.exposure(Propensities.power(1.0, 4)), [exposure for _, exposure in expected]
+    )
     assert log.n_documents == len(documents)
     alone, log_alone, all_rows = ClickRows.read(path, ClickColumns.of(NAMES[:3])).of_data(data)
     assert alone is data
@@ -84,7 +98,9 @@ def test_rows_of_a_document_are_put_together(
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_data_frames_give_the_same_in_any_order(library: str, tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+def test_data_frames_give_the_same_in_any_order(
+    library: str, tables: tuple[pd.DataFrame, pd.DataFrame]
+) -> None:
     documents, table = tables
     scattered = table.sample(frac=1.0, random_state=3)
     frame = scattered
@@ -95,7 +111,10 @@ def test_data_frames_give_the_same_in_any_order(library: str, tables: tuple[pd.D
     data, log = from_frame(frame, ClickColumns.of(NAMES), sort=True)
     train = log.training_set(data, Propensities.power(1.0, 4), 0.0)
     gains = {
-        (qid, a): gain for qid, a, gain in zip(train.queries.row_ids(), train.features[:, 0], train.labels, strict=True)
+        (qid, a): gain
+        for qid, a, gain in zip(
+            train.queries.row_ids(), train.features[:, 0], train.labels, strict=True
+        )
     }
     cells = {(row.qid, row.doc): row.a for row in documents.itertuples()}
     expected = {(key[0], cells[key]): clicks / x for key, (clicks, x) in twin(table).items() if x}
@@ -103,19 +122,33 @@ def test_data_frames_give_the_same_in_any_order(library: str, tables: tuple[pd.D
 
 
 BAD = [
-    ("clicks", 3, "3 clicks of 2 impressions"), ("clicks", -1, "clicks is -1"), ("clicks", np.nan, "clicks is missing"),
-    ("impressions", 1.5, r"impressions is 1\.5"), ("impressions", np.nan, "impressions is missing"),
-    ("impressions", -2, "impressions is -2"), ("position", 0, "position is 0"), ("position", 1.5, r"position is 1\.5"),
-    ("position", np.nan, "position is missing"), ("doc", None, "doc is missing"),
-]  # fmt: skip
+    ("clicks", 3, "3 clicks of 2 impressions"),
+    ("clicks", -1, "clicks is -1"),
+    ("clicks", np.nan, "clicks is missing"),
+    ("impressions", 1.5, r"impressions is 1\.5"),
+    ("impressions", np.nan, "impressions is missing"),
+    ("impressions", -2, "impressions is -2"),
+    ("position", 0, "position is 0"),
+    ("position", 1.5, r"position is 1\.5"),
+    ("position", np.nan, "position is missing"),
+    ("doc", None, "doc is missing"),
+]
 
 
 @pytest.mark.parametrize(("column", "value", "words"), BAD)
 def test_cells_that_cannot_be_are_refused_by_their_row(
     column: str, value: float | None, words: str, tmp_path: Path
 ) -> None:
-    table = pd.DataFrame({"qid": [1, 1, 1], "doc": ["x", "y", "z"], "a": [0.0, 1.0, 2.0], "position": [1.0, 2, 3],
-                          "impressions": [2.0, 2, 2], "clicks": [1.0, 0, 0]})  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "qid": [1, 1, 1],
+            "doc": ["x", "y", "z"],
+            "a": [0.0, 1.0, 2.0],
+            "position": [1.0, 2, 3],
+            "impressions": [2.0, 2, 2],
+            "clicks": [1.0, 0, 0],
+        }
+    )
     ClickRows.read(write(table, tmp_path / "good.csv"), ClickColumns.of(NAMES))
     table.loc[1, column] = value
     for name, where in (("t.csv", r"t\.csv:3"), ("t.parquet", r"t\.parquet: row 2")):
@@ -126,8 +159,16 @@ def test_cells_that_cannot_be_are_refused_by_their_row(
 
 
 def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) -> None:
-    table = pd.DataFrame({"qid": [1, 1], "doc": ["x", "y"], "a": [0.0, 1.0], "position": [1, 2],
-                          "impressions": [2, 2], "clicks": ["many", "few"]})  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "qid": [1, 1],
+            "doc": ["x", "y"],
+            "a": [0.0, 1.0],
+            "position": [1, 2],
+            "impressions": [2, 2],
+            "clicks": ["many", "few"],
+        }
+    )
     with pytest.raises(DataError, match="column 'clicks'"):
         from_frame(table, ClickColumns.of(NAMES))
     table["clicks"] = [1, 0]
@@ -148,14 +189,17 @@ def test_the_commands_take_columns_as_they_take_a_log(
     number = {key: i for i, key in enumerate(zip(first["qid"], first["doc"], strict=True))}
     shown_rows = table[table["impressions"] > 0]
     rows = [number[key] for key in zip(shown_rows["qid"], shown_rows["doc"], strict=True)]
-    log = ClickLog(rows, shown_rows["position"], shown_rows["impressions"], shown_rows["clicks"], len(first))
+    log = ClickLog(
+        rows, shown_rows["position"], shown_rows["impressions"], shown_rows["clicks"], len(first)
+    )
     beside = first.drop(columns=list(NAMES)).assign(label=0)
     ours, theirs = write(table, tmp_path / "t.parquet"), write(beside, tmp_path / "b.parquet")
     log.write(f"{theirs}.clicks")
     columns = ("--click-columns", ",".join(NAMES))
     printed = [
-        invoke("data", "propensities", *words, "--json").stdout for words in ((ours, *columns), (f"{theirs}.clicks",))
-    ]  # fmt: skip
+        invoke("data", "propensities", *words, "--json").stdout
+        for words in ((ours, *columns), (f"{theirs}.clicks",))
+    ]
     assert printed[0] == printed[1]
     messages = []
     for name, data, words in (("ours", ours, columns), ("theirs", theirs, ())):
@@ -163,7 +207,9 @@ def test_the_commands_take_columns_as_they_take_a_log(
         result = invoke("train", data, "--clicks", *words, "--valid", data, "-m", model, *FEW)
         assert result.exit_code == 0, result.stderr
         messages.append(
-            re.findall(r"exposure-DCG.*|^last round.*(?:\n.*){2}", result.stderr.replace(str(data), "DATA"))
+            re.findall(
+                r"exposure-DCG.*|^last round.*(?:\n.*){2}", result.stderr.replace(str(data), "DATA")
+            )
         )
     assert len(messages[0]) > 0
     assert messages[0] == messages[1]
@@ -171,7 +217,9 @@ def test_the_commands_take_columns_as_they_take_a_log(
     np.savetxt(tmp_path / "scores.txt", table["a"])
     np.savetxt(tmp_path / "scores-first.txt", first["a"])
     compared = [
-        invoke("compare", tmp_path / scores, tmp_path / "ours.txt", data, "--clicks", *words, "--json").stdout
+        invoke(
+            "compare", tmp_path / scores, tmp_path / "ours.txt", data, "--clicks", *words, "--json"
+        ).stdout
         for scores, data, words in (("scores.txt", ours, columns), ("scores-first.txt", theirs, ()))
     ]
     assert compared[0].replace("scores.txt", "").replace("t.parquet", "") == compared[1].replace(
@@ -188,7 +236,9 @@ def test_the_commands_take_columns_as_they_take_a_log(
         (("--clicks", "--click-columns", "position,impressions,clicks"), "is not a table"),
     ],
 )
-def test_columns_that_make_no_sense_are_refused(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:
+def test_columns_that_make_no_sense_are_refused(
+    words: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
     data = tmp_path / "t.txt"
     data.write_text("0 qid:1 1:1\n1 qid:1 1:2\n")
     result = invoke("train", data, *words, "-m", tmp_path / "m.txt", *FEW)
@@ -196,7 +246,15 @@ def test_columns_that_make_no_sense_are_refused(words: tuple[str, ...], reason: 
     assert reason in result.stderr
     table = tmp_path / "t.csv"
     table.write_text("qid,a,position,shown,clicks\n1,0,1,2,1\n")
-    result = invoke("train", table, "--clicks", "--click-columns", "position,impressions,clicks", "-m", tmp_path / "m")
+    result = invoke(
+        "train",
+        table,
+        "--clicks",
+        "--click-columns",
+        "position,impressions,clicks",
+        "-m",
+        tmp_path / "m",
+    )
     assert result.exit_code == 2
     assert f"--click-columns: {table}: no column is called 'impressions'" in result.stderr
     words = ("--clicks", "--click-columns", "position,shown,clicks", "--label", "clicks")
@@ -216,10 +274,16 @@ def test_queries_in_pieces_are_brought_together(
     order = {qid: i for i, qid in enumerate(dict.fromkeys(scattered["qid"]))}
     together = scattered.sort_values("qid", key=lambda ids: ids.map(order), kind="stable")
     Propensities.power(1.0, 4).write(tmp_path / "p.json")
-    curve = () if len(names) > 3 else ("--propensities", tmp_path / "p.json")  # rows by themselves did not move
+    curve = (
+        () if len(names) > 3 else ("--propensities", tmp_path / "p.json")
+    )  # rows by themselves did not move
     outcomes = []
     for name, table, more in (("scattered", scattered, ["--regroup"]), ("together", together, [])):
-        data, model, scores = write(table, tmp_path / f"{name}.csv"), tmp_path / f"{name}.txt", tmp_path / f"{name}.a"
+        data, model, scores = (
+            write(table, tmp_path / f"{name}.csv"),
+            tmp_path / f"{name}.txt",
+            tmp_path / f"{name}.a",
+        )
         np.savetxt(scores, table["a"])
         common = (data, "--clicks", "--click-columns", ",".join(names), *curve, *more)
         trained = invoke("train", *common, "-m", model, *FEW)
@@ -237,14 +301,27 @@ def test_the_command_that_is_advised_can_be_run(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     rows = [
         (qid, doc, rng.random(), position, 50, rng.binomial(50, 0.5 / position**2))
-        for qid in range(40) for doc in range(3) for position in (1, 2)
-    ]  # fmt: skip
+        for qid in range(40)
+        for doc in range(3)
+        for position in (1, 2)
+    ]
     table = tmp_path / "my table.csv"
-    pd.DataFrame(rows, columns=["query", "doc", "a", "at", "n, shown", "clicks"]).to_csv(table, index=False)
+    pd.DataFrame(rows, columns=["query", "doc", "a", "at", "n, shown", "clicks"]).to_csv(
+        table, index=False
+    )
     Propensities([1.0, 1.0]).write(tmp_path / "flat.json")
     words = ("--click-columns", 'at,"n, shown",clicks,doc', "--qid", "query")
-    result = invoke("train", table, "--clicks", *words, "--propensities", tmp_path / "flat.json",
-                    "-m", tmp_path / "m.txt", *FEW)  # fmt: skip
+    result = invoke(
+        "train",
+        table,
+        "--clicks",
+        *words,
+        "--propensities",
+        tmp_path / "flat.json",
+        "-m",
+        tmp_path / "m.txt",
+        *FEW,
+    )
     assert result.exit_code == 0, result.stderr
     advised = re.search(r"`boostrank (data propensities .*?)`", result.stderr)
     assert advised

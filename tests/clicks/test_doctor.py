@@ -1,4 +1,6 @@
-"""The doctor finds each planted defect of a click log, at its line, and nothing else in a clean one."""
+"""The doctor finds each planted defect of a click log, at its line, and nothing else in a clean
+one.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,25 @@ ROWS = int(SIZES.sum())
 DEPTH, LISTS = 5, 60
 
 
-def simulated(users: Users | None = None, lists: int = LISTS, spread: float = 0.7, seed: int = 0) -> list[Entry]:
+def simulated(
+    users: Users | None = None, lists: int = LISTS, spread: float = 0.7, seed: int = 0
+) -> list[Entry]:
     rng = np.random.default_rng(seed)
     labels, scores = rng.integers(0, 4, ROWS), rng.normal(size=ROWS)
     log = simulate_clicks(
-        labels, QUERIES, labels + scores, users, impressions=lists, shown=DEPTH, spread=spread, seed=seed
+        labels,
+        QUERIES,
+        labels + scores,
+        users,
+        impressions=lists,
+        shown=DEPTH,
+        spread=spread,
+        seed=seed,
     )
     columns = (log.rows + 1, log.positions, log.impressions, log.clicks)
-    return [(a, b, c, d) for a, b, c, d in zip(*(column.tolist() for column in columns), strict=True)]
+    return [
+        (a, b, c, d) for a, b, c, d in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
 @pytest.fixture
@@ -38,16 +51,22 @@ def ask(tmp_path: Path) -> Ask:
     """`ask(entries)`: what is found in them, by the name of the check."""
 
     def found_in(entries: list[Entry], heading: bool = True, **options: bool) -> dict[str, Finding]:
-        lines = ["row,position,impressions,clicks"] * heading + [",".join(map(str, entry)) for entry in entries]
+        lines = ["row,position,impressions,clicks"] * heading + [
+            ",".join(map(str, entry)) for entry in entries
+        ]
         (tmp_path / "log").write_text("\n".join(lines) + "\n")
         findings = look_at_clicks(tmp_path / "log", QUERIES, **options)
-        assert [f.severity for f in findings] == sorted((f.severity for f in findings), key=list(Severity).index)
+        assert [f.severity for f in findings] == sorted(
+            (f.severity for f in findings), key=list(Severity).index
+        )
         return {f.check: f for f in findings if f.check != "never-shown"}
 
     return found_in
 
 
-def expect_single(findings: dict[str, Finding], check: str, severity: str, line: int, count: int, *words: str) -> None:
+def expect_single(
+    findings: dict[str, Finding], check: str, severity: str, line: int, count: int, *words: str
+) -> None:
     """The single finding, which is this one."""
     assert list(findings) == [check]
     finding = findings[check]
@@ -63,7 +82,9 @@ def test_a_clean_log_has_nothing(ask: Ask) -> None:
 def test_the_first_line_that_cannot_be_is_the_only_finding(ask: Ask) -> None:
     entries = simulated()
     many = [*entries[:4], (1, 1, 3, 4), *entries[4:], (1, 1, 3, 5)]  # line 6, after the heading
-    expect_single(ask(many), "unreadable-clicks", "error", 6, 1, "an impression has at most one click")
+    expect_single(
+        ask(many), "unreadable-clicks", "error", 6, 1, "an impression has at most one click"
+    )
     unknown = [*entries[:4], (ROWS + 1, 1, 2, 1), *entries[4:]]
     expect_single(ask(unknown), "unreadable-clicks", "error", 6, 1, f"row is {ROWS + 1}")
     assert ask(unknown, counted=False) == {}  # rows of data that were not read to their end
@@ -73,13 +94,19 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(gzip.compress(b"1 1 1 1\n" * 1000)[:-9])
     for path in (tmp_path / "log", tmp_path / "missing"):
         (finding,) = look_at_clicks(path, QUERIES)
-        assert (finding.check, finding.severity, finding.line) == ("unreadable-clicks", Severity.ERROR, 0)
+        assert (finding.check, finding.severity, finding.line) == (
+            "unreadable-clicks",
+            Severity.ERROR,
+            0,
+        )
 
 
 def test_no_clicks_and_nothing_but_clicks(ask: Ask) -> None:
     entries = simulated()
     findings = ask([(row, p, n, 0) for row, p, n, _ in entries])
-    expect_single(findings, "no-clicks", "error", 0, sum(e[2] for e in entries), "no impression was clicked")
+    expect_single(
+        findings, "no-clicks", "error", 0, sum(e[2] for e in entries), "no impression was clicked"
+    )
     expect_single(ask([]), "no-clicks", "error", 0, 0, "there is no entry")
     findings = ask([(row, p, c, c) for row, p, _, c in entries if c])
     assert "only-clicked-impressions" in findings
@@ -87,13 +114,21 @@ def test_no_clicks_and_nothing_but_clicks(ask: Ask) -> None:
 
 
 def test_lists_that_never_vary_and_positions_that_do_not_begin_at_1(ask: Ask) -> None:
-    expect_single(ask(simulated(spread=0.0)), "nothing-moved", "error", 0, DEPTH, "0.0% of the clicked documents moved")
+    expect_single(
+        ask(simulated(spread=0.0)),
+        "nothing-moved",
+        "error",
+        0,
+        DEPTH,
+        "0.0% of the clicked documents moved",
+    )
     findings = ask([(row, p + 1, n, c) for row, p, n, c in simulated()])
     assert "position 2 is the first with impressions" in findings["nothing-moved"].message
 
 
 def test_positions_to_which_nothing_moves(ask: Ask) -> None:
-    # The first two queries have documents that stay at positions 4 and 5, where the others have none.
+    # The first two queries have documents that stay at positions 4 and 5, where the others have
+    # none.
     mended = [(row, p, n, c) for row, p, n, c in simulated() if p < 4 and row > 16]
     at_4 = [(row, 4, LISTS, 9) for row in range(1, 9)]
     at_5 = [(row, 5, LISTS, 9) for row in range(9, 17)]
@@ -106,7 +141,8 @@ def test_positions_to_which_nothing_moves(ask: Ask) -> None:
 
 
 def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
-    # One document moved between positions 5 and 6, with two clicks; as many lists as before end there.
+    # One document moved between positions 5 and 6, with two clicks; as many lists as before end
+    # there.
     entries = [e for e in simulated() if (e[0], e[1]) != (1, 1)]
     findings = ask([*entries, (1, 1, LISTS, 1), (1, 6, LISTS, 1)])
     assert findings["vague-positions"].severity is Severity.WARNING
@@ -141,7 +177,11 @@ def test_impressions_that_fall_short_of_the_list(ask: Ask) -> None:
     short = [*entries[:at], (row, p, n - 7, min(c, n - 7)), *entries[at + 1 :]]
     short = [e for e in short if not (41 <= e[0] <= 48 and e[1] == 2)]
     findings = ask(short)
-    words = ("in 2 of 60 queries", f"{7 + LISTS} are missing", f"qid 2 has {LISTS - 7} at position 3 and {LISTS} at")
+    words = (
+        "in 2 of 60 queries",
+        f"{7 + LISTS} are missing",
+        f"qid 2 has {LISTS - 7} at position 3 and {LISTS} at",
+    )
     expect_single(findings, "short-impressions", "note", 0, 2, *words)
     many = ask([e for e in entries if e[1] != 2])
     assert many["short-impressions"].severity is Severity.WARNING
@@ -154,7 +194,14 @@ def test_click_rates_that_rise(ask: Ask) -> None:
     entries = simulated()
     swapped = [(row, {1: 3, 3: 1}.get(p, p), n, c) for row, p, n, c in entries]
     findings = ask(swapped)
-    expect_single(findings, "rising-click-rates", "warning", 0, 2, "position 3 is clicked more often than position 1")
+    expect_single(
+        findings,
+        "rising-click-rates",
+        "warning",
+        0,
+        2,
+        "position 3 is clicked more often than position 1",
+    )
 
 
 def test_what_is_said_of_labels_is_known_by_name() -> None:

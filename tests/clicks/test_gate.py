@@ -16,7 +16,12 @@ CURVE = Propensities([1.0, 0.5, 0.25])
 def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
     rng = np.random.default_rng(0)
     qid, rows = np.repeat(np.arange(30), 8), np.arange(240)
-    entries = [(row, p, 20, int(rng.integers(0, 8))) for row in rows for p in (1, 2, 3) if rng.random() < 0.4]
+    entries = [
+        (row, p, 20, int(rng.integers(0, 8)))
+        for row in rows
+        for p in (1, 2, 3)
+        if rng.random() < 0.4
+    ]
     log = ClickLog(*np.array(entries).T, 240)
     old, new = rng.normal(size=(2, 240))
     clicks, exposure = np.zeros((2, 240))
@@ -28,14 +33,20 @@ def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
     for name, scores in (("old", old), ("new", new)):
         tops = [q * 8 + np.argsort(-scores[q * 8 : q * 8 + 8])[:3] for q in range(30)]
         clicked = [gains[q * 8 : q * 8 + 8].any() for q in range(30)]
-        sums = np.array([sum(gains[row] / np.log2(i + 2) for i, row in enumerate(top)) for top in tops])
+        sums = np.array(
+            [sum(gains[row] / np.log2(i + 2) for i, row in enumerate(top)) for top in tops]
+        )
         values[name] = sums[clicked]
         known_share = np.mean([exposure[row] > 0 for top in tops for row in top])
     moved = [len({p for r, p, *_ in entries if r == row}) > 1 for row in rows if clicks[row] > 0]
     shuffled = rng.permutation(240)
     for order in (rows, shuffled):
-        data = RankingDataset.from_arrays(np.zeros((240, 1)), np.zeros(240), qid=qid[order], sort=True)
-        gate_result = gate(Judged(data, log.renumbered(np.argsort(order)), CURVE, old[order], new[order]), k=3)
+        data = RankingDataset.from_arrays(
+            np.zeros((240, 1)), np.zeros(240), qid=qid[order], sort=True
+        )
+        gate_result = gate(
+            Judged(data, log.renumbered(np.argsort(order)), CURVE, old[order], new[order]), k=3
+        )
         assert gate_result.old == pytest.approx(values["old"].mean())
         assert gate_result.new == pytest.approx(values["new"].mean())
         assert gate_result.difference.mean == pytest.approx(gate_result.new - gate_result.old)
@@ -53,13 +64,18 @@ def test_equal_scores_win_nothing_by_the_order_of_rows() -> None:
 def test_moves_among_positions_without_a_propensity_do_not_count() -> None:
     data = RankingDataset.from_arrays(np.zeros((2, 1)), np.zeros(2), group=[2])
     log = ClickLog([0, 1, 1], [1, 4, 5], [5, 5, 5], [2, 2, 2], 2)
-    with pytest.raises(DataError, match="no better than chance"), pytest.warns(DataWarning, match="10 of 15"):
+    with (
+        pytest.raises(DataError, match="no better than chance"),
+        pytest.warns(DataWarning, match="10 of 15"),
+    ):
         with_click_gains(data, log, CURVE)
 
 
 @pytest.mark.parametrize(("queries", "turns"), [(7, 5), (999, 5), (1000, 1)])
 def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
-    data = RankingDataset.from_arrays(np.arange(2.0 * queries)[:, None], np.zeros(2 * queries), group=[2] * queries)
+    data = RankingDataset.from_arrays(
+        np.arange(2.0 * queries)[:, None], np.zeros(2 * queries), group=[2] * queries
+    )
     count = 2 * queries
     log = ClickLog(np.arange(count), [1, 2] * queries, np.arange(count) + 1, [0] * count, count)
     parts = held_out(queries)
@@ -68,7 +84,9 @@ def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
     for sides in ([log.of_queries(data, chosen) for chosen in numbers] for numbers in parts):
         rows = [part.features[:, 0].astype(int) for part, _ in sides]
         for (_, part_log), numbers in zip(sides, rows, strict=True):
-            np.testing.assert_array_equal(part_log.impressions, numbers + 1)  # each row with its own entry
+            np.testing.assert_array_equal(
+                part_log.impressions, numbers + 1
+            )  # each row with its own entry
         assert sorted(np.concatenate(rows)) == list(range(2 * queries))
         judged += [int(row) // 2 for row in rows[1][::2]]
     assert sorted(judged) == list(range(queries)) if turns > 1 else len(judged) == queries / 5
@@ -77,8 +95,15 @@ def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
 def test_parts_count_as_their_queries_together() -> None:
     rng = np.random.default_rng(1)
     weights = rng.random(20) + 0.5
-    data = RankingDataset.from_arrays(np.zeros((100, 1)), np.zeros(100), group=[5] * 20, weight=weights)
-    entries = [(row, p, 9, int(rng.integers(0, 9))) for row in range(90) for p in (1, 2, 3) if rng.random() < 0.6]
+    data = RankingDataset.from_arrays(
+        np.zeros((100, 1)), np.zeros(100), group=[5] * 20, weight=weights
+    )
+    entries = [
+        (row, p, 9, int(rng.integers(0, 9)))
+        for row in range(90)
+        for p in (1, 2, 3)
+        if rng.random() < 0.6
+    ]
     log, (old, new) = ClickLog(*np.array(entries).T, 100), rng.normal(size=(2, 100))
     together = gate(Judged(data, log, CURVE, old, new), k=3)
     parts = []

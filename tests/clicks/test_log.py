@@ -87,12 +87,18 @@ def test_the_training_set_forgets_another_gain_and_knows_its_rows(tmp_path: Path
     assert train.provenance.options["clicks"]["prior"] == 1.0
     with pytest.raises(ParameterError, match="needs integer grades, but gains of clicks are real"):
         boostrank.train({"objective": "lightgbm:rank_xendcg", "gain": "linear"}, train, 1)
-    assert [train.queries.places(row)[1] for row in range(3)] == [data.queries.places(row)[1] for row in (0, 2, 4)]
+    assert [train.queries.places(row)[1] for row in range(3)] == [
+        data.queries.places(row)[1] for row in (0, 2, 4)
+    ]
 
 
 def test_weights_and_comments_stay_with_their_documents() -> None:
     data = RankingDataset.from_arrays(
-        np.zeros((6, 1)), np.zeros(6), qid=[1, 1, 1, 2, 2, 3], weight=[1.0, 2.0, 3.0], document_weight=np.arange(6.0)
+        np.zeros((6, 1)),
+        np.zeros(6),
+        qid=[1, 1, 1, 2, 2, 3],
+        weight=[1.0, 2.0, 3.0],
+        document_weight=np.arange(6.0),
     )
     train = LOG.training_set(data, CURVE)
     assert train.document_weights.tolist() == [0.0, 2.0, 4.0]
@@ -141,7 +147,9 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
 
 def test_a_file_may_have_other_columns_and_no_entries(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
-    path.write_text("clicks,note,row,position,impressions\n5,x,1,1,5\n2,,1,2,10\r\n1,,3,1,4\n2,,3,1,6\n0,,5,3,2\n")
+    path.write_text(
+        "clicks,note,row,position,impressions\n5,x,1,1,5\n2,,1,2,10\r\n1,,3,1,4\n2,,3,1,6\n0,,5,3,2\n"
+    )
     assert entries(read_clicks(path, 6)) == ENTRIES
     path.write_text("row,position,impressions,clicks\n1,1,0,0\n2,,0,0\n")
     assert entries(read_clicks(path, 6)) == []
@@ -151,7 +159,9 @@ def test_a_table_of_parquet_is_a_log_too(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     rows, *counts = zip(*ENTRIES, strict=True)
     columns = dict(zip(("position", "impressions", "clicks"), counts, strict=True))
-    pandas.DataFrame({"row": [row + 1 for row in rows], **columns}).to_parquet(tmp_path / "log.clicks")
+    pandas.DataFrame({"row": [row + 1 for row in rows], **columns}).to_parquet(
+        tmp_path / "log.clicks"
+    )
     assert entries(read_clicks(tmp_path / "log.clicks", 6)) == ENTRIES
 
 
@@ -172,7 +182,9 @@ def test_a_table_of_parquet_is_a_log_too(tmp_path: Path) -> None:
         ("99999999999999999999,1,1,0", "row"),
     ],
 )
-def test_a_line_that_cannot_be_is_refused_where_it_stands(line: str, words: str, tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_is_refused_where_it_stands(
+    line: str, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / "log.clicks"
     path.write_text(f"row,position,impressions,clicks\n1,1,5,5\n{line}\n2,1,1,1\n")
     with pytest.raises(FileFormatError, match=f"log.clicks:3: .*{words}"):
@@ -189,7 +201,9 @@ def test_a_file_without_its_columns_is_refused(tmp_path: Path) -> None:
         read_clicks(path)
 
 
-def test_an_endless_line_is_refused_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_refused_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chunks, "MAX_LINE", 1000)
     path = tmp_path / "log.clicks"
     path.write_text("row,position,impressions,clicks\n" + "1,1,5,5\n" * 20 + 2000 * "1")

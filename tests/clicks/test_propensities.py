@@ -21,11 +21,15 @@ def logged(seed: int, impressions: int = 30, **more: object) -> ClickLog:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, QUERIES.n_documents)
     scores = labels + 1.5 * rng.normal(size=labels.size)
-    return simulate_clicks(labels, QUERIES, scores, impressions=impressions, shown=6, seed=seed, **more)
+    return simulate_clicks(
+        labels, QUERIES, scores, impressions=impressions, shown=6, seed=seed, **more
+    )
 
 
 def fixed_point(log: ClickLog) -> np.ndarray:
-    """r_d = c_d / sum_p n_dp e_p and e_p = c_p / sum_d n_dp r_d in turn, of clicked documents at two positions."""
+    """r_d = c_d / sum_p n_dp e_p and e_p = c_p / sum_d n_dp r_d in turn, of clicked documents at
+    two positions.
+    """
     n, c = np.zeros((2, log.n_documents, log.depth))
     np.add.at(n, (log.rows, log.positions - 1), log.impressions)
     np.add.at(c, (log.rows, log.positions - 1), log.clicks)
@@ -64,7 +68,9 @@ def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
             return total
 
         units = step * np.eye(6)[1:]
-        return np.array([(value(theta + unit) - value(theta - unit)) / (2 * step) for unit in units])
+        return np.array(
+            [(value(theta + unit) - value(theta - unit)) / (2 * step) for unit in units]
+        )
 
     scores = np.array([slopes(part) for part in by_query])
     curvature = np.zeros((5, 5))
@@ -108,7 +114,9 @@ def test_few_queries_and_documents_are_not_certain() -> None:
     small_log = ClickLog([0, 0], [1, 2], [10, 10], [5, 2], 1)
     curve = estimate_propensities(small_log)
     assert curve.errors is not None
-    assert curve.errors[1] == pytest.approx(np.sqrt(1 / 5 + 1 / 2))  # of the logarithm of a ratio of two counts
+    assert curve.errors[1] == pytest.approx(
+        np.sqrt(1 / 5 + 1 / 2)
+    )  # of the logarithm of a ratio of two counts
     assert check_propensities(small_log, Propensities([1.0, 0.5])).p > 0.5
     rejected = 0
     for seed in range(40):
@@ -125,7 +133,9 @@ def test_a_curve_with_false_clicks_cannot_be_checked() -> None:
 
 def test_nothing_moved_is_refused() -> None:
     still = logged(4, spread=0.0)
-    with pytest.raises(DataError, match="no clicked document was shown both at position 1 and elsewhere"):
+    with pytest.raises(
+        DataError, match="no clicked document was shown both at position 1 and elsewhere"
+    ):
         estimate_propensities(still)
     with pytest.raises(DataError, match="no clicked document"):
         check_propensities(still, Propensities.power(1.0, 6))
@@ -156,38 +166,57 @@ def test_trust_has_an_affine_curve() -> None:
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     for curve in (
-        estimate_propensities(logged(6), QUERIES), Propensities([1.0, np.nan, 0.5], [0.1, 0.0, 0.2]),
+        estimate_propensities(logged(6), QUERIES),
+        Propensities([1.0, np.nan, 0.5], [0.1, 0.0, 0.2]),
         Propensities.power(0.5, 4),
-    ):  # fmt: skip
+    ):
         curve.write(path)
         back = Propensities.read(path)
         np.testing.assert_array_equal(back.examination, curve.examination)
         np.testing.assert_array_equal(back.false_clicks, curve.false_clicks)
-        assert (back.method, back.moved, back.errors is None) == (curve.method, curve.moved, curve.errors is None)
+        assert (back.method, back.moved, back.errors is None) == (
+            curve.method,
+            curve.moved,
+            curve.errors is None,
+        )
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "version"), ({"version": True}, "version"), ({"version": None}, "version"),
-        ({"examination": None}, "examination"), ({"examination": []}, "there are 0"),
-        ({"examination": [0.5, 1]}, "relative to position 1"), ({"examination": [1, 0]}, "above 0"),
-        ({"examination": [None, 1]}, "relative to position 1"), ({"examination": [1, "2"]}, r"examination\[1\]"),
-        ({"examination": [1, True]}, r"examination\[1\]"), ({"examination": {"0": 1}}, "examination"),
-        ({"examination": [1, 10**400]}, r"examination\[1\]"), ({"false_clicks": [0.1]}, "false_clicks"),
-        ({"false_clicks": [0.1, 1.0]}, "false_clicks"), ({"errors": [0.0]}, "1 standard errors for 2"),
-        ({"method": 3}, "method"), ({"moved": -1}, "moved"), ({"moved": True}, "moved"),
+        ({"version": 2}, "version"),
+        ({"version": True}, "version"),
+        ({"version": None}, "version"),
+        ({"examination": None}, "examination"),
+        ({"examination": []}, "there are 0"),
+        ({"examination": [0.5, 1]}, "relative to position 1"),
+        ({"examination": [1, 0]}, "above 0"),
+        ({"examination": [None, 1]}, "relative to position 1"),
+        ({"examination": [1, "2"]}, r"examination\[1\]"),
+        ({"examination": [1, True]}, r"examination\[1\]"),
+        ({"examination": {"0": 1}}, "examination"),
+        ({"examination": [1, 10**400]}, r"examination\[1\]"),
+        ({"false_clicks": [0.1]}, "false_clicks"),
+        ({"false_clicks": [0.1, 1.0]}, "false_clicks"),
+        ({"errors": [0.0]}, "1 standard errors for 2"),
+        ({"method": 3}, "method"),
+        ({"moved": -1}, "moved"),
+        ({"moved": True}, "moved"),
         ({"examinaton": [1]}, "examinaton"),
     ],
-)  # fmt: skip
-def test_a_file_that_is_none_is_refused(change: dict[str, object], words: str, tmp_path: Path) -> None:
+)
+def test_a_file_that_is_none_is_refused(
+    change: dict[str, object], words: str, tmp_path: Path
+) -> None:
     path = tmp_path / "p.json"
     path.write_text(json.dumps({"version": 1, "examination": [1.0, 0.5]} | change))
     with pytest.raises(FileFormatError, match=f"p.json: .*{words}"):
         Propensities.read(path)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, "[" * 300 + "]" * 300, '{"version": NaN}'])
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "{", "[" * 100_000, "[" * 300 + "]" * 300, '{"version": NaN}']
+)
 def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(text)

@@ -22,17 +22,23 @@ from tests.cli.conftest import invoke
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({
-        "device": rng.choice(["mobile", "desktop"], 5_000), "row": rng.integers(1, 40, 5_000),
-        "position": rng.integers(1, 6, 5_000), "clicked": rng.integers(0, 2, 5_000),
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "device": rng.choice(["mobile", "desktop"], 5_000),
+            "row": rng.integers(1, 40, 5_000),
+            "position": rng.integers(1, 6, 5_000),
+            "clicked": rng.integers(0, 2, 5_000),
+        }
+    )
     table["qid"], table["doc"] = "q" + (table["row"] // 10).astype(str), table["row"] % 10
     return table
 
 
 def twin(frame: pd.DataFrame) -> dict[tuple[int, int], tuple[int, int]]:
     impressions, clicks = Counter(), Counter()
-    for row, position, clicked in zip(frame["row"], frame["position"], frame["clicked"], strict=True):
+    for row, position, clicked in zip(
+        frame["row"], frame["position"], frame["clicked"], strict=True
+    ):
         impressions[row - 1, position] += 1
         clicks[row - 1, position] += int(clicked)
     return {key: (impressions[key], clicks[key]) for key in impressions}
@@ -40,7 +46,9 @@ def twin(frame: pd.DataFrame) -> dict[tuple[int, int], tuple[int, int]]:
 
 def entries(log: ClickLog) -> dict[tuple[int, int], tuple[int, int]]:
     keys = zip(log.rows.tolist(), log.positions.tolist(), strict=True)
-    return dict(zip(keys, zip(log.impressions.tolist(), log.clicks.tolist(), strict=True), strict=True))
+    return dict(
+        zip(keys, zip(log.impressions.tolist(), log.clicks.tolist(), strict=True), strict=True)
+    )
 
 
 def write(frame: pd.DataFrame, path: Path) -> Path:
@@ -65,14 +73,21 @@ def test_forms_are_added_up_alike(
     monkeypatch.setattr(tables, "_MANY", 4)
     path = write(frame, tmp_path / name)
     assert entries(count_clicks([path])) == twin(frame)
-    half = write(frame[:2_000], tmp_path / f"a-{name}"), write(frame[2_000:], tmp_path / f"b-{name}")
+    half = (
+        write(frame[:2_000], tmp_path / f"a-{name}"),
+        write(frame[2_000:], tmp_path / f"b-{name}"),
+    )
     assert entries(count_clicks(half)) == twin(frame)
 
 
-def test_clicks_may_be_true_and_false_and_columns_have_other_names(frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_clicks_may_be_true_and_false_and_columns_have_other_names(
+    frame: pd.DataFrame, tmp_path: Path
+) -> None:
     other = frame.rename(columns={"row": "item", "position": "rank", "clicked": "click"})
     other["click"] = other["click"].astype(bool)
-    counted = count_clicks([write(other, tmp_path / "log.parquet")], position="rank", clicked="click", row="item")
+    counted = count_clicks(
+        [write(other, tmp_path / "log.parquet")], position="rank", clicked="click", row="item"
+    )
     assert entries(counted) == twin(frame)
 
 
@@ -80,7 +95,9 @@ def test_clicks_may_be_true_and_false_and_columns_have_other_names(frame: pd.Dat
 def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Path) -> None:
     data = frame[["row", "qid", "doc"]].drop_duplicates("row").sample(frac=1.0, random_state=1)
     row_numbers = dict(zip(data["row"], range(len(data)), strict=True))
-    expected = {(row_numbers[row + 1], position): counts for (row, position), counts in twin(frame).items()}
+    expected = {
+        (row_numbers[row + 1], position): counts for (row, position), counts in twin(frame).items()
+    }
     log, table = write(frame, tmp_path / f"log.{ending}"), write(data, tmp_path / f"data.{ending}")
     keys = ("qid", "doc")
     counted = count_clicks([log], keys=keys, documents=table)
@@ -90,7 +107,10 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
     first = int(np.flatnonzero(frame["row"] == 7)[0]) + 1
     where = rf"row {first:,}" if ending == "parquet" else rf"log\.csv:{first + 1}"
     with pytest.warns(DataWarning, match=rf"{where}: .*q0, 7"):
-        assert count_clicks([log], keys=keys, documents=fewer).impressions.sum() == (frame["row"] != 7).sum()
+        assert (
+            count_clicks([log], keys=keys, documents=fewer).impressions.sum()
+            == (frame["row"] != 7).sum()
+        )
     twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
     with pytest.raises(FileFormatError, match="two rows have the keys"):
         count_clicks([log], keys=keys, documents=twice)
@@ -114,7 +134,9 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
         ("1,1", r"the row has 2 cells, but the first line has 3 names"),
     ],
 )
-def test_a_cell_that_cannot_be_is_refused_by_file_and_line(cells: str, words: str, tmp_path: Path) -> None:
+def test_a_cell_that_cannot_be_is_refused_by_file_and_line(
+    cells: str, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / "log.csv"
     path.write_text(f"row,position,clicked\n1,1,0\n2,1,1\n{cells}\n")
     with pytest.raises(FileFormatError, match=rf"log\.csv:4: {words}"):
@@ -123,11 +145,16 @@ def test_a_cell_that_cannot_be_is_refused_by_file_and_line(cells: str, words: st
 
 def test_a_cell_of_a_file_without_lines_is_refused_by_its_row(tmp_path: Path) -> None:
     for column, values, words in (
-        ("position", [1, 2, 0], "row 3: position is 0"), ("position", [1.0, None, 1.0], "row 2: position is missing"),
-        ("clicked", [0, 1, 2], "row 3: clicked is 2"), ("row", [0.5, 1.0, 1.0], "row 1: row is 0.5"),
-        ("clicked", ["0", "1", "x"], "row 3: clicked is x"), ("clicked", [0, None, 1], "row 2: clicked is missing"),
-    ):  # fmt: skip
-        table = pd.DataFrame({"row": [1, 2, 3], "position": [1, 1, 1], "clicked": [0, 0, 1]} | {column: values})
+        ("position", [1, 2, 0], "row 3: position is 0"),
+        ("position", [1.0, None, 1.0], "row 2: position is missing"),
+        ("clicked", [0, 1, 2], "row 3: clicked is 2"),
+        ("row", [0.5, 1.0, 1.0], "row 1: row is 0.5"),
+        ("clicked", ["0", "1", "x"], "row 3: clicked is x"),
+        ("clicked", [0, None, 1], "row 2: clicked is missing"),
+    ):
+        table = pd.DataFrame(
+            {"row": [1, 2, 3], "position": [1, 1, 1], "clicked": [0, 0, 1]} | {column: values}
+        )
         with pytest.raises(FileFormatError, match=rf"log\.parquet: {words}"):
             count_clicks([write(table, tmp_path / "log.parquet")])
 
@@ -137,7 +164,9 @@ def test_rows_may_stand_for_several_impressions(frame: pd.DataFrame, tmp_path: P
         shown=("clicked", "size"), clicks=("clicked", "sum")
     )
     columns = {"clicked": "clicks", "impressions": "shown"}
-    assert entries(count_clicks([write(summed, tmp_path / "log.parquet")], **columns)) == twin(frame)
+    assert entries(count_clicks([write(summed, tmp_path / "log.parquet")], **columns)) == twin(
+        frame
+    )
     summed.loc[4, "clicks"] = summed.loc[4, "shown"] + 1
     with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks of \d+ shown"):
         count_clicks([write(summed, tmp_path / "log.csv")], **columns)
@@ -152,13 +181,18 @@ def test_true_and_false_may_be_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("log.csv", b"row,position\n1,1\n", "no column is called 'clicked'"), ("log.csv", b"", "the file is empty"),
-        ("log.parquet", b"PAR1", "cannot be read"), ("log.feather", b"ARROW1 no", "cannot be read"),
-        ("log.svm", b"1 qid:1\n", "not recognised as CSV"), ("log.csv.gz", b"\x1f\x8bno", "gzip"),
+        ("log.csv", b"row,position\n1,1\n", "no column is called 'clicked'"),
+        ("log.csv", b"", "the file is empty"),
+        ("log.parquet", b"PAR1", "cannot be read"),
+        ("log.feather", b"ARROW1 no", "cannot be read"),
+        ("log.svm", b"1 qid:1\n", "not recognised as CSV"),
+        ("log.csv.gz", b"\x1f\x8bno", "gzip"),
         ("log.csv", b"row,position,clicked,row\n", "several columns are called 'row'"),
     ],
-)  # fmt: skip
-def test_a_file_that_is_none_is_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+)
+def test_a_file_that_is_none_is_refused(
+    name: str, content: bytes, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match=words):
@@ -171,8 +205,9 @@ def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None
     assert result.exit_code == 0, result.stderr
     assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame)
     for words, reason in (
-        (("--key", "qid,doc"), "--key is for --documents"), (("--documents", path), "--documents is for --key"),
-    ):  # fmt: skip
+        (("--key", "qid,doc"), "--key is for --documents"),
+        (("--documents", path), "--documents is for --key"),
+    ):
         refused = invoke("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
         assert refused.exit_code == 2
         assert reason in refused.stderr

@@ -33,10 +33,14 @@ def test_lists_that_do_not_vary_are_the_ranking() -> None:
     assert set(log.impressions.tolist()) == {7}
 
 
-@pytest.mark.parametrize("users", [Users(), Users(eta=0.0, noise=0.0), Users("trust", eta=0.5), Users("cascade")])
+@pytest.mark.parametrize(
+    "users", [Users(), Users(eta=0.0, noise=0.0), Users("trust", eta=0.5), Users("cascade")]
+)
 def test_positions_are_clicked_as_often_as_expected(users: Users) -> None:
     count = 20_000
-    log = simulate_clicks(LABELS, QUERIES, SCORES, users, impressions=count, shown=4, spread=0.0, seed=5)
+    log = simulate_clicks(
+        LABELS, QUERIES, SCORES, users, impressions=count, shown=4, spread=0.0, seed=5
+    )
     r = click_probabilities(LABELS, users.noise)
     for start, stop in zip(QUERIES.ptr[:-1], QUERIES.ptr[1:], strict=True):
         order, reached = start + np.argsort(-SCORES[start:stop])[:4], 1.0
@@ -49,11 +53,16 @@ def test_positions_are_clicked_as_often_as_expected(users: Users) -> None:
                 expected = p**-users.eta * (relevant * r[row] + irrelevant * (1 - r[row]))
                 curve = users.propensities(4)
                 slope = 0.98 - 0.65  # to which the curve is relative
-                assert expected == pytest.approx(curve.examination[p - 1] * slope * r[row] + curve.false_clicks[p - 1])
+                assert expected == pytest.approx(
+                    curve.examination[p - 1] * slope * r[row] + curve.false_clicks[p - 1]
+                )
             else:
                 expected = p**-users.eta * r[row]
             clicks = int(log.clicks[(log.rows == row) & (log.positions == p)][0])
-            assert abs(clicks - count * expected) <= 4.5 * np.sqrt(count * expected * (1 - expected)) + 1e-9
+            assert (
+                abs(clicks - count * expected)
+                <= 4.5 * np.sqrt(count * expected * (1 - expected)) + 1e-9
+            )
 
 
 def test_cascade_users_have_no_propensities_of_positions() -> None:
@@ -67,7 +76,9 @@ def test_the_same_seed_gives_the_same_log_and_queries_do_not_depend_on_others() 
     other = simulate_clicks(LABELS, QUERIES, SCORES, seed=2, impressions=50)
     assert first.clicks.tolist() == again.clicks.tolist()
     assert first.clicks.tolist() != other.clicks.tolist()
-    alone = simulate_clicks(LABELS[:4], QueryIndex.from_sizes([4]), SCORES[:4], seed=1, impressions=50)
+    alone = simulate_clicks(
+        LABELS[:4], QueryIndex.from_sizes([4]), SCORES[:4], seed=1, impressions=50
+    )
     assert len(alone.rows)
     np.testing.assert_array_equal(alone.impressions, first.impressions[first.rows < 4])
 
@@ -75,24 +86,31 @@ def test_the_same_seed_gives_the_same_log_and_queries_do_not_depend_on_others() 
 @pytest.mark.parametrize("curve", [0.0, 1.0])
 def test_gains_without_a_prior_are_unbiased(curve: float) -> None:
     users, r = Users(eta=curve), click_probabilities(LABELS, 0.1)
-    gains = np.array([
-        simulate_clicks(LABELS, QUERIES, SCORES, users, impressions=200, shown=6, spread=1.0, seed=seed)
-        .gains(users.propensities(6), 0.0)
-        for seed in range(60)
-    ])  # fmt: skip
+    gains = np.array(
+        [
+            simulate_clicks(
+                LABELS, QUERIES, SCORES, users, impressions=200, shown=6, spread=1.0, seed=seed
+            ).gains(users.propensities(6), 0.0)
+            for seed in range(60)
+        ]
+    )
     error = gains.std(axis=0) / np.sqrt(60)
     assert np.all(np.abs(gains.mean(axis=0) - r) <= 4.5 * error + 1e-9)
-    biased = np.array([
-        simulate_clicks(LABELS, QUERIES, SCORES, users, impressions=200, shown=6, spread=1.0, seed=seed)
-        .gains(users.propensities(6), 20.0)
-        for seed in range(60)
-    ])  # fmt: skip
+    biased = np.array(
+        [
+            simulate_clicks(
+                LABELS, QUERIES, SCORES, users, impressions=200, shown=6, spread=1.0, seed=seed
+            ).gains(users.propensities(6), 20.0)
+            for seed in range(60)
+        ]
+    )
     assert not np.all(np.abs(biased.mean(axis=0) - r) <= 4.5 * error + 1e-9)
 
 
 @pytest.mark.parametrize(
-    "options", [{"impressions": 0}, {"shown": 0}, {"spread": -1.0}, {"spread": np.nan}],
-)  # fmt: skip
+    "options",
+    [{"impressions": 0}, {"shown": 0}, {"spread": -1.0}, {"spread": np.nan}],
+)
 def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ParameterError):
         simulate_clicks(LABELS, QUERIES, SCORES, **options)

@@ -28,9 +28,12 @@ def train(*arguments: Any, backend: str = "xgboost", **options: Any) -> Any:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A client of two worker processes of Dask on this machine, which all tests share.
 
-    `LocalCluster` can wait for ever for a worker that a test has killed, so processes are started and killed here.
+    `LocalCluster` can wait for ever for a worker that a test has killed, so processes are started
+    and killed here.
     """
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
+    )
     pytest.importorskip("xgboost", reason="XGBoost is not installed")
     folder = tmp_path_factory.mktemp("dask")
     file = str(folder / "scheduler.json")
@@ -42,7 +45,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     with open(folder / "log", "wb") as log:
         started = [
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
             for command in commands
         ]
     try:

@@ -43,7 +43,11 @@ def test_messages_of_any_size_arrive_in_order_both_ways(
         threading.Thread(target=far.send, args=(message,)).run()
         for end in (far, near):
             received = end.receive()
-            assert np.array_equal(received, message) if isinstance(message, np.ndarray) else received == message
+            assert (
+                np.array_equal(received, message)
+                if isinstance(message, np.ndarray)
+                else received == message
+            )
     near.close()
     with pytest.raises(EOFError):
         far.receive()
@@ -57,14 +61,18 @@ def test_another_key_is_refused_at_both_ends(door: tuple[Door, queue.Queue[Link]
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300), st.booleans())
-def test_a_strangers_bytes_do_no_harm(door: tuple[Door, queue.Queue[Link]], body: bytes, greets: bool) -> None:
+def test_a_strangers_bytes_do_no_harm(
+    door: tuple[Door, queue.Queue[Link]], body: bytes, greets: bool
+) -> None:
     with socket.create_connection(door[0].address) as stranger:
         greeting = channel._GREETING if greets else b""
         stranger.sendall(greeting + body)
     assert door[1].empty()
 
 
-def test_strangers_who_say_nothing_keep_nobody_waiting(door: tuple[Door, queue.Queue[Link]]) -> None:
+def test_strangers_who_say_nothing_keep_nobody_waiting(
+    door: tuple[Door, queue.Queue[Link]],
+) -> None:
     silent = [socket.create_connection(door[0].address) for _ in range(20)]
     started = time.monotonic()
     link = connect(Call(door[0].address, KEY))
@@ -77,7 +85,9 @@ def test_strangers_who_say_nothing_keep_nobody_waiting(door: tuple[Door, queue.Q
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 400), st.integers(1, 255))
-def test_a_changed_byte_ends_the_connection(door: tuple[Door, queue.Queue[Link]], at: int, change: int) -> None:
+def test_a_changed_byte_ends_the_connection(
+    door: tuple[Door, queue.Queue[Link]], at: int, change: int
+) -> None:
     """Somebody in the middle changes one byte of what goes one way."""
     with socket.create_server(("127.0.0.1", 0)) as middle:
 
@@ -120,7 +130,9 @@ def test_workers_exchange_what_they_have_for_each_other() -> None:
         joined.append(mesh.connect_all(rank, addresses))
         joined[-1].__enter__()
         pieces = [f"{rank} to {peer}".encode() for peer in range(3)]
-        return list(map(bytes, mesh.all_to_all(pieces))), list(mesh.all_reduce(np.array([rank, 0.1])))
+        return list(map(bytes, mesh.all_to_all(pieces))), list(
+            mesh.all_reduce(np.array([rank, 0.1]))
+        )
 
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(work, range(3)))

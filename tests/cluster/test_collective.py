@@ -91,7 +91,9 @@ def test_gradients_over_workers_are_those_of_one_machine(objective: TrainingObje
 
 @pytest.mark.parametrize("moving", [True, False])
 def test_trees_stand_still_only_when_they_do_so_on_every_worker(moving: bool) -> None:
-    """All queries of one worker may lie in one leaf of a tree that has many; another has no queries at all."""
+    """All queries of one worker may lie in one leaf of a tree that has many; another has no queries
+    at all.
+    """
     sizes = (3, 4, 0)
 
     def worker(number: int) -> Callable[[Mesh], Any]:
@@ -122,6 +124,13 @@ def test_fault_95_sums_of_parts_give_the_metric_of_the_whole() -> None:
     total = dict.fromkeys(expected, (0.0, 0.0))
     for part in (range(0, 3), range(3, 40), range(40, 40)):
         index, rows = whole.queries.take(np.array(part, dtype=np.int64))
-        part = BoundMetrics(names, whole.labels[rows], index, Conventions(), partial=True).sums(scores[rows])
-        total = {name: (total[name][0] + part[name][0], total[name][1] + part[name][1]) for name in expected}
-    assert {name: value / weight for name, (value, weight) in total.items()} == pytest.approx(expected, abs=1e-12)
+        part = BoundMetrics(names, whole.labels[rows], index, Conventions(), partial=True).sums(
+            scores[rows]
+        )
+        total = {
+            name: (total[name][0] + part[name][0], total[name][1] + part[name][1])
+            for name in expected
+        }
+    assert {name: value / weight for name, (value, weight) in total.items()} == pytest.approx(
+        expected, abs=1e-12
+    )

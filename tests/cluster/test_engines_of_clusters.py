@@ -90,7 +90,9 @@ def processes(words: str) -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                command = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
                 elder = int(folder.name) if words in command else 0
                 while elder not in (0, os.getpid()):
                     elder = parent(elder)

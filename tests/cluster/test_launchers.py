@@ -43,7 +43,9 @@ model.save(out)
 def trained(request: pytest.FixtureRequest, data: Path) -> tuple[str, boostrank.RankingModel]:
     """Two local processes."""
     pytest.importorskip(request.param)
-    return request.param, train("local:2", PARAMS, [data / "s*.txt"], 8, [data / "v?.txt"], backend=request.param)
+    return request.param, train(
+        "local:2", PARAMS, [data / "s*.txt"], 8, [data / "v?.txt"], backend=request.param
+    )
 
 
 def test_dask_gives_the_same_bytes(cluster: Any, trained: Any, data: Path) -> None:
@@ -52,19 +54,37 @@ def test_dask_gives_the_same_bytes(cluster: Any, trained: Any, data: Path) -> No
     assert model.to_bytes() == expected.to_bytes()
 
 
-def test_ranks_of_the_environment_give_the_same_bytes_on_every_rank(trained: Any, data: Path, tmp_path: Path) -> None:
+def test_ranks_of_the_environment_give_the_same_bytes_on_every_rank(
+    trained: Any, data: Path, tmp_path: Path
+) -> None:
     engine, expected = trained
-    commands = [["-c", _JOB, data / "s*.txt", data / "v?.txt", tmp_path / str(rank), engine] for rank in range(2)]
+    commands = [
+        ["-c", _JOB, data / "s*.txt", data / "v?.txt", tmp_path / str(rank), engine]
+        for rank in range(2)
+    ]
     assert statuses_of_ranks(commands) == [0, 0]
     expected.save(tmp_path / "expected")
     for rank in range(2):
         assert (tmp_path / str(rank)).read_bytes() == (tmp_path / "expected").read_bytes()
 
 
-def test_the_command_line_trains_on_ranks_and_the_first_writes_the_model(data: Path, tmp_path: Path) -> None:
+def test_the_command_line_trains_on_ranks_and_the_first_writes_the_model(
+    data: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("xgboost")
     model = tmp_path / "model.json"
-    command = ["-m", "boostrank", "train", "--cluster", "env", data / "s*.txt", "--rounds", "2", "--model", model]
+    command = [
+        "-m",
+        "boostrank",
+        "train",
+        "--cluster",
+        "env",
+        data / "s*.txt",
+        "--rounds",
+        "2",
+        "--model",
+        model,
+    ]
     assert statuses_of_ranks([command, command]) == [0, 0]
     assert boostrank.RankingModel.load(model).best_iteration == 2
     bad = tmp_path / "bad.txt"
@@ -72,12 +92,26 @@ def test_the_command_line_trains_on_ranks_and_the_first_writes_the_model(data: P
     assert statuses_of_ranks([[*command, bad], command]) == [2, 4]
 
 
-def test_fault_123_a_full_disk_on_one_worker_is_named_with_its_shards_and_folder(data: Path, tmp_path: Path) -> None:
+def test_fault_123_a_full_disk_on_one_worker_is_named_with_its_shards_and_folder(
+    data: Path, tmp_path: Path
+) -> None:
     """Rows on their way to the engine take disk; a limit of bytes a file stands for a full one."""
     pytest.importorskip("resource", reason="there is no limit of bytes a file")
     limited = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); "
-    command = ["boostrank", "train", "--cluster", "env", data / "s*.txt", "--rounds", "9", "-m", tmp_path / "model"]
-    run = f"import sys; sys.argv = {[*map(str, command)]}; from boostrank.__main__ import run; run()"
+    command = [
+        "boostrank",
+        "train",
+        "--cluster",
+        "env",
+        data / "s*.txt",
+        "--rounds",
+        "9",
+        "-m",
+        tmp_path / "model",
+    ]
+    run = (
+        f"import sys; sys.argv = {[*map(str, command)]}; from boostrank.__main__ import run; run()"
+    )
     with open(tmp_path / "log", "wb") as log:
         assert statuses_of_ranks([["-c", run], ["-c", limited + run]], stderr=log) == [3, 4]
     words = rf"error: worker 127\S+ \(\S+s\d.txt.*\): {re.escape(tempfile.gettempdir())}: "
@@ -97,20 +131,33 @@ def ranks_of(commands: Sequence[Sequence[Any]], **streams: Any) -> list[subproce
     job = {"WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     job |= {"BOOSTRANK_KEY": "0123456789abcdef", "LOCAL_WORLD_SIZE": "2"}
     return [
-        subprocess.Popen([sys.executable, *map(str, command)], env=os.environ | job | {"RANK": str(rank)}, **streams)
+        subprocess.Popen(
+            [sys.executable, *map(str, command)],
+            env=os.environ | job | {"RANK": str(rank)},
+            **streams,
+        )
         for rank, command in enumerate(commands)
     ]
 
 
 @pytest.mark.parametrize(
     ("cores", "environment", "threads"),
-    [(8, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 4), (8, {"SLURM_NTASKS_PER_NODE": "16"}, 1), (8, {}, 8),
-     (16, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8)],
-)  # fmt: skip
+    [
+        (8, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 4),
+        (8, {"SLURM_NTASKS_PER_NODE": "16"}, 1),
+        (8, {}, 8),
+        (16, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8),
+    ],
+)
 def test_ranks_share_the_cores_of_their_machine_unless_they_are_bound(
     monkeypatch: pytest.MonkeyPatch, cores: int, environment: dict[str, str], threads: int
 ) -> None:
-    job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "BOOSTRANK_KEY": "0123456789abcdef"}
+    job = {
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "BOOSTRANK_KEY": "0123456789abcdef",
+    }
     for name in env._ON_MACHINE:
         monkeypatch.delenv(name, raising=False)
     for name, value in (job | environment).items():
@@ -152,11 +199,17 @@ def splits(model: boostrank.RankingModel) -> list[list[Any]]:
 def _splits(node: Any) -> list[Any]:
     if "split_feature" not in node:
         return []
-    return [node["split_feature"], node["threshold"], *_splits(node["left_child"]), *_splits(node["right_child"])]
+    return [
+        node["split_feature"],
+        node["threshold"],
+        *_splits(node["left_child"]),
+        *_splits(node["right_child"]),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("engine", "how"), [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGKILL), ("xgboost", signal.SIGSTOP)]
+    ("engine", "how"),
+    [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGKILL), ("xgboost", signal.SIGSTOP)],
 )
 def test_a_worker_that_is_killed_or_stopped_ends_the_training(
     engine: str, how: signal.Signals, data: Path, tmp_path: Path
@@ -171,23 +224,42 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
 
     with pytest.raises(WorkerLost, match="so-far contains the first"):
         train(
-            launcher, PARAMS | {"early_stopping_round": 0}, [data / "s*.txt"], 100_000, backend=engine,
-            callbacks=[strike], checkpoint=Checkpoint(path, every=1), worker_timeout=5, start="none",
-        )  # fmt: skip
+            launcher,
+            PARAMS | {"early_stopping_round": 0},
+            [data / "s*.txt"],
+            100_000,
+            backend=engine,
+            callbacks=[strike],
+            checkpoint=Checkpoint(path, every=1),
+            worker_timeout=5,
+            start="none",
+        )
     assert time.monotonic() - hit[0] < 60
     assert boostrank.RankingModel.load(path).best_iteration > 0
     assert launcher.pids == []
 
 
 @pytest.mark.parametrize(
-    ("engine", "how"), [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGKILL), ("lightgbm", signal.SIGSTOP)]
+    ("engine", "how"),
+    [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGKILL), ("lightgbm", signal.SIGSTOP)],
 )
 def test_a_rank_that_is_killed_or_stopped_ends_the_job(
     engine: str, how: signal.Signals, data: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip(engine)
     model = tmp_path / "model"
-    command = ["-m", "boostrank", "train", "--cluster", "env", data / "s*.txt", "--rounds", "100000", "-m", model]
+    command = [
+        "-m",
+        "boostrank",
+        "train",
+        "--cluster",
+        "env",
+        data / "s*.txt",
+        "--rounds",
+        "100000",
+        "-m",
+        model,
+    ]
     command += ["--backend", engine, "--checkpoint-every", "1", "--worker-timeout", "5s"]
     first, second = ranks_of([command, command])
     while not Path(f"{model}.so-far").exists():
@@ -226,7 +298,12 @@ def test_the_client_waits_for_its_own_name(data: Path, monkeypatch: pytest.Monke
         return channel.Door(*arguments)
 
     monkeypatch.setattr(cluster_workers, "Door", named_late)
-    assert train("local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm").best_iteration == 1
+    assert (
+        train(
+            "local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm"
+        ).best_iteration
+        == 1
+    )
     assert len(tried) == 2
     monkeypatch.setattr(cluster_workers, "_NAMING_SECONDS", 0)
     tried.clear()
@@ -247,7 +324,14 @@ def test_the_client_waits_for_its_own_name(data: Path, monkeypatch: pytest.Monke
 def test_what_the_environment_lacks_is_told(
     environment: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names: Sequence[str] = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "BOOSTRANK_KEY", "SLURM_PROCID", "SLURM_NTASKS")
+    names: Sequence[str] = (
+        "RANK",
+        "WORLD_SIZE",
+        "MASTER_ADDR",
+        "BOOSTRANK_KEY",
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+    )
     for name in names:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

@@ -30,7 +30,10 @@ def test_weights_of_queries_in_one_shard_and_of_documents_in_another_are_refused
 
 def test_workers_get_about_as_many_bytes_each() -> None:
     sizes = {"a": 10, "b": 60, "c": 30, "d": 25}
-    assert assign_shards(list(sizes), {"w1": sizes, "w2": sizes}) == {"w1": ["b"], "w2": ["a", "c", "d"]}
+    assert assign_shards(list(sizes), {"w1": sizes, "w2": sizes}) == {
+        "w1": ["b"],
+        "w2": ["a", "c", "d"],
+    }
 
 
 def test_validation_shards_go_to_workers_with_little_to_train_on() -> None:
@@ -41,7 +44,10 @@ def test_validation_shards_go_to_workers_with_little_to_train_on() -> None:
 
 
 def test_a_shard_goes_where_it_can_be_read() -> None:
-    assert assign_shards(["a", "b"], {"w1": {"b": 5}, "w2": {"a": 500}}) == {"w1": ["b"], "w2": ["a"]}
+    assert assign_shards(["a", "b"], {"w1": {"b": 5}, "w2": {"a": 500}}) == {
+        "w1": ["b"],
+        "w2": ["a"],
+    }
 
 
 def test_a_shard_that_no_worker_can_read_is_refused_by_name() -> None:
@@ -55,7 +61,11 @@ def test_one_path_that_is_two_files_is_refused() -> None:
 
 
 def test_fault_91_a_query_in_two_shards_is_refused_with_both_files() -> None:
-    shards = [("w1", shard("a.txt", 1, 2)), ("w2", shard("b.txt", 3, 4)), ("w1", shard("c.txt", 5, 3))]
+    shards = [
+        ("w1", shard("a.txt", 1, 2)),
+        ("w2", shard("b.txt", 3, 4)),
+        ("w1", shard("c.txt", 5, 3)),
+    ]
     with pytest.raises(DataError, match=r"^query 3 is in b.txt \(on w2\) and in c.txt \(on w1\)"):
         refuse_shared_queries(shards)
     refuse_shared_queries(shards[:2])

@@ -1,4 +1,6 @@
-"""Tables as data: whole queries go to the workers, and every row has the code of its category there."""
+"""Tables as data: whole queries go to the workers, and every row has the code of its category
+there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ pd = pytest.importorskip("pandas", reason="pandas is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 ENGINES = ["xgboost", "lightgbm"]
-PARAMS = {"objective": "shf-sdcg", "num_leaves": 7, "eval_at": [10], "num_threads": 1, "verbosity": -1}
+PARAMS = {
+    "objective": "shf-sdcg",
+    "num_leaves": 7,
+    "eval_at": [10],
+    "num_threads": 1,
+    "verbosity": -1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +35,12 @@ def tables(data: Path) -> tuple[Any, Any]:
     frames = []
     for name in ("train", "valid"):
         part = read_files(str(data / f"{name}.txt"))
-        frame = pd.DataFrame(np.asarray(part.features[0 : part.n_documents]), columns=list(part.feature_names))
-        town = np.random.default_rng(0).choice(["Graz", "Linz", "Wels"], len(frame), p=[0.6, 0.3, 0.1])
+        frame = pd.DataFrame(
+            np.asarray(part.features[0 : part.n_documents]), columns=list(part.feature_names)
+        )
+        town = np.random.default_rng(0).choice(
+            ["Graz", "Linz", "Wels"], len(frame), p=[0.6, 0.3, 0.1]
+        )
         frames.append(
             frame.assign(
                 town=pd.Categorical(town, ["Wels", "Graz", "Linz"]),
@@ -49,7 +61,9 @@ def test_a_table_is_cut_between_queries(tables: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["pandas", "arrow"])
-def test_of_a_table_workers_learn_what_a_single_machine_does(tables: tuple[Any, Any], engine: str, kind: str) -> None:
+def test_of_a_table_workers_learn_what_a_single_machine_does(
+    tables: tuple[Any, Any], engine: str, kind: str
+) -> None:
     pytest.importorskip(engine)
     rows, valid = tables if kind == "pandas" else map(pa.Table.from_pandas, tables)
     model = train("local:2", PARAMS, rows, 4, valid, qid="query", backend=engine)
@@ -64,7 +78,9 @@ def test_of_a_table_workers_learn_what_a_single_machine_does(tables: tuple[Any, 
     assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(measured, abs=1e-9)
 
 
-def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any], tmp_path: Path) -> None:
+def test_categories_of_files_have_one_code_on_all_workers(
+    tables: tuple[Any, Any], tmp_path: Path
+) -> None:
     """Each file knows other categories, and in another order."""
     pytest.importorskip("xgboost")
     paths = []
@@ -84,13 +100,21 @@ def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any
 
 
 def test_columns_within_queries_are_those_of_a_single_machine(data: Path) -> None:
-    shards, options = [data / f"s{i}.txt" for i in range(3)], {"within_query": "rank", "of": ["f1", "f2"]}
+    shards, options = (
+        [data / f"s{i}.txt" for i in range(3)],
+        {"within_query": "rank", "of": ["f1", "f2"]},
+    )
     model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend="lightgbm", **options)
     whole = boostrank.read(shards)
-    alone = boostrank.train(PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend="lightgbm", within_query="rank")
+    alone = boostrank.train(
+        PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend="lightgbm", within_query="rank"
+    )
     assert model.within_query == alone.within_query
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
-    assert train("local:2", PARAMS, shards, 1, backend="lightgbm", init_model=model).within_query == model.within_query
+    assert (
+        train("local:2", PARAMS, shards, 1, backend="lightgbm", init_model=model).within_query
+        == model.within_query
+    )
 
 
 def test_what_is_wrong_with_a_table_is_told(tables: tuple[Any, Any]) -> None:
@@ -106,18 +130,26 @@ def test_what_is_wrong_with_a_table_is_told(tables: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_dask_frame_is_trained_on_and_scored(cluster: Any, tables: tuple[Any, Any], engine: str) -> None:
+def test_a_dask_frame_is_trained_on_and_scored(
+    cluster: Any, tables: tuple[Any, Any], engine: str
+) -> None:
     frames = pytest.importorskip("dask.dataframe")
     from boostrank.cluster import dask
 
-    rows, valid = [frames.from_pandas(frame.drop(columns="town"), npartitions=5) for frame in tables]
+    rows, valid = [
+        frames.from_pandas(frame.drop(columns="town"), npartitions=5) for frame in tables
+    ]
     model = train(cluster, PARAMS, rows, 4, valid, qid="query", backend=engine)
     assert model.info["data"]["queries"] == 140
     assert model.info["training"]["workers"] == 2
     scored = dask.predict(model, valid).compute()
     assert np.array_equal(scored["score"], model.predict(scored[list(model.feature_names)]))
     read = boostrank.RankingDataset.from_frame(tables[1].drop(columns="town"), qid="query")
-    measured = boostrank.Metric.parse("ndcg@10").evaluate(read.labels, model.predict(read), read.queries).mean
+    measured = (
+        boostrank.Metric.parse("ndcg@10")
+        .evaluate(read.labels, model.predict(read), read.queries)
+        .mean
+    )
     assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(measured, abs=1e-9)
     with pytest.raises(DataError, match="lazy"):
         train("local:2", PARAMS, rows, 1, qid="query")

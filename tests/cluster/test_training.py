@@ -34,7 +34,9 @@ from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
 from tests.cli.conftest import invoke
 
-distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+distributed = pytest.importorskip(
+    "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
+)
 pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
 from boostrank.cluster import worker as worker_module  # noqa: E402
@@ -42,7 +44,13 @@ from boostrank.cluster.dask import DaskWorkers  # noqa: E402
 from boostrank.cluster.workers import Workers  # noqa: E402
 from tests.cluster.conftest import train  # noqa: E402
 
-PARAMS = {"objective": "shf-sdcg", "sigma": "linear(2, 1)", "num_leaves": 7, "eval_at": [1, 10], "num_threads": 1}
+PARAMS = {
+    "objective": "shf-sdcg",
+    "sigma": "linear(2, 1)",
+    "num_leaves": 7,
+    "eval_at": [1, 10],
+    "num_threads": 1,
+}
 ROUNDS = 12
 
 
@@ -85,17 +93,23 @@ def test_fault_95_the_metric_over_workers_is_that_of_one_process_scoring_everyth
     history = trained.evals_result["valid"]["ndcg@10"]
     assert len(history) == ROUNDS
     for round in (1, 5, ROUNDS):
-        assert ndcg(trained, valid, num_iteration=round) == pytest.approx(history[round - 1], abs=1e-9)
+        assert ndcg(trained, valid, num_iteration=round) == pytest.approx(
+            history[round - 1], abs=1e-9
+        )
 
 
-def test_the_model_is_as_good_as_that_of_a_single_machine(trained: boostrank.RankingModel, data: Path) -> None:
+def test_the_model_is_as_good_as_that_of_a_single_machine(
+    trained: boostrank.RankingModel, data: Path
+) -> None:
     train_set, valid = sets(data)
     alone = boostrank.train(PARAMS, train_set, ROUNDS, backend="xgboost")
     assert ndcg(trained, train_set) == pytest.approx(ndcg(alone, train_set), abs=0.005)
     assert ndcg(trained, valid) == pytest.approx(ndcg(alone, valid), abs=0.02)  # 60 queries
 
 
-def test_the_model_knows_how_it_was_made(trained: boostrank.RankingModel, data: Path, tmp_path: Path) -> None:
+def test_the_model_knows_how_it_was_made(
+    trained: boostrank.RankingModel, data: Path, tmp_path: Path
+) -> None:
     trained.save(tmp_path / "m.json")
     loaded = boostrank.RankingModel.load(tmp_path / "m.json")
     about = loaded.info["data"]
@@ -115,7 +129,9 @@ def starts(model: boostrank.RankingModel) -> Any:
 AUTO = {"num_leaves": 7, "eval_at": [10], "num_threads": 1}
 
 
-def few_rows(block: int = 700, ranked: int = 400, regressed: int = 600, features: int = 2_000) -> None:
+def few_rows(
+    block: int = 700, ranked: int = 400, regressed: int = 600, features: int = 2_000
+) -> None:
     """From now on, in this process, a start is learnt from fewer rows and features."""
     start_rows._NUMBERS_A_BLOCK = block
     for module in (cross_fit, start_rows):
@@ -125,7 +141,12 @@ def few_rows(block: int = 700, ranked: int = 400, regressed: int = 600, features
 
 @pytest.fixture(params=[2_000, 3])
 def learnt_from_few(cluster: Any, request: pytest.FixtureRequest) -> Iterator[None]:
-    real = start_rows._NUMBERS_A_BLOCK, start_rows.RANKED, start_rows.REGRESSED, cross_fit.MOST_FEATURES
+    real = (
+        start_rows._NUMBERS_A_BLOCK,
+        start_rows.RANKED,
+        start_rows.REGRESSED,
+        cross_fit.MOST_FEATURES,
+    )
     few_rows(features=request.param)
     cluster.run(few_rows, features=request.param)
     yield
@@ -134,10 +155,16 @@ def learnt_from_few(cluster: Any, request: pytest.FixtureRequest) -> Iterator[No
 
 
 @pytest.mark.filterwarnings("ignore:the linear start is made of:boostrank.core.errors.DataWarning")
-def test_of_shards_the_start_is_that_of_a_single_machine(cluster: Any, data: Path, learnt_from_few: None) -> None:
-    """Learnt from some rows, in parts that lie in two shards; of many features, from those that tell most."""
+def test_of_shards_the_start_is_that_of_a_single_machine(
+    cluster: Any, data: Path, learnt_from_few: None
+) -> None:
+    """Learnt from some rows, in parts that lie in two shards; of many features, from those that
+    tell most.
+    """
     whole = boostrank.read([data / f"s{i}.txt" for i in range(3)])
-    params = AUTO | {"learning_rate": 1e-9}  # the metric is that of the scores that the training rows begin with
+    params = AUTO | {
+        "learning_rate": 1e-9
+    }  # the metric is that of the scores that the training rows begin with
     alone = boostrank.train(params, whole, 1, valid_sets=[whole], backend="xgboost")
     model = train(cluster, params, [data / "s*.txt"], 1)
     assert starts(model) == starts(alone)
@@ -146,7 +173,9 @@ def test_of_shards_the_start_is_that_of_a_single_machine(cluster: Any, data: Pat
     assert model.evals_result["training"]["ndcg@10"] == pytest.approx(
         alone.evals_result["training"]["ndcg@10"], abs=1e-9
     )
-    assert abs(ndcg(model, whole) - model.evals_result["training"]["ndcg@10"][0]) > 1e-4  # by folds, not by the start
+    assert (
+        abs(ndcg(model, whole) - model.evals_result["training"]["ndcg@10"][0]) > 1e-4
+    )  # by folds, not by the start
 
 
 def test_of_one_shard_the_whole_model_is_that_of_a_single_machine(cluster: Any, data: Path) -> None:
@@ -157,8 +186,14 @@ def test_of_one_shard_the_whole_model_is_that_of_a_single_machine(cluster: Any, 
     assert model.to_bytes() == alone.to_bytes()
 
 
-def test_a_model_with_a_start_is_continued_and_kept_by_checkpoints(cluster: Any, data: Path, tmp_path: Path) -> None:
-    shards, valid, path = [data / "s*.txt"], [data / "v0.txt", data / "v1.txt"], tmp_path / "so-far.json"
+def test_a_model_with_a_start_is_continued_and_kept_by_checkpoints(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
+    shards, valid, path = (
+        [data / "s*.txt"],
+        [data / "v0.txt", data / "v1.txt"],
+        tmp_path / "so-far.json",
+    )
     whole = train(cluster, AUTO, shards, 5, [valid], checkpoint=Checkpoint(path, every=2))
     before = boostrank.RankingModel.load(path)
     assert before.best_iteration < 5
@@ -170,7 +205,9 @@ def test_a_model_with_a_start_is_continued_and_kept_by_checkpoints(cluster: Any,
     more = train(cluster, AUTO, shards, 2, [valid], init_model=before)
     assert len(starts(more)) == len(starts(before))
     assert more.best_iteration == before.best_iteration + 2
-    assert ndcg(more, sets(data)[1]) == pytest.approx(more.evals_result["valid_0"]["ndcg@10"][-1], abs=1e-6)
+    assert ndcg(more, sets(data)[1]) == pytest.approx(
+        more.evals_result["valid_0"]["ndcg@10"][-1], abs=1e-6
+    )
 
 
 def test_what_no_start_can_be_made_of_is_said_or_refused(cluster: Any, data: Path) -> None:
@@ -193,7 +230,14 @@ def test_every_worker_hears_of_every_round_and_ends_with_the_same_model(
 ) -> None:
     shards = [data / f"s{i}.txt" for i in range(3)]
     before, seen = train(cluster, PARAMS, shards, 2), list[int]()
-    model = train(cluster, PARAMS, shards, 3, init_model=before, callbacks=[lambda env: seen.append(env.iteration)])
+    model = train(
+        cluster,
+        PARAMS,
+        shards,
+        3,
+        init_model=before,
+        callbacks=[lambda env: seen.append(env.iteration)],
+    )
     assert seen == [2, 3, 4]
     assert outcomes[2][1] == outcomes[3][1]
     assert model.best_iteration == 5
@@ -209,7 +253,9 @@ def test_fault_93_a_worker_without_rows_leaves_and_one_without_rows_to_evaluate_
     assert (model.to_bytes(), model.evals_result) == (alone.to_bytes(), alone.evals_result)
     of_two = train(cluster, PARAMS, [data / "s0.txt", data / "s2.txt"], 3, [data / "valid.txt"])
     assert of_two.info["training"]["workers"] == 2
-    assert of_two.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(ndcg(of_two, valid), abs=1e-9)
+    assert of_two.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(
+        ndcg(of_two, valid), abs=1e-9
+    )
 
 
 def test_all_workers_stop_after_the_round_that_the_global_metric_says(
@@ -233,12 +279,18 @@ def test_a_callback_that_stops_ends_the_training_on_all_workers(cluster: Any, da
 
 
 @pytest.mark.parametrize("case", ["training", "validation"])
-def test_fault_91_a_query_in_two_shards_is_refused_with_both_files(cluster: Any, data: Path, case: str) -> None:
+def test_fault_91_a_query_in_two_shards_is_refused_with_both_files(
+    cluster: Any, data: Path, case: str
+) -> None:
     v0, copy = data / "v0.txt", data / "copy.txt"
     copy.write_bytes(v0.read_bytes())
     two = [v0, copy]
-    arguments: Mapping[str, Any] = {"data": two} if case == "training" else {"data": data / "s0.txt", "valid": two}
-    with pytest.raises(DataError, match=r"query 14\d is in .*v0.txt \(on 127.* and in .*copy.txt \(on 127"):
+    arguments: Mapping[str, Any] = (
+        {"data": two} if case == "training" else {"data": data / "s0.txt", "valid": two}
+    )
+    with pytest.raises(
+        DataError, match=r"query 14\d is in .*v0.txt \(on 127.* and in .*copy.txt \(on 127"
+    ):
         train(cluster, PARAMS, num_boost_round=2, **arguments)
 
 
@@ -262,7 +314,9 @@ def test_a_shard_that_nobody_can_read_is_refused(cluster: Any, data: Path) -> No
         train(cluster, PARAMS, [data / "s0.txt", data / "nowhere.txt"], 2)
 
 
-def test_shards_of_different_width_count_features_as_one_file_would(cluster: Any, tmp_path: Path) -> None:
+def test_shards_of_different_width_count_features_as_one_file_would(
+    cluster: Any, tmp_path: Path
+) -> None:
     """One shard names feature 0 and the other feature 3: together they have four."""
     rng = np.random.default_rng(0)
     lines: list[list[str]] = [[], []]
@@ -290,13 +344,15 @@ def test_shards_are_tables_too(cluster: Any, data: Path, tmp_path: Path, engine:
         part = read_libsvm(data / f"{name}.txt")
         names = [f"column {i}" for i in range(part.n_features)]
         frame = pd.DataFrame(np.asarray(part.features), columns=names)
-        frame.assign(label=part.labels, qid=np.repeat(part.queries.qid, part.queries.sizes)).to_parquet(
-            tmp_path / f"{name}.parquet"
-        )
+        frame.assign(
+            label=part.labels, qid=np.repeat(part.queries.qid, part.queries.sizes)
+        ).to_parquet(tmp_path / f"{name}.parquet")
     shards, valid = [tmp_path / "s?.parquet"], [tmp_path / "v0.parquet"]
     model = train(cluster, PARAMS, shards, 3, valid, backend=engine)
     assert list(model.feature_names) == names
-    of_text = train(cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 3, [data / "v0.txt"], backend=engine)
+    of_text = train(
+        cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 3, [data / "v0.txt"], backend=engine
+    )
     assert model.evals_result == of_text.evals_result
     with pytest.raises(DataError, match=r"s2\.txt|s0\.parquet"):
         train(cluster, PARAMS, [tmp_path / "s0.parquet", data / "s2.txt"], 1, backend=engine)
@@ -314,11 +370,15 @@ def test_fault_94_workers_with_another_version_than_the_client_are_refused(
 ) -> None:
     local_versions = worker_module.versions()
     monkeypatch.setattr(worker_module, "versions", lambda: local_versions | {"xgboost": "1.0"})
-    with pytest.raises(InputError, match=r"xgboost is 1.0 on the client and \S+ on worker 127.*same installation"):
+    with pytest.raises(
+        InputError, match=r"xgboost is 1.0 on the client and \S+ on worker 127.*same installation"
+    ):
         train(cluster, PARAMS, [data / "s0.txt"], 2)
 
 
-def test_fault_94_a_model_with_other_features_is_not_continued(cluster: Any, data: Path, tmp_path: Path) -> None:
+def test_fault_94_a_model_with_other_features_is_not_continued(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
     (tmp_path / "narrow.txt").write_text("0 qid:1 1:1 2:3\n1 qid:1 1:0 2:1\n")
     before = train(cluster, PARAMS, [tmp_path / "narrow.txt"], 1)
     with pytest.raises(DataError, match=r"\b2 features|2 \D*features|2$"):
@@ -344,10 +404,27 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
     scheduler = f"dask:{cluster.scheduler.address}"
     model = tmp_path / "m.json"
     result = invoke(
-        "train", data / "s*.txt", "--cluster", scheduler, "--backend", "xgboost", "--valid", data / "v?.txt",
-        "-m", model, "--rounds", 4,
-        "--num-leaves", 7, "--objective", "shf-sdcg", "--early-stopping", 2, "--checkpoint-every", 1,
-    )  # fmt: skip
+        "train",
+        data / "s*.txt",
+        "--cluster",
+        scheduler,
+        "--backend",
+        "xgboost",
+        "--valid",
+        data / "v?.txt",
+        "-m",
+        model,
+        "--rounds",
+        4,
+        "--num-leaves",
+        7,
+        "--objective",
+        "shf-sdcg",
+        "--early-stopping",
+        2,
+        "--checkpoint-every",
+        1,
+    )
     assert result.exit_code == 0, result.stderr
     assert result.stdout == f"model written to {model}\n"
     assert "quality plain: workers" in result.stderr
@@ -368,7 +445,9 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
         (["--cluster", "local:2", "--start", __file__], "--start"),
     ],
 )
-def test_what_the_command_line_refuses(options: list[str], words: str, data: Path, tmp_path: Path) -> None:
+def test_what_the_command_line_refuses(
+    options: list[str], words: str, data: Path, tmp_path: Path
+) -> None:
     result = invoke("train", data / "s0.txt", "-m", tmp_path / "m", *options)
     assert result.exit_code == 2
     assert re.search(words, result.stderr)
@@ -387,8 +466,17 @@ def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewh
             os.kill(victim, signal.SIGKILL)
 
     killed: list[int] = []
-    with pytest.raises(WorkerLost, match=r"so-far.json contains .*: continue it for \d+ more") as caught:
-        train(cluster, PARAMS, [data / "s*.txt"], 100_000, callbacks=[kill], checkpoint=Checkpoint(path, every=5))
+    with pytest.raises(
+        WorkerLost, match=r"so-far.json contains .*: continue it for \d+ more"
+    ) as caught:
+        train(
+            cluster,
+            PARAMS,
+            [data / "s*.txt"],
+            100_000,
+            callbacks=[kill],
+            checkpoint=Checkpoint(path, every=5),
+        )
     assert isinstance(caught.value, BoostrankError)
     assert caught.value.exit_code == 4
     so_far = boostrank.RankingModel.load(path)
@@ -400,7 +488,12 @@ def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewh
 
 def test_folds_are_of_the_queries_of_all_workers(cluster: Any, data: Path) -> None:
     folds: list[FoldSummary] = []
-    how: dict[str, Any] = {"backend": "lightgbm", "fold_ended": folds.append, "quality": "good", "start": "linear"}
+    how: dict[str, Any] = {
+        "backend": "lightgbm",
+        "fold_ended": folds.append,
+        "quality": "good",
+        "start": "linear",
+    }
     shards, valid = [data / f"s{i}.txt" for i in range(3)], [[data / f"v{i}.txt" for i in range(2)]]
     model = train(cluster, PARAMS, shards, 4, valid, folds=3, **how)
     record = model.info["folds"]
@@ -420,13 +513,17 @@ def test_folds_are_of_the_queries_of_all_workers(cluster: Any, data: Path) -> No
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.9
 
 
-def test_workers_run_an_objectives_file_and_compute_gains(cluster: Any, data: Path, tmp_path: Path) -> None:
+def test_workers_run_an_objectives_file_and_compute_gains(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
     own = tmp_path / "own.py"
     own.write_text(template_text())
     params = PARAMS | {"objective": str(own), "gain": "2 * label"}
     model = train(cluster, params, [data / "train.txt"], 3, backend="lightgbm", start="none")
     params |= {"objective": boostrank.load_objective(own)}
-    alone = boostrank.train(params, read_libsvm(data / "train.txt"), 3, backend="lightgbm", start="none")
+    alone = boostrank.train(
+        params, read_libsvm(data / "train.txt"), 3, backend="lightgbm", start="none"
+    )
     rows = read_libsvm(data / "valid.txt")
     np.testing.assert_allclose(model.predict(rows), alone.predict(rows), rtol=1e-5, atol=1e-6)
     assert model.info.gain == "2 * label"

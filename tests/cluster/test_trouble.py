@@ -1,4 +1,6 @@
-"""What goes wrong on a cluster is told with its worker and its cause, at once, and leaves the cluster usable."""
+"""What goes wrong on a cluster is told with its worker and its cause, at once, and leaves the
+cluster usable.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
 from tests.cluster.test_training import PARAMS, ndcg
 
-distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+distributed = pytest.importorskip(
+    "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
+)
 xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
 from boostrank.cluster import worker  # noqa: E402
@@ -59,7 +63,9 @@ def plant(owner_path: str, name: str, trouble: str) -> None:
             troubled.healed.wait(60)  # type: ignore[attr-defined]
             troubled.slept = not troubled.healed.is_set()  # type: ignore[attr-defined]
             return real(*arguments, **options)
-        raise MemoryError if trouble == "memory" else FileFormatError("planted", file="a.txt", line=3)
+        raise (
+            MemoryError if trouble == "memory" else FileFormatError("planted", file="a.txt", line=3)
+        )
 
     real = getattr(owner(owner_path), name)
     troubled.real, troubled.healed, troubled.slept = real, threading.Event(), False  # type: ignore[attr-defined]
@@ -81,7 +87,9 @@ def slept(owner_path: str, name: str) -> bool:
 
 @contextlib.contextmanager
 def planted(cluster: Any, module: str, name: str, trouble: str, which: Any = max) -> Iterator[None]:
-    """Inside, the last of the two workers has trouble with a function: the one that gets the smaller shard."""
+    """Inside, the last of the two workers has trouble with a function: the one that gets the
+    smaller shard.
+    """
     cluster.wait_for_workers(2)
     cluster.run(plant, module, name, trouble, workers=[which(addresses(cluster))])
     try:
@@ -123,7 +131,9 @@ def test_an_error_at_any_stage_is_told_at_once_and_the_workers_are_free(
     assert train(cluster, PARAMS, shards, 1).best_iteration == 1
 
 
-def test_a_worker_that_fails_to_read_ends_the_others_wait(cluster: Any, data: Path, soon: None, tmp_path: Path) -> None:
+def test_a_worker_that_fails_to_read_ends_the_others_wait(
+    cluster: Any, data: Path, soon: None, tmp_path: Path
+) -> None:
     (tmp_path / "bad.txt").write_text("1 qid:900 1:oops\n")
     with planted(cluster, "boostrank.cluster.worker:Worker", "_read", "sleeps", which=min):
         with pytest.raises(DataError, match=r"bad.txt:1:\d+: .*oops"):
@@ -131,7 +141,9 @@ def test_a_worker_that_fails_to_read_ends_the_others_wait(cluster: Any, data: Pa
         assert not any(cluster.run(slept, "boostrank.cluster.worker:Worker", "_read").values())
 
 
-def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(cluster: Any, data: Path) -> None:
+def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(
+    cluster: Any, data: Path
+) -> None:
     shards = [data / "s0.txt", data / "s2.txt"]
     with planted(cluster, "boostrank.engines.xgboost.workers", "member", "dies"):
         started = time.monotonic()
@@ -141,7 +153,9 @@ def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(clus
     assert train(cluster, PARAMS, shards, 1).best_iteration == 1
 
 
-def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(cluster: Any, data: Path, tmp_path: Path) -> None:
+def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
     """The first: where the workers meet."""
     path, shards = tmp_path / "so-far", [data / "s0.txt", data / "s2.txt"]
     cluster.wait_for_workers(2)
@@ -153,11 +167,19 @@ def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(cluster: Any, 
             os.kill(process, signal.SIGSTOP)
 
     with (
-        pytest.warns(TrainingWarning, match=r"worker \S+ on \S+ has not answered for \d+ seconds after round"),
+        pytest.warns(
+            TrainingWarning, match=r"worker \S+ on \S+ has not answered for \d+ seconds after round"
+        ),
         pytest.raises(WorkerLost, match=r"worker .*so-far contains the first \d+ rounds"),
     ):
         train(
-            cluster, PARAMS, shards, 100_000, callbacks=[stop], checkpoint=Checkpoint(path, every=1), worker_timeout=2
+            cluster,
+            PARAMS,
+            shards,
+            100_000,
+            callbacks=[stop],
+            checkpoint=Checkpoint(path, every=1),
+            worker_timeout=2,
         )
     # Its nanny has ended it, which ends the sum that the other one waited in.
     rounds = boostrank.RankingModel.load(path).best_iteration
@@ -176,7 +198,10 @@ def test_the_first_error_is_not_hidden_by_that_of_leaving(monkeypatch: pytest.Mo
     monkeypatch.setattr(xgb_workers.collective, "CommunicatorContext", Broken)
     with pytest.raises(ValueError, match="mine"), xgb_workers.member(Mesh("127.0.0.1", b"key")):
         raise ValueError("mine")
-    with pytest.raises(LostContact, match="the tracker is gone"), xgb_workers.member(Mesh("127.0.0.1", b"key")):
+    with (
+        pytest.raises(LostContact, match="the tracker is gone"),
+        xgb_workers.member(Mesh("127.0.0.1", b"key")),
+    ):
         pass
 
 
@@ -200,15 +225,21 @@ def silence(seconds: float) -> None:
     worker.CLIENT_SILENCE_SECONDS = seconds
 
 
-def test_a_client_that_was_suspended_hears_that_the_training_ended_early(cluster: Any, data: Path) -> None:
+def test_a_client_that_was_suspended_hears_that_the_training_ended_early(
+    cluster: Any, data: Path
+) -> None:
     def suspended(env: Any) -> None:
         if env.iteration == 0:
             time.sleep(6)
 
     cluster.run(silence, 2)
     try:
-        with pytest.warns(TrainingWarning, match=r"ended the training after round \d+ of 100000: was it suspended"):
-            model = train(cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 100_000, callbacks=[suspended])
+        with pytest.warns(
+            TrainingWarning, match=r"ended the training after round \d+ of 100000: was it suspended"
+        ):
+            model = train(
+                cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 100_000, callbacks=[suspended]
+            )
     finally:
         cluster.run(silence, worker.CLIENT_SILENCE_SECONDS)
     assert 1 <= model.best_iteration < 100_000
@@ -224,11 +255,20 @@ def test_fault_077_a_full_disk_under_the_checkpoint_does_not_end_the_training(
     slow = [lambda env: time.sleep(0.1)]
     path = tmp_path / "so-far"
     with pytest.warns(TrainingWarning, match="No space left on device"):
-        model = train(cluster, PARAMS, [data / "s0.txt"], 12, callbacks=slow, checkpoint=Checkpoint(path, every=1))
+        model = train(
+            cluster,
+            PARAMS,
+            [data / "s0.txt"],
+            12,
+            callbacks=slow,
+            checkpoint=Checkpoint(path, every=1),
+        )
     assert model.best_iteration == 12
 
 
-def test_a_checkpoint_that_another_training_writes_is_refused(cluster: Any, data: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_that_another_training_writes_is_refused(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
     with reserved(tmp_path / "c"), pytest.raises(InputError, match=r"c: process \d+ is writing it"):
         train(cluster, PARAMS, [data / "s0.txt"], 2, checkpoint=Checkpoint(tmp_path / "c", every=1))
 
@@ -240,7 +280,9 @@ def test_a_model_that_is_continued_keeps_its_objective(cluster: Any, data: Path)
     assert after.best_iteration == 2
 
 
-def test_weights_of_documents_reach_the_workers_and_the_start(cluster: Any, data: Path, tmp_path: Path) -> None:
+def test_weights_of_documents_reach_the_workers_and_the_start(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
     """Linear gains times weights are other linear gains: the same model, byte for byte."""
     random = np.random.default_rng(3)
     weighted = [tmp_path / f"w{i}.txt" for i in range(2)]
@@ -251,9 +293,18 @@ def test_weights_of_documents_reach_the_workers_and_the_start(cluster: Any, data
         weighted[i].write_text("\n".join(lines) + "\n")
         Path(f"{weighted[i]}.weight").write_text("\n".join(map(str, weights)) + "\n")
         words = [line.partition(" ") for line in lines]
-        texts = [f"{float(label) * w} {features}\n" for (label, _, features), w in zip(words, weights, strict=True)]
+        texts = [
+            f"{float(label) * w} {features}\n"
+            for (label, _, features), w in zip(words, weights, strict=True)
+        ]
         relabelled[i].write_text("".join(texts))
-    params = {"objective": "auto", "gain": "linear", "num_leaves": 7, "metric": "none", "num_threads": 1}
+    params = {
+        "objective": "auto",
+        "gain": "linear",
+        "num_leaves": 7,
+        "metric": "none",
+        "num_threads": 1,
+    }
     ours = train(cluster, params, weighted, 2)
     others = train(cluster, params, relabelled, 2)
     assert ours.to_bytes() == others.to_bytes()
@@ -284,12 +335,16 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
     for shards, valid in (([copies["train"]], whole), ([copies[f"s{i}"] for i in range(3)], cut)):
         model = train(cluster, PARAMS, shards, 3, valid, ["all", "some"])
         for name, valid_set in zip(("all", "some"), sets, strict=True):
-            assert model.evals_result[name]["ndcg@10"][-1] == pytest.approx(ndcg(model, valid_set), abs=1e-9)
+            assert model.evals_result[name]["ndcg@10"][-1] == pytest.approx(
+                ndcg(model, valid_set), abs=1e-9
+            )
         exact = len(shards) == 1
         tolerance = 1e-6 if exact else 0.01
         assert ndcg(model, train_set) == pytest.approx(ndcg(alone, train_set), abs=tolerance)
     unweighted = boostrank.Metric.parse("ndcg@10").evaluate(
-        sets[0].labels, model.predict(sets[0]), boostrank.QueryIndex.from_sizes(sets[0].queries.sizes)
+        sets[0].labels,
+        model.predict(sets[0]),
+        boostrank.QueryIndex.from_sizes(sets[0].queries.sizes),
     )
     assert abs(unweighted.mean - ndcg(model, sets[0])) > 1e-4, "the weights matter"
 

@@ -1,12 +1,12 @@
 """Elasticsearch's learning-to-rank plugin (o19s): models of XGBoost, as the body of `_createmodel`.
 
-From the source of o19s/elasticsearch-learning-to-rank 1.5.12: `XGBoostJsonParser`, `XGBoostRawJsonParser`,
-`NaiveAdditiveDecisionTree`, `SparseFeatureVector`, `StoredLtrModel`. OpenSearch's plugin is a
-fork of it: `Plugin` says in what they and their versions differ.
+From the source of o19s/elasticsearch-learning-to-rank 1.5.12: `XGBoostJsonParser`,
+`XGBoostRawJsonParser`, `NaiveAdditiveDecisionTree`, `SparseFeatureVector`, `StoredLtrModel`.
+OpenSearch's plugin is a fork of it: `Plugin` says in what they and their versions differ.
 
-Everything is float32: a threshold above the value sends it left, and leaves are added in the order of the trees. There
-is no base score. What a document has no value for was 0 in old versions and is NaN in new ones; whether a split's
-default direction counts for it is younger still.
+Everything is float32: a threshold above the value sends it left, and leaves are added in the order
+of the trees. There is no base score. What a document has no value for was 0 in old versions and is
+NaN in new ones; whether a split's default direction counts for it is younger still.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from tests.consumers.trees import (
 
 Absent = Literal["0", "right", "default"]
 Missing = Literal["needed", "a child", "any"]
-"""Where a document without a value goes: where 0 goes, right, or where the split's default direction says."""
+"""Where a document without a value goes: where 0 goes, right, or where the split's default
+direction says.
+"""
 
 LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
 OBJECTIVES = LOGISTIC | {"binary:logitraw", "rank:ndcg", "rank:map", "rank:pairwise", "reg:linear"}
@@ -47,8 +49,10 @@ class Plugin(NamedTuple):
 
     Args:
         name: of the engine, for messages.
-        absent, absent_raw: the rule for `model/xgboost+json` and `+raw`; None: the type does not exist.
-        missing: what a split of a dump must say: a node id, a child of the split or nothing, or anything.
+        absent, absent_raw: the rule for `model/xgboost+json` and `+raw`; None: the type does not
+            exist.
+        missing: what a split of a dump must say: a node id, a child of the split or nothing, or
+            anything.
         objectives: that a dump may have.
         reorders: features of `+raw` are found by name, not by position in the feature set.
         missing_as_zero: a definition may ask for the rule "0".
@@ -63,7 +67,9 @@ class Plugin(NamedTuple):
     missing_as_zero: bool = False
 
 
-def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] = (1, 5, 12)) -> Scorer:
+def read(
+    body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] = (1, 5, 12)
+) -> Scorer:
     """A function that scores as the plugin does, float32[n].
 
     Args:
@@ -123,7 +129,11 @@ def scorer(body: bytes, feature_names: Sequence[str], plugin: Plugin) -> Scorer:
         with np.errstate(over="ignore", invalid="ignore"):
             for root in trees:
                 total += outputs(root, values, left)
-            return (1.0 / (1.0 + np.exp(-total.astype(np.float64)))).astype(np.float32) if logistic else total
+            return (
+                (1.0 / (1.0 + np.exp(-total.astype(np.float64)))).astype(np.float32)
+                if logistic
+                else total
+            )
 
     return scores
 
@@ -144,12 +154,16 @@ def model_definition(body: bytes, engine: str) -> tuple[str, Any]:
     if kind not in PARSERS:
         raise ModelError(f"{engine}: Unsupported LtrRanker format/type [{kind}]")
     if type(model.get("definition")) not in (str, list, dict):
-        raise ModelError(f"{engine}: Field [model.definition] is mandatory: a string, an object or an array")
+        raise ModelError(
+            f"{engine}: Field [model.definition] is mandatory: a string, an object or an array"
+        )
     return kind, model["definition"]
 
 
 def rewritten(definition: Any) -> Any:
-    """A definition that is no string, as the plugin writes it out before it parses it: by way of float64 numbers."""
+    """A definition that is no string, as the plugin writes it out before it parses it: by way of
+    float64 numbers.
+    """
     if type(definition) is dict:
         return {name: rewritten(value) for name, value in definition.items()}
     if type(definition) is list:
@@ -160,7 +174,8 @@ def rewritten(definition: Any) -> Any:
 
 
 Parsed = tuple[Absent, list[Node], bool]
-"""The rule for what is absent, the trees, and whether the sum goes through the logistic function."""
+"""The rule for what is absent, the trees, and whether the sum goes through the logistic function.
+"""
 
 
 def dump(definition: Any, columns: Mapping[str, int], plugin: Plugin) -> Parsed:
@@ -170,7 +185,9 @@ def dump(definition: Any, columns: Mapping[str, int], plugin: Plugin) -> Parsed:
         more = {"missing_as_zero"} if plugin.missing_as_zero else set()
         check_fields(definition, {"objective", "splits"} | more, "the definition", plugin.name)
         if "objective" in definition:
-            logistic = is_logistic(field(definition, "objective", str, plugin.name), plugin.objectives, plugin.name)
+            logistic = is_logistic(
+                field(definition, "objective", str, plugin.name), plugin.objectives, plugin.name
+            )
         if field(definition, "missing_as_zero", bool, plugin.name):
             absent = "0"
         splits = field(definition, "splits", list, plugin.name)
@@ -195,23 +212,44 @@ def dump_node(node: Any, columns: Mapping[str, int], plugin: Plugin) -> Node:
     """A node of a dump and what is below it."""
     engine = plugin.name
     check_fields(node, {*IDS, "split", "split_condition", "leaf", "children"}, "a node", engine)
-    children = [dump_node(child, columns, plugin) for child in field(node, "children", list, engine) or []]
-    ids = {name: integer(field(node, name, Number, engine), name, engine) for name in IDS if name in node}
+    children = [
+        dump_node(child, columns, plugin) for child in field(node, "children", list, engine) or []
+    ]
+    ids = {
+        name: integer(field(node, name, Number, engine), name, engine)
+        for name in IDS
+        if name in node
+    }
     if "leaf" in node:
         if "nodeid" not in ids:
             raise ModelError(f"{engine}: This leaf does not have all the required fields")
         return Leaf(float32(field(node, "leaf", Number, engine)))
-    name, threshold = field(node, "split", str, engine), field(node, "split_condition", Number, engine)
-    if len(children) != 2 or name is None or threshold is None or not {"nodeid", "depth", "yes", "no"} <= ids.keys():
+    name, threshold = (
+        field(node, "split", str, engine),
+        field(node, "split_condition", Number, engine),
+    )
+    if (
+        len(children) != 2
+        or name is None
+        or threshold is None
+        or not {"nodeid", "depth", "yes", "no"} <= ids.keys()
+    ):
         raise ModelError(f"{engine}: This split does not have all the required fields")
     below = [int(child["nodeid"]) for child in node["children"]]
     if below != [ids["yes"], ids["no"]]:
-        raise ModelError(f"{engine}: Split structure is invalid, yes, no branches do not point to the proper children")
+        raise ModelError(
+            f"{engine}: Split structure is invalid, yes, no branches do not point to the proper"
+            " children"
+        )
     missing = ids.get("missing")
     if missing is None and plugin.missing == "needed":
-        raise ModelError(f"{engine}: This split has no field 'missing', without which the model does not load")
+        raise ModelError(
+            f"{engine}: This split has no field 'missing', without which the model does not load"
+        )
     if missing not in (None, *below) and plugin.missing == "a child":
-        raise ModelError(f"{engine}: Split structure is invalid, missing does not point to one of the children")
+        raise ModelError(
+            f"{engine}: Split structure is invalid, missing does not point to one of the children"
+        )
     if name not in columns:
         raise ModelError(f"{engine}: Unknown feature [{name}]")
     yes, no = children
@@ -233,22 +271,33 @@ def raw(definition: Any, columns: Mapping[str, int], plugin: Plugin) -> Parsed:
     model = field(booster or {}, "model", dict, engine)
     trees = field(model or {}, "trees", list, engine)
     if names is None or kinds is None or objective is None or trees is None:
-        raise ModelError(f"{engine}: the learner lacks feature_names, feature_types, objective or trees")
+        raise ModelError(
+            f"{engine}: the learner lacks feature_names, feature_types, objective or trees"
+        )
     unknown = [str(name) for name in names if name not in columns]
     if unknown:
         raise ModelError(f"{engine}: Unknown features in model: [{', '.join(unknown)}]")
     if len(names) != len(kinds):
-        raise ModelError(f"{engine}: Feature names list and feature types list must have the same length")
+        raise ModelError(
+            f"{engine}: Feature names list and feature types list must have the same length"
+        )
     if any(kind != "float" for kind in kinds):
         raise ModelError(f"{engine}: The LTR plugin only supports float feature types")
     if not plugin.reorders and names != list(columns)[: len(names)]:
-        raise ModelError(f"{engine}: old versions take features by position: feature_names must begin the feature set")
+        raise ModelError(
+            f"{engine}: old versions take features by position: feature_names must begin the"
+            " feature set"
+        )
     # What the trees become.
     logistic = is_logistic(field(objective, "name", str, engine), OBJECTIVES, engine)
     zero = plugin.missing_as_zero and field(definition, "missing_as_zero", bool, engine)
     places = [columns[name] for name in names]
     default = "needed" if plugin.missing == "needed" and plugin.absent_raw == "default" else "any"
-    return "0" if zero else plugin.absent_raw, [raw_tree(tree, places, default, engine) for tree in trees], logistic
+    return (
+        "0" if zero else plugin.absent_raw,
+        [raw_tree(tree, places, default, engine) for tree in trees],
+        logistic,
+    )
 
 
 def raw_tree(tree: Any, places: Sequence[int], default: str, engine: str) -> Node:
@@ -285,12 +334,20 @@ def raw_tree(tree: Any, places: Sequence[int], default: str, engine: str) -> Nod
         seen.add(at)
         if lefts[at] == -1 or rights[at] == -1:
             return Leaf(weights[at])
-        return Split(places[features[at]], thresholds[at], parsed(lefts[at]), parsed(rights[at]), defaults[at] == 1)
+        return Split(
+            places[features[at]],
+            thresholds[at],
+            parsed(lefts[at]),
+            parsed(rights[at]),
+            defaults[at] == 1,
+        )
 
     try:
         return parsed(0)
     except IndexError as error:
-        raise ModelError(f"{engine}: an array of a tree is too short, or a feature has no name") from error
+        raise ModelError(
+            f"{engine}: an array of a tree is too short, or a feature has no name"
+        ) from error
 
 
 PARSERS = {"model/xgboost+json": dump, "model/xgboost+json+raw": raw}

@@ -1,8 +1,10 @@
-"""OpenSearch's learning-to-rank plugin: a fork of Elasticsearch's, with the rules of its own versions.
+"""OpenSearch's learning-to-rank plugin: a fork of Elasticsearch's, with the rules of its own
+versions.
 
-From the source of opensearch-project/opensearch-learning-to-rank-base, tags 2.1.0 to 3.8.0.0 and after. What a document
-has no value for is 0 up to 3.1 and in all of 2.x, goes right at every split in 3.2 to 3.7.0, and goes where the split
-says since 3.8 (and in patches of 3.6 and 3.7); since then a model may ask for 0 by `missing_as_zero`.
+From the source of opensearch-project/opensearch-learning-to-rank-base, tags 2.1.0 to 3.8.0.0 and
+after. What a document has no value for is 0 up to 3.1 and in all of 2.x, goes right at every split
+in 3.2 to 3.7.0, and goes where the split says since 3.8 (and in patches of 3.6 and 3.7); since then
+a model may ask for 0 by `missing_as_zero`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Solr's trees: a `MultipleAdditiveTreesModel` of the learning-to-rank module, as JSON for its model store.
+"""Solr's trees: a `MultipleAdditiveTreesModel` of the learning-to-rank module, as JSON for its
+model store.
 
-From the source: `MultipleAdditiveTreesModel`, `LTRScoringModel`, `ManagedModelStore` (solr/modules/ltr) and
-`SolrPluginUtils.invokeSetters` of Solr 9. Everything is float32. A threshold is stored as threshold + 1e-6, and a value
-up to it goes left. What a document has no value for is 0; since 9.2, with `isNullSameAsZero` false (and `defaultValue`
-NaN of the feature in the feature store, taken for granted here), it goes where the split's `missing` says.
+From the source: `MultipleAdditiveTreesModel`, `LTRScoringModel`, `ManagedModelStore`
+(solr/modules/ltr) and `SolrPluginUtils.invokeSetters` of Solr 9. Everything is float32. A threshold
+is stored as threshold + 1e-6, and a value up to it goes left. What a document has no value for is
+0; since 9.2, with `isNullSameAsZero` false (and `defaultValue` NaN of the feature in the feature
+store, taken for granted here), it goes where the split's `missing` says.
 
-Numbers are strings in the file: fields are set by setters found by the class of the value, and none takes the
-double that a JSON number becomes. `isNullSameAsZero` alone is no string, whatever the reference guide shows.
+Numbers are strings in the file: fields are set by setters found by the class of the value, and none
+takes the double that a JSON number becomes. `isNullSameAsZero` alone is no string, whatever the
+reference guide shows.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ CLASS = "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
 IDENTITY = "org.apache.solr.ltr.norm.IdentityNormalizer"
 
 
-def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] = MISSING_SINCE) -> Scorer:
+def read(
+    body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] = MISSING_SINCE
+) -> Scorer:
     """A function that scores as Solr does, float32[n].
 
     Args:
@@ -47,8 +52,8 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
         version: of Solr.
 
     Raises:
-        ModelError: Solr refuses the model; or, when scoring, a document comes to a split without `missing` that has no
-            value for it, where Solr fails.
+        ModelError: Solr refuses the model; or, when scoring, a document comes to a split without
+            `missing` that has no value for it, where Solr fails.
     """
     with shallow("Solr"):
         model = json_of(body, "Solr")
@@ -66,7 +71,9 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
         missing_is_zero = field(params, "isNullSameAsZero", bool, "Solr") is not False
         if "trees" not in params:
             raise ModelError(f"Solr: no trees declared for model {model['name']}")
-        fields = {"value", "feature", "threshold", "left", "right"} | ({"missing"} if missing else set())
+        fields = {"value", "feature", "threshold", "left", "right"} | (
+            {"missing"} if missing else set()
+        )
         trees = [weighted(tree, columns, fields) for tree in field(params, "trees", list, "Solr")]
 
     def scores(features: Float64Array) -> Float32Array:
@@ -87,7 +94,10 @@ def left(values: Float32Array, split: Split) -> Any:
     none = np.isnan(values)
     if none.any():
         if split.missing is None:
-            raise ModelError("Solr: a document without a value comes to a split without 'missing': Solr fails there")
+            raise ModelError(
+                "Solr: a document without a value comes to a split without 'missing': Solr fails"
+                " there"
+            )
         goes |= none & (split.missing == "left")
     return goes
 
@@ -134,15 +144,23 @@ def parsed(node: Any, columns: Mapping[str, int], fields: set[str]) -> Node:
     settable(node, fields, "a node")
     for name in ("threshold", "value", "missing", "feature"):
         field(node, name, str, "Solr")
-    below = {side: parsed(node[side], columns, fields) for side in ("left", "right") if side in node}
+    below = {
+        side: parsed(node[side], columns, fields) for side in ("left", "right") if side in node
+    }
     if "feature" not in node:
         if below:
-            raise ModelError("Solr: MultipleAdditiveTreesModel tree node is leaf with left or right")
+            raise ModelError(
+                "Solr: MultipleAdditiveTreesModel tree node is leaf with left or right"
+            )
         return Leaf(float32(node.get("value", "0")))
     for name in ("threshold", "left", "right"):
         if name not in node:
             raise ModelError(f"Solr: MultipleAdditiveTreesModel tree node is missing {name}")
     if node["feature"] not in columns:
-        return Leaf(np.float32(0))  # A feature that the model does not declare: whoever comes there has 0.
+        return Leaf(
+            np.float32(0)
+        )  # A feature that the model does not declare: whoever comes there has 0.
     threshold = float32(node["threshold"]) + SLACK
-    return Split(columns[node["feature"]], threshold, below["left"], below["right"], node.get("missing"))
+    return Split(
+        columns[node["feature"]], threshold, below["left"], below["right"], node.get("missing")
+    )

@@ -1,4 +1,6 @@
-"""Emulator of Elasticsearch's own learning to rank: its test's example, a scalar twin, and what it refuses."""
+"""Emulator of Elasticsearch's own learning to rank: its test's example, a scalar twin, and what it
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,38 @@ from tests.consumers.forests import NAMES, documents, forest
 
 
 def stump(threshold: float, **more: Any) -> list[dict[str, Any]]:
-    split = {"node_index": 0, "split_feature": 0, "threshold": threshold, "left_child": 1, "right_child": 2}
-    return [split | more, {"node_index": 1, "leaf_value": 5.0}, {"node_index": 2, "leaf_value": 2.0}]
+    split = {
+        "node_index": 0,
+        "split_feature": 0,
+        "threshold": threshold,
+        "left_child": 1,
+        "right_child": 2,
+    }
+    return [
+        split | more,
+        {"node_index": 1, "leaf_value": 5.0},
+        {"node_index": 2, "leaf_value": 2.0},
+    ]
 
 
 def scores(trees: list[Any], rows: Any, extracted: Any = NAMES, **more: Any) -> list[float]:
-    return read(document(trees, extracted, **more), NAMES)(np.array(rows, dtype=np.float64)).tolist()
+    return read(document(trees, extracted, **more), NAMES)(
+        np.array(rows, dtype=np.float64)
+    ).tolist()
 
 
 def test_the_operator_and_the_default_decide() -> None:
-    """As in LearningToRankRescorerIT: a cost of 400 goes left under lte, which is the default, and right under lt."""
-    rows = [[400.0, 0, 0], [300.0, 0, 0], [401.0, 0, 0], [np.nan, 0, 0], [np.inf, 0, 0], [-np.inf, 0, 0]]
+    """As in LearningToRankRescorerIT: a cost of 400 goes left under lte, which is the default, and
+    right under lt.
+    """
+    rows = [
+        [400.0, 0, 0],
+        [300.0, 0, 0],
+        [401.0, 0, 0],
+        [np.nan, 0, 0],
+        [np.inf, 0, 0],
+        [-np.inf, 0, 0],
+    ]
     assert scores([stump(400)], rows) == [5, 5, 2, 2, 2, 2]
     assert scores([stump(400, decision_type="lt", default_left=True)], rows) == [2, 5, 2, 5, 5, 5]
     assert scores([stump(400), stump(400)], rows[:1]) == [10]
@@ -43,9 +66,13 @@ def test_values_are_floats_and_thresholds_are_doubles() -> None:
 
 def test_the_sum_is_compensated_and_rounded_at_last() -> None:
     leaves = [1.0, 1e100, 1.0, -1e100]
-    assert scores([[{"node_index": 0, "leaf_value": leaf}] for leaf in [1e16, 1.0, 1.0, -1e16]], [[0, 0, 0]]) == [2.0]
+    assert scores(
+        [[{"node_index": 0, "leaf_value": leaf}] for leaf in [1e16, 1.0, 1.0, -1e16]], [[0, 0, 0]]
+    ) == [2.0]
     with np.errstate(over="ignore"):
-        assert scores([[{"node_index": 0, "leaf_value": leaf}] for leaf in leaves[:2]], [[0, 0, 0]]) == [math.inf]
+        assert scores(
+            [[{"node_index": 0, "leaf_value": leaf}] for leaf in leaves[:2]], [[0, 0, 0]]
+        ) == [math.inf]
 
 
 def flat(root: Any) -> list[dict[str, Any]]:
@@ -59,7 +86,11 @@ def flat(root: Any) -> list[dict[str, Any]]:
             nodes[at]["leaf_value"] = float(node)
             return at
         column, threshold, default, left, right = node
-        nodes[at] |= {"split_feature": column, "threshold": float(threshold), "default_left": default}
+        nodes[at] |= {
+            "split_feature": column,
+            "threshold": float(threshold),
+            "default_left": default,
+        }
         nodes[at] |= {"decision_type": "lt", "left_child": add(left), "right_child": add(right)}
         return at
 

@@ -1,4 +1,6 @@
-"""Emulator of Elasticsearch's plugin against its own tests' examples, a scalar twin, and what it refuses."""
+"""Emulator of Elasticsearch's plugin against its own tests' examples, a scalar twin, and what it
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -22,32 +24,54 @@ DUMP, RAW = "model/xgboost+json", "model/xgboost+json+raw"
 def body(definition: Any, kind: str = DUMP) -> bytes:
     """What is posted to `_createmodel`; a definition that is no text is sent as text."""
     definition = definition if isinstance(definition, str) else json.dumps(definition)
-    return json.dumps({"model": {"name": "m", "model": {"type": kind, "definition": definition}}}).encode()
+    return json.dumps(
+        {"model": {"name": "m", "model": {"type": kind, "definition": definition}}}
+    ).encode()
 
 
-def scores(definition: Any, rows: Any, names: list[str], kind: str = DUMP, read: Any = read, **options: Any) -> Any:
+def scores(
+    definition: Any, rows: Any, names: list[str], kind: str = DUMP, read: Any = read, **options: Any
+) -> Any:
     return read(body(definition, kind), names, **options)(np.array(rows, dtype=np.float64)).tolist()
 
 
 def split(**more: Any) -> dict[str, Any]:
     """The split of XGBoostJsonParserTests."""
     children = [{"nodeid": 1, "depth": 1, "leaf": 0.5}, {"nodeid": 2, "depth": 1, "leaf": 0.2}]
-    node = {"nodeid": 0, "split": "feat1", "depth": 0, "split_condition": 0.123, "yes": 1, "no": 2, "missing": 1}
+    node = {
+        "nodeid": 0,
+        "split": "feat1",
+        "depth": 0,
+        "split_condition": 0.123,
+        "yes": 1,
+        "no": 2,
+        "missing": 1,
+    }
     return node | {"children": children} | more
 
 
 def raw_model(**more: Any) -> dict[str, Any]:
     """The model of XGBoostRawJsonParserTests."""
     tree = {
-        "base_weights": [1.0, 10.0, 0.0], "default_left": [0, 0, 0], "id": 0, "left_children": [2, -1, -1],
-        "parents": [2147483647, 0, 0], "right_children": [1, -1, -1], "split_conditions": [3.0, -1.0, -1.0],
-        "split_indices": [0, 0, 0], "split_type": [0, 0, 0], "categories": [],
-    } | more  # fmt: skip
+        "base_weights": [1.0, 10.0, 0.0],
+        "default_left": [0, 0, 0],
+        "id": 0,
+        "left_children": [2, -1, -1],
+        "parents": [2147483647, 0, 0],
+        "right_children": [1, -1, -1],
+        "split_conditions": [3.0, -1.0, -1.0],
+        "split_indices": [0, 0, 0],
+        "split_type": [0, 0, 0],
+        "categories": [],
+    } | more
     learner = {
-        "feature_names": ["feat1"], "feature_types": ["float"], "attributes": {},
+        "feature_names": ["feat1"],
+        "feature_types": ["float"],
+        "attributes": {},
         "gradient_booster": {"model": {"trees": [tree], "tree_info": [0]}, "name": "gbtree"},
-        "learner_model_param": {"base_score": "5E-1"}, "objective": {"name": "reg:linear"},
-    }  # fmt: skip
+        "learner_model_param": {"base_score": "5E-1"},
+        "objective": {"name": "reg:linear"},
+    }
     return {"learner": learner, "version": [2, 1, 0]}
 
 
@@ -69,7 +93,12 @@ def test_the_examples_of_its_own_tests() -> None:
 
 
 def test_a_threshold_above_the_value_sends_it_left_in_float32() -> None:
-    rows = [[float(np.nextafter(F(0.123), F(0)))], [float(F(0.123))], [0.12299999999], [0.123 + 1e-12]]
+    rows = [
+        [float(np.nextafter(F(0.123), F(0)))],
+        [float(F(0.123))],
+        [0.12299999999],
+        [0.123 + 1e-12],
+    ]
     assert scores([split()], rows, ["feat1"]) == [HALF, FIFTH, FIFTH, FIFTH]
     # Text between two float32, whose nearest float64 is a tie: rounded at once, upwards.
     tie = [split(split_condition=1.0000000596046448)]
@@ -77,8 +106,12 @@ def test_a_threshold_above_the_value_sends_it_left_in_float32() -> None:
     assert scores([split(split_condition=1.0)], [[1.0]], ["feat1"]) == [FIFTH]
 
 
-@pytest.mark.parametrize(("objective", "logistic"), [("rank:ndcg", False), ("binary:logistic", True)])
-def test_the_objective_says_whether_the_sum_is_made_a_probability(objective: str, logistic: bool) -> None:
+@pytest.mark.parametrize(
+    ("objective", "logistic"), [("rank:ndcg", False), ("binary:logistic", True)]
+)
+def test_the_objective_says_whether_the_sum_is_made_a_probability(
+    objective: str, logistic: bool
+) -> None:
     expected = [F(1 / (1 + math.exp(-float(F(0.2))))) if logistic else F(0.2)]
     assert scores({"objective": objective, "splits": [split()]}, [[9.0]], ["feat1"]) == expected
     assert scores(learner(objective={"name": objective}), [[9.0]], ["feat1"], RAW) == [
@@ -95,8 +128,11 @@ def test_leaves_are_added_in_float32_in_the_order_of_the_trees() -> None:
 
 def test_a_definition_may_be_json_itself() -> None:
     model = {"name": "m", "model": {"type": DUMP, "definition": [split()]}}
-    assert read(json.dumps({"model": model}).encode(), ["feat1"])(np.zeros((1, 1))).tolist() == [HALF]
-    # Its numbers pass through float64: what is exactly between two float32 in the file is not when it is read.
+    assert read(json.dumps({"model": model}).encode(), ["feat1"])(np.zeros((1, 1))).tolist() == [
+        HALF
+    ]
+    # Its numbers pass through float64: what is exactly between two float32 in the file is not when
+    # it is read.
     exact = "1.000000059604644775390625"
     outer = json.dumps({"model": model}).replace("0.123", exact).encode()
     assert read(outer, ["feat1"])(np.ones((1, 1))).tolist() == [HALF]
@@ -137,9 +173,15 @@ def dumped(node: Any) -> dict[str, Any]:
         children = [dump_node(child, depth + 1) for child in below]
         yes, no = [child["nodeid"] for child in children]
         return {
-            "nodeid": node_id, "depth": depth, "split": NAMES[column], "split_condition": float(text(threshold)),
-            "yes": yes, "no": no, "missing": yes if missing else no, "children": children,
-        }  # fmt: skip
+            "nodeid": node_id,
+            "depth": depth,
+            "split": NAMES[column],
+            "split_condition": float(text(threshold)),
+            "yes": yes,
+            "no": no,
+            "missing": yes if missing else no,
+            "children": children,
+        }
 
     return dump_node(node, 0)
 
@@ -216,7 +258,9 @@ def test_scores_are_those_of_a_scalar_twin(
         with pytest.raises(ModelError, match="Unsupported"):
             scores(saved(trees), rows, NAMES, RAW, read=read, version=version)
     else:
-        assert scores(saved(trees), rows, NAMES, RAW, read=read, version=version) == expected(raw_rule)
+        assert scores(saved(trees), rows, NAMES, RAW, read=read, version=version) == expected(
+            raw_rule
+        )
 
 
 def test_real_models_of_xgboost_have_the_scores_of_xgboost() -> None:
@@ -247,7 +291,11 @@ def without(node: dict[str, Any], name: str) -> dict[str, Any]:
         ([], DUMP, "at least one tree"),
         ({}, DUMP, r"missing required field \[splits\]"),
         ({"splits": [split()], "trees": 1}, DUMP, "unknown field 'trees'"),
-        ({"splits": [split()], "objective": "reg:squarederror"}, DUMP, "reg:squarederror. is not a valid"),
+        (
+            {"splits": [split()], "objective": "reg:squarederror"},
+            DUMP,
+            "reg:squarederror. is not a valid",
+        ),
         ({"splits": [split()], "missing_as_zero": True}, DUMP, "unknown field 'missing_as_zero'"),
         ([split(gain=1.0)], DUMP, "unknown field 'gain'"),
         ([split(split="feat2")], DUMP, r"Unknown feature \[feat2\]"),
@@ -275,7 +323,7 @@ def without(node: dict[str, Any], name: str) -> dict[str, Any]:
         (without(raw_model(), "learner"), RAW, "missing required field"),
         ({}, "model/linear", "Unsupported"),
     ],
-)  # fmt: skip
+)
 def test_what_the_plugin_refuses(definition: Any, kind: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(body(definition, kind), ["feat1"])
@@ -289,10 +337,17 @@ def test_what_the_plugin_refuses(definition: Any, kind: str, message: str) -> No
         ({"model": {"model": {"type": DUMP, "definition": "[]"}}}, "no name"),
         ({"model": {"name": "m", "model": {"type": DUMP}}}, "definition. is mandatory"),
         ({"model": {"name": "m", "model": {"definition": "[]"}}}, "Unsupported LtrRanker format"),
-        ({"model": {"name": "m", "model": {"type": DUMP, "definition": "[]", "feature_normalizers": {"a": {}}}}},
-         "normalizers are not emulated"),
+        (
+            {
+                "model": {
+                    "name": "m",
+                    "model": {"type": DUMP, "definition": "[]", "feature_normalizers": {"a": {}}},
+                }
+            },
+            "normalizers are not emulated",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bodies_that_are_refused(sent: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(json.dumps(sent).encode(), ["feat1"])
@@ -302,7 +357,9 @@ def test_old_versions_of_elasticsearch() -> None:
     plain = [without(split(), "missing")]
     assert scores(plain, [[np.nan]], ["feat1"], version=(1, 5, 8)) == [HALF]
     with pytest.raises(ModelError, match="rank:ndcg"):
-        scores({"objective": "rank:ndcg", "splits": [split()]}, [[0.0]], ["feat1"], version=(1, 5, 8))
+        scores(
+            {"objective": "rank:ndcg", "splits": [split()]}, [[0.0]], ["feat1"], version=(1, 5, 8)
+        )
     bare = raw_model()
     del bare["learner"]["gradient_booster"]["model"]["trees"][0]["default_left"]
     assert scores(bare, [[np.nan]], ["feat1"], RAW, version=(1, 5, 11)) == [10.0]
@@ -315,7 +372,9 @@ def test_opensearch_differs() -> None:
     assert scores(plain, [[np.nan]], ["feat1"], read=opensearch.read) == [FIFTH]
     with pytest.raises(ModelError, match="missing does not point"):
         scores([split(missing=0)], [[np.nan]], ["feat1"], read=opensearch.read)
-    assert scores([split(missing=0)], [[np.nan]], ["feat1"], read=opensearch.read, version=(3, 7)) == [FIFTH]
+    assert scores(
+        [split(missing=0)], [[np.nan]], ["feat1"], read=opensearch.read, version=(3, 7)
+    ) == [FIFTH]
     ranked = {"objective": "rank:ndcg", "splits": [split()]}
     with pytest.raises(ModelError, match="rank:ndcg"):
         scores(ranked, [[0.0]], ["feat1"], read=opensearch.read, version=(3, 1))
@@ -325,6 +384,8 @@ def test_opensearch_differs() -> None:
     assert scores(bare, [[np.nan], [0.0]], ["feat1"], RAW, read=opensearch.read) == [10.0, 0.0]
     zero = {"splits": [split(missing=2)], "missing_as_zero": True}
     assert scores(zero, [[np.nan]], ["feat1"], **newer) == [HALF]
-    assert scores(raw_model() | {"missing_as_zero": True}, [[np.nan]], ["feat1"], RAW, **newer) == [0.0]
+    assert scores(raw_model() | {"missing_as_zero": True}, [[np.nan]], ["feat1"], RAW, **newer) == [
+        0.0
+    ]
     with pytest.raises(ModelError, match="missing_as_zero"):
         scores(zero, [[np.nan]], ["feat1"], read=opensearch.read)

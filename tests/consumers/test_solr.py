@@ -17,25 +17,37 @@ F = np.float32
 
 def model(trees: list[Any], features: list[str] = NAMES, **params: Any) -> dict[str, Any]:
     return {
-        "class": CLASS, "name": "m", "features": [{"name": name} for name in features],
+        "class": CLASS,
+        "name": "m",
+        "features": [{"name": name} for name in features],
         "params": {"trees": trees, **params},
-    }  # fmt: skip
+    }
 
 
-def scores(body: dict[str, Any], rows: Any, names: list[str] = NAMES, **options: Any) -> list[float]:
-    return read(json.dumps(body).encode(), names, **options)(np.array(rows, dtype=np.float64)).tolist()
+def scores(
+    body: dict[str, Any], rows: Any, names: list[str] = NAMES, **options: Any
+) -> list[float]:
+    return read(json.dumps(body).encode(), names, **options)(
+        np.array(rows, dtype=np.float64)
+    ).tolist()
 
 
 def split(feature: str, threshold: str, left: Any, right: Any, **more: str) -> dict[str, Any]:
     below = {
-        side: {"value": node} if isinstance(node, str) else node for side, node in (("left", left), ("right", right))
+        side: {"value": node} if isinstance(node, str) else node
+        for side, node in (("left", left), ("right", right))
     }
     return {"feature": feature, "threshold": threshold, **below, **more}
 
 
 DOCUMENTED = model(
     [
-        {"weight": "1", "root": split("userTextTitleMatch", "0.5", "-100", split("originalScore", "10.0", "50", "75"))},
+        {
+            "weight": "1",
+            "root": split(
+                "userTextTitleMatch", "0.5", "-100", split("originalScore", "10.0", "50", "75")
+            ),
+        },
         {"weight": "2", "root": {"value": "-10"}},
     ],
     ["userTextTitleMatch", "originalScore"],
@@ -43,19 +55,39 @@ DOCUMENTED = model(
 """The example of MultipleAdditiveTreesModel's documentation."""
 
 GUIDE = model(
-    [{"weight": "1f", "root": split("matchedTitle", "0.5f", "-100",
-                                    split("productReviewScore", "0f", "50", "65", missing="left"), missing="right")}],
+    [
+        {
+            "weight": "1f",
+            "root": split(
+                "matchedTitle",
+                "0.5f",
+                "-100",
+                split("productReviewScore", "0f", "50", "65", missing="left"),
+                missing="right",
+            ),
+        }
+    ],
     ["matchedTitle", "productReviewScore"],
     isNullSameAsZero=False,
-)  # fmt: skip
+)
 """The example of the reference guide's section on null values, with the boolean that Solr takes."""
 
 
 def test_the_documented_examples() -> None:
     rows = [[0.0, 0.0], [1.0, 10.0], [1.0, 10.1], [np.nan, 99.0]]
-    assert scores(DOCUMENTED, rows, ["userTextTitleMatch", "originalScore"]) == [-120.0, 30.0, 55.0, -120.0]
+    assert scores(DOCUMENTED, rows, ["userTextTitleMatch", "originalScore"]) == [
+        -120.0,
+        30.0,
+        55.0,
+        -120.0,
+    ]
     swapped = [row[::-1] for row in rows]
-    assert scores(DOCUMENTED, swapped, ["originalScore", "userTextTitleMatch"]) == [-120.0, 30.0, 55.0, -120.0]
+    assert scores(DOCUMENTED, swapped, ["originalScore", "userTextTitleMatch"]) == [
+        -120.0,
+        30.0,
+        55.0,
+        -120.0,
+    ]
     rows = [[0.0, 1.0], [1.0, 0.0], [1.0, 0.1], [1.0, np.nan], [np.nan, 0.1]]
     assert scores(GUIDE, rows, GUIDE_NAMES) == [-100.0, 50.0, 65.0, 50.0, 65.0]
 
@@ -93,13 +125,18 @@ def test_a_missing_value_is_zero_unless_the_model_says_otherwise() -> None:
     trees = [{"weight": "1", "root": split("a", "-1", "1", "2", missing="left")}]
     assert scores(model(trees, ["a"]), [[np.nan], [0.0]], ["a"]) == [2.0, 2.0]
     assert scores(model(trees, ["a"], isNullSameAsZero=True), [[np.nan]], ["a"]) == [2.0]
-    assert scores(model(trees, ["a"], isNullSameAsZero=False), [[np.nan], [0.0]], ["a"]) == [1.0, 2.0]
+    assert scores(model(trees, ["a"], isNullSameAsZero=False), [[np.nan], [0.0]], ["a"]) == [
+        1.0,
+        2.0,
+    ]
     trees[0]["root"]["missing"] = "elsewhere"
     assert scores(model(trees, ["a"], isNullSameAsZero=False), [[np.nan]], ["a"]) == [2.0]
 
 
 def test_scoring_fails_where_solr_does() -> None:
-    body = model([{"weight": "1", "root": split("a", "0", "1", "2")}], ["a"], isNullSameAsZero=False)
+    body = model(
+        [{"weight": "1", "root": split("a", "0", "1", "2")}], ["a"], isNullSameAsZero=False
+    )
     assert scores(body, [[0.0]], ["a"]) == [1.0]
     with pytest.raises(ModelError, match="without 'missing'"):
         scores(body, [[0.0], [np.nan]], ["a"])
@@ -170,14 +207,32 @@ LEAF = {"weight": "1", "root": {"value": "1"}}
         (model([{"weight": 1.0, "root": {"value": "1"}}]), "'weight' must be of the kind string"),
         (model([{"weight": "1", "root": {"value": 1.5}}]), "'value' must be of the kind string"),
         (model([{"weight": "1", "root": {"value": "one"}}]), "'one' is no number"),
-        (model([{"weight": "1", "root": split("a", "0", "1", "2") | {"threshold": 0.5}}]), "'threshold' must be"),
-        (model([{"weight": "1", "root": split("a", "0", "1", "2", gain="1")}]), "No setter corresponding to 'gain'"),
-        (model([{"weight": "1", "root": {"left": {"value": "1"}, "right": {"value": "1"}}}]), "is leaf with left"),
-        (model([{"weight": "1", "root": {"feature": "a", "left": {}, "right": {}}}]), "is missing threshold"),
-        (model([{"weight": "1", "root": {"feature": "a", "threshold": "1", "right": {}}}]), "is missing left"),
-        (model([{"weight": "1", "root": {"feature": "a", "threshold": "1", "left": {}}}]), "is missing right"),
+        (
+            model([{"weight": "1", "root": split("a", "0", "1", "2") | {"threshold": 0.5}}]),
+            "'threshold' must be",
+        ),
+        (
+            model([{"weight": "1", "root": split("a", "0", "1", "2", gain="1")}]),
+            "No setter corresponding to 'gain'",
+        ),
+        (
+            model([{"weight": "1", "root": {"left": {"value": "1"}, "right": {"value": "1"}}}]),
+            "is leaf with left",
+        ),
+        (
+            model([{"weight": "1", "root": {"feature": "a", "left": {}, "right": {}}}]),
+            "is missing threshold",
+        ),
+        (
+            model([{"weight": "1", "root": {"feature": "a", "threshold": "1", "right": {}}}]),
+            "is missing left",
+        ),
+        (
+            model([{"weight": "1", "root": {"feature": "a", "threshold": "1", "left": {}}}]),
+            "is missing right",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_solr_refuses(body: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(json.dumps(body).encode(), NAMES)
@@ -185,8 +240,15 @@ def test_what_solr_refuses(body: dict[str, Any], message: str) -> None:
 
 def test_before_9_2_there_are_no_missing_values() -> None:
     with pytest.raises(ModelError, match="'missing' in a node"):
-        read(json.dumps(model([{"weight": "1", "root": split("a", "0", "1", "2", missing="left")}])).encode(), NAMES,
-             version=(9, 1, 1))  # fmt: skip
+        read(
+            json.dumps(
+                model([{"weight": "1", "root": split("a", "0", "1", "2", missing="left")}])
+            ).encode(),
+            NAMES,
+            version=(9, 1, 1),
+        )
     with pytest.raises(ModelError, match="'isNullSameAsZero' in params"):
         read(json.dumps(GUIDE).encode(), GUIDE_NAMES, version=(9, 1))
-    assert scores(DOCUMENTED, [[np.nan, 0.0]], ["userTextTitleMatch", "originalScore"], version=(8, 11)) == [-120.0]
+    assert scores(
+        DOCUMENTED, [[np.nan, 0.0]], ["userTextTitleMatch", "originalScore"], version=(8, 11)
+    ) == [-120.0]

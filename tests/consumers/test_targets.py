@@ -1,4 +1,6 @@
-"""Exported files in the emulators of their programs: the same scores as by the rules that the proof reads them by."""
+"""Exported files in the emulators of their programs: the same scores as by the rules that the proof
+reads them by.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ EMULATORS = {
 def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> None:
     target, of = TARGETS.get(name), example(kind)
     if kind.endswith("categories") and name != "vespa-lightgbm":
-        assert [objection.kind for objection in target.objections(categorical=["shop"])] == ["categories"]
+        assert [objection.kind for objection in target.objections(categorical=["shop"])] == [
+            "categories"
+        ]
         return
     body = target.write(of.served)
     names = of.served.feature_names

@@ -1,4 +1,6 @@
-"""Vespa's emulator against the documentation's and its tests' examples, a scalar twin, and what an import refuses."""
+"""Vespa's emulator against the documentation's and its tests' examples, a scalar twin, and what an
+import refuses.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +26,59 @@ def scores(model: Any, rows: Any, names: list[str] = NAMES, **options: Any) -> l
 
 
 DOCUMENTED = [
-    {"nodeid": 0, "depth": 0, "split": "fieldMatch(title).completeness", "split_condition": 0.772132337, "yes": 1,
-     "no": 2, "missing": 1, "children": [{"nodeid": 1, "leaf": 0.673938096}, {"nodeid": 2, "leaf": 0.791884363}]},
-    {"nodeid": 0, "depth": 0, "split": "fieldMatch(title).importance", "split_condition": 0.606320798, "yes": 1,
-     "no": 2, "missing": 2, "children": [{"nodeid": 1, "leaf": 0.469432801}, {"nodeid": 2, "leaf": 0.55586201}]},
-]  # fmt: skip
+    {
+        "nodeid": 0,
+        "depth": 0,
+        "split": "fieldMatch(title).completeness",
+        "split_condition": 0.772132337,
+        "yes": 1,
+        "no": 2,
+        "missing": 1,
+        "children": [{"nodeid": 1, "leaf": 0.673938096}, {"nodeid": 2, "leaf": 0.791884363}],
+    },
+    {
+        "nodeid": 0,
+        "depth": 0,
+        "split": "fieldMatch(title).importance",
+        "split_condition": 0.606320798,
+        "yes": 1,
+        "no": 2,
+        "missing": 2,
+        "children": [{"nodeid": 1, "leaf": 0.469432801}, {"nodeid": 2, "leaf": 0.55586201}],
+    },
+]
 """The example of the documentation, the second tree with its missing values to the right."""
 TITLE = ["fieldMatch(title).completeness", "fieldMatch(title).importance"]
 
 
 def split(left: Any, right: Any, **more: Any) -> dict[str, Any]:
     """A split of LightGBM's dump on feature 0 at 0.5."""
-    node = {"split_feature": 0, "threshold": 0.5, "decision_type": "<=", "default_left": False, "missing_type": "NaN"}
-    below = [{"leaf_value": child} if isinstance(child, float) else child for child in (left, right)]
+    node = {
+        "split_feature": 0,
+        "threshold": 0.5,
+        "decision_type": "<=",
+        "default_left": False,
+        "missing_type": "NaN",
+    }
+    below = [
+        {"leaf_value": child} if isinstance(child, float) else child for child in (left, right)
+    ]
     return {**node, "left_child": below[0], "right_child": below[1], **more}
 
 
 def lightgbm(*roots: Any, **more: Any) -> dict[str, Any]:
     """A dump of LightGBM with some trees."""
-    model = {"name": "tree", "objective": "lambdarank", "feature_names": NAMES, "pandas_categorical": None}
-    return {**model, "tree_info": [{"tree_index": i, "tree_structure": root} for i, root in enumerate(roots)], **more}
+    model = {
+        "name": "tree",
+        "objective": "lambdarank",
+        "feature_names": NAMES,
+        "pandas_categorical": None,
+    }
+    return {
+        **model,
+        "tree_info": [{"tree_index": i, "tree_structure": root} for i, root in enumerate(roots)],
+        **more,
+    }
 
 
 def test_the_documented_example_of_xgboost() -> None:
@@ -65,7 +100,11 @@ def test_a_numeric_split_of_lightgbm_is_less_than_and_nan_goes_as_default_left_s
     rows = [[x, 0.0, 0.0] for x in (0.5, np.nextafter(0.5, 0), np.nan)]
     assert scores(lightgbm(split(1.0, 2.0)), rows) == [2.0, 1.0, 2.0]
     for kind in ("NaN", "None", "Zero"):
-        assert scores(lightgbm(split(1.0, 2.0, default_left=True, missing_type=kind)), rows) == [2.0, 1.0, 1.0]
+        assert scores(lightgbm(split(1.0, 2.0, default_left=True, missing_type=kind)), rows) == [
+            2.0,
+            1.0,
+            1.0,
+        ]
 
 
 def test_categories_are_numbers_only_by_a_table_of_integers() -> None:
@@ -73,7 +112,9 @@ def test_categories_are_numbers_only_by_a_table_of_integers() -> None:
     by_category = {"decision_type": "==", "threshold": "0||2"}
     plain = lightgbm(split(1.0, 2.0, **by_category), pandas_categorical=[[5, 6, 7]])
     assert scores(plain, rows) == [2.0, 1.0, 1.0, 2.0, 2.0]
-    missing_left = lightgbm(split(1.0, 2.0, **by_category, default_left=True), pandas_categorical=[[5, 6, 7]])
+    missing_left = lightgbm(
+        split(1.0, 2.0, **by_category, default_left=True), pandas_categorical=[[5, 6, 7]]
+    )
     assert scores(missing_left, rows) == [2.0, 1.0, 1.0, 2.0, 1.0]
     for table in ([], [["5", "6", "7"]], [[5.0, 6.0, 7.5]]):
         quoted = lightgbm(split(1.0, 2.0, **by_category), pandas_categorical=table)
@@ -98,17 +139,27 @@ def test_tables_go_to_the_features_with_categories_in_their_order() -> None:
 
 @pytest.mark.parametrize(
     ("objective", "link"),
-    [("lambdarank", lambda x: x), ("binary sigmoid:1", lambda x: 1 / (1 + math.exp(-x))), ("poisson", math.exp)],
+    [
+        ("lambdarank", lambda x: x),
+        ("binary sigmoid:1", lambda x: 1 / (1 + math.exp(-x))),
+        ("poisson", math.exp),
+    ],
 )
 def test_some_objectives_make_something_of_the_sum(objective: str, link: Any) -> None:
-    assert scores(lightgbm({"leaf_value": 0.25}, objective=objective), [[0.0] * 3]) == pytest.approx([link(0.25)])
+    assert scores(
+        lightgbm({"leaf_value": 0.25}, objective=objective), [[0.0] * 3]
+    ) == pytest.approx([link(0.25)])
 
 
 def test_the_sum_is_float64_from_left_to_right_and_neighbouring_constants_are_added_first() -> None:
     tree = split(1e16, 1e16)
-    assert scores(lightgbm(tree, {"leaf_value": 1.0}, {"leaf_value": 1.0}), [[0.0] * 3]) == [1e16 + 2]
+    assert scores(lightgbm(tree, {"leaf_value": 1.0}, {"leaf_value": 1.0}), [[0.0] * 3]) == [
+        1e16 + 2
+    ]
     assert scores(lightgbm(tree, split(1.0, 1.0), {"leaf_value": 1.0}), [[0.0] * 3]) == [1e16]
-    assert scores(lightgbm({"leaf_value": 0.1}, split(0.2, 0.0), split(0.3, 0.0)), [[0.0] * 3]) == [0.1 + 0.2 + 0.3]
+    assert scores(lightgbm({"leaf_value": 0.1}, split(0.2, 0.0), split(0.3, 0.0)), [[0.0] * 3]) == [
+        0.1 + 0.2 + 0.3
+    ]
 
 
 def twin(model: Any, document: Any) -> float:
@@ -133,7 +184,11 @@ def dumped(node: Any) -> dict[str, Any]:
     if not isinstance(node, tuple):
         return {"leaf_value": float(node) / 3}
     column, threshold, missing, left, right = node
-    more = {"split_feature": column, "threshold": float(threshold) * (1 + 1e-9), "default_left": missing}
+    more = {
+        "split_feature": column,
+        "threshold": float(threshold) * (1 + 1e-9),
+        "default_left": missing,
+    }
     return split(dumped(left), dumped(right), **more)
 
 
@@ -155,7 +210,14 @@ def as_xgboost(node: Any) -> dict[str, Any]:
         children = [convert(node["left_child"], 1), convert(node["right_child"], 2)]
         missing = 1 if node["default_left"] else 2
         more = {"split": NAMES[node["split_feature"]], "split_condition": node["threshold"]}
-        return {"nodeid": nodeid, "yes": 1, "no": 2, "missing": missing, "children": children, **more}
+        return {
+            "nodeid": nodeid,
+            "yes": 1,
+            "no": 2,
+            "missing": missing,
+            "children": children,
+            **more,
+        }
 
     return convert(node, 0)
 
@@ -171,7 +233,9 @@ def test_a_real_model_of_lightgbm_has_the_scores_of_lightgbm() -> None:
 
 
 def chain(leaves: int, **more: Any) -> dict[str, Any]:
-    """A tree with some leaves, of values that are no float32; the first test is the one that counts."""
+    """A tree with some leaves, of values that are no float32; the first test is the one that
+    counts.
+    """
     node = split(0.1, 0.2)
     for _ in range(leaves - 2):
         node = split(0.1, node, threshold=0.1)
@@ -205,7 +269,10 @@ def test_trees_of_a_forest_are_added_from_the_last_and_the_first_two_at_the_end(
 
 @pytest.mark.usefixtures("small_forests")
 def test_thresholds_of_a_forest_are_float32_and_features_are_not() -> None:
-    model, rows = lightgbm(*[split(1.0, 2.0, threshold=0.1)] * 5), [[0.1000000001, 0, 0], [float(F(0.1)), 0, 0]]
+    model, rows = (
+        lightgbm(*[split(1.0, 2.0, threshold=0.1)] * 5),
+        [[0.1000000001, 0, 0], [float(F(0.1)), 0, 0]],
+    )
     assert scores(model, rows) == [5.0, 10.0]
     assert scores(model, rows, where="container") == [10.0, 10.0]
 
@@ -215,11 +282,17 @@ def test_a_forest_ends_at_the_first_term_that_is_no_tree() -> None:
     tree, double, single = split(0.1, 0.0), 0.1, float(F(0.1))
     rows = [[0.0] * 3]
     by_category = {"decision_type": "==", "threshold": "0"}
-    no_tree = split(0.1, 0.0, **by_category, default_left=True)  # A zero is in no list of strings: 0.0.
-    assert scores(lightgbm(tree, tree, tree, {"leaf_value": 0.1}, tree), rows) == [single * 3 + double + double]
+    no_tree = split(
+        0.1, 0.0, **by_category, default_left=True
+    )  # A zero is in no list of strings: 0.0.
+    assert scores(lightgbm(tree, tree, tree, {"leaf_value": 0.1}, tree), rows) == [
+        single * 3 + double + double
+    ]
     assert scores(lightgbm(tree, tree, tree, no_tree, tree), rows) == [single * 3 + 0.0 + double]
     assert scores(lightgbm(no_tree, tree, tree, tree), rows) == [double + double + double]
-    assert scores(lightgbm(tree, {"leaf_value": 0.1}, tree, tree), rows) == [double + double + double + double]
+    assert scores(lightgbm(tree, {"leaf_value": 0.1}, tree, tree), rows) == [
+        double + double + double + double
+    ]
     assert scores(lightgbm(tree, tree), rows) == [double * 2]
     assert scores(lightgbm(chain(6)), rows) == [double]
     in_list = split(0.0, 0.1, **by_category)
@@ -262,7 +335,10 @@ def without(model: dict[str, Any], name: str) -> dict[str, Any]:
         (7, "neither an object"),
         (lightgbm(), "no trees"),
         (without(lightgbm({"leaf_value": 1.0}), "objective"), "has no 'objective'"),
-        (without(lightgbm({"leaf_value": 1.0}), "pandas_categorical"), "has no 'pandas_categorical'"),
+        (
+            without(lightgbm({"leaf_value": 1.0}), "pandas_categorical"),
+            "has no 'pandas_categorical'",
+        ),
         (lightgbm({"leaf_value": 1.0}, tree_info=[{}]), "no 'tree_structure'"),
         (lightgbm(without(split(1.0, 2.0), "right_child")), "has no 'right_child'"),
         (lightgbm(without(split(1.0, 2.0), "decision_type")), "has no 'decision_type'"),
@@ -271,12 +347,21 @@ def without(model: dict[str, Any], name: str) -> dict[str, Any]:
         (lightgbm(split(1.0, 2.0), feature_names=["z", "b", "c"]), "has no feature 'z'"),
         (lightgbm(split(1.0, 2.0), feature_names=["a b", "b", "c"]), "cannot be the name"),
     ],
-)  # fmt: skip
+)
 def test_what_an_import_refuses(model: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(json.dumps(model).encode(), NAMES + TITLE)
 
 
 def test_names_of_features() -> None:
-    for name in ("attribute(price)", "query(x)", "bm25(title)", "Column_0", "f12", "a$1", "nativeRank", "x.out.1"):
+    for name in (
+        "attribute(price)",
+        "query(x)",
+        "bm25(title)",
+        "Column_0",
+        "f12",
+        "a$1",
+        "nativeRank",
+        "x.out.1",
+    ):
         assert scores([DOCUMENTED[0] | {"split": name}], [[0.0]], [name]) == [0.673938096]

@@ -1,4 +1,6 @@
-"""Trees of an exported file: numbers read as Java reads them, and the documents that come to each leaf."""
+"""Trees of an exported file: numbers read as Java reads them, and the documents that come to each
+leaf.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,15 @@ class Split(NamedTuple):
 Node: TypeAlias = Leaf | Split
 
 
-def outputs(root: Node, columns: npt.NDArray[Any], left: Callable[[npt.NDArray[Any], Split], Any]) -> npt.NDArray[Any]:
+def outputs(
+    root: Node, columns: npt.NDArray[Any], left: Callable[[npt.NDArray[Any], Split], Any]
+) -> npt.NDArray[Any]:
     """Value[n] of the leaf that each document comes to.
 
     Args:
         root: the tree.
-        columns: of features, [d, n], in the number type of the consumer, which is that of the values too.
+        columns: of features, [d, n], in the number type of the consumer, which is that of the
+            values too.
         left: whether values go left at a split, bool[k].
     """
     values = np.empty(columns.shape[1], dtype=columns.dtype)
@@ -75,7 +80,9 @@ def float32_columns(features: Float64Array, *, absent: float = np.nan) -> Float3
 
 
 def float32(text: str) -> np.float32:
-    """The float32 nearest to a decimal text, as `Float.parseFloat` rounds it: at once, not by way of a float64."""
+    """The float32 nearest to a decimal text, as `Float.parseFloat` rounds it: at once, not by way
+    of a float64.
+    """
     if not JAVA_FLOAT.fullmatch(text.strip()):
         raise ModelError(f"{text!r} is no number")
     text = text.strip().rstrip("fFdD")
@@ -101,20 +108,30 @@ def shallow(consumer: str) -> Iterator[None]:
 
 
 def json_of(text: bytes | str, consumer: str) -> Any:
-    """A JSON document with each number as a `Number`; what no JSON parser of Java's takes is refused."""
+    """A JSON document with each number as a `Number`; what no JSON parser of Java's takes is
+    refused.
+    """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) < len(pairs):
             names = [name for name, _ in pairs]
-            raise ModelError(f"{consumer}: {max(names, key=names.count)!r} stands twice in one object")
+            raise ModelError(
+                f"{consumer}: {max(names, key=names.count)!r} stands twice in one object"
+            )
         return content
 
     def refused(constant: str) -> Any:
         raise ModelError(f"{consumer}: {constant} is no JSON number")
 
     try:
-        return json.loads(text, object_pairs_hook=once, parse_float=Number, parse_int=Number, parse_constant=refused)
+        return json.loads(
+            text,
+            object_pairs_hook=once,
+            parse_float=Number,
+            parse_int=Number,
+            parse_constant=refused,
+        )
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{consumer}: no JSON: {error}") from error
 

@@ -1,13 +1,16 @@
-"""Vespa's ranking expressions: dumps of LightGBM and XGBoost as its importers turn them into sums of `if`.
+"""Vespa's ranking expressions: dumps of LightGBM and XGBoost as its importers turn them into sums
+of `if`.
 
-From the source of Vespa 8 (vespa-engine/vespa, 2026-08): `LightGBMParser`, `AbstractXGBoostParser`, `XGBoostParser`,
-`Simplifier` (model-integration, searchlib) and `gbdt.cpp`, `vm_forest.cpp`, `llvm_wrapper.cpp` (eval).
+From the source of Vespa 8 (vespa-engine/vespa, 2026-08): `LightGBMParser`, `AbstractXGBoostParser`,
+`XGBoostParser`, `Simplifier` (model-integration, searchlib) and `gbdt.cpp`, `vm_forest.cpp`,
+`llvm_wrapper.cpp` (eval).
 
-A split is `feature < threshold`, or `!(feature >= threshold)` where a missing value, a NaN, goes left; for LightGBM
-too, whose own test is `<=`, and whose `missing_type` is ignored. Categories are `feature in [...]`, and the values in
-the list are strings unless a `pandas_categorical` of integers gives them: no number equals a string. Arithmetic is
-float64; but the content nodes hold the thresholds and leaves of a large sum of trees in float32, and add its trees in
-an order of their own.
+A split is `feature < threshold`, or `!(feature >= threshold)` where a missing value, a NaN, goes
+left; for LightGBM too, whose own test is `<=`, and whose `missing_type` is ignored. Categories are
+`feature in [...]`, and the values in the list are strings unless a `pandas_categorical` of integers
+gives them: no number equals a string. Arithmetic is float64; but the content nodes hold the
+thresholds and leaves of a large sum of trees in float32, and add its trees in an order of their
+own.
 """
 
 from __future__ import annotations
@@ -42,15 +45,33 @@ CATEGORY_TABLES_SINCE = (8, 526)
 """Categories that are integers stand without quotes since this version."""
 
 FORESTS = {"leaves of a tree": 12, "path": 2500.0, "leaves": 25000, "categories": 255}
-"""Above which sizes a sum of trees is evaluated with float32 constants; and not if a split has more categories."""
+"""Above which sizes a sum of trees is evaluated with float32 constants; and not if a split has more
+categories.
+"""
 
 IDENTIFIER = r"[A-Za-z0-9_@][A-Za-z0-9_@$]*"
-FEATURE = re.compile(rf"({IDENTIFIER})(\([^()]*(?:\([^()]*\)[^()]*)*\))?(\.({IDENTIFIER}|\d+)(\.({IDENTIFIER}|\d+))*)?")
-KEYWORDS = {"if", "in", "switch", "case", "default", "true", "false", "f", "tensor", "lightgbm", "xgboost"}
+FEATURE = re.compile(
+    rf"({IDENTIFIER})(\([^()]*(?:\([^()]*\)[^()]*)*\))?(\.({IDENTIFIER}|\d+)(\.({IDENTIFIER}|\d+))*)?"
+)
+KEYWORDS = {
+    "if",
+    "in",
+    "switch",
+    "case",
+    "default",
+    "true",
+    "false",
+    "f",
+    "tensor",
+    "lightgbm",
+    "xgboost",
+}
 
 
 class Categories(NamedTuple):
-    """The list of a test for categories, in the place of a threshold: its numbers, and its length with strings."""
+    """The list of a test for categories, in the place of a threshold: its numbers, and its length
+    with strings.
+    """
 
     numbers: Float64Array
     length: int
@@ -69,7 +90,8 @@ def read(
         body: the file under `models/`: an object is LightGBM's dump, an array XGBoost's.
         feature_names: features that the rank profile has: the columns.
         version: of Vespa.
-        where: it is evaluated: the content nodes, for ranking, or a container, for stateless evaluation.
+        where: it is evaluated: the content nodes, for ranking, or a container, for stateless
+            evaluation.
 
     Raises:
         ModelError: the import fails, or the expression does.
@@ -145,7 +167,9 @@ def folded(terms: Sequence[Node]) -> list[Node]:
 
 
 def forest(terms: Sequence[Node]) -> list[Node]:
-    """The leading trees of a sum that content nodes evaluate with float32 constants: none, or two and more."""
+    """The leading trees of a sum that content nodes evaluate with float32 constants: none, or two
+    and more.
+    """
     trees: list[Node] = []
     for term in terms:
         if not is_tree(term):
@@ -164,7 +188,9 @@ def forest(terms: Sequence[Node]) -> list[Node]:
 
 
 def is_tree(node: Node) -> bool:
-    """Whether a term is a tree for the evaluation: a test for a missing category is none, nor is a lone constant."""
+    """Whether a term is a tree for the evaluation: a test for a missing category is none, nor is a
+    lone constant.
+    """
     if isinstance(node, Leaf) or (isinstance(node.threshold, Categories) and node.missing):
         return False
     return all(isinstance(below, Leaf) or is_tree(below) for below in (node.left, node.right))
@@ -193,7 +219,9 @@ def in_float32(node: Node) -> Node:
         threshold = node.threshold
         if not isinstance(threshold, Categories):
             threshold = float(np.float32(threshold))
-    return Split(node.feature, threshold, in_float32(node.left), in_float32(node.right), node.missing)
+    return Split(
+        node.feature, threshold, in_float32(node.left), in_float32(node.right), node.missing
+    )
 
 
 # Imports
@@ -204,18 +232,26 @@ Link = Callable[[Float64Array], Float64Array]
 def column(name: Any, columns: Mapping[str, int]) -> int:
     """The column of a feature, whose name must be one in an expression."""
     match = FEATURE.fullmatch(name) if isinstance(name, str) else None
-    if match is None or re.fullmatch(rf"{DECIMAL}[fFdDlL]?|0[xX][0-9a-fA-F]+", name) or match[0] in KEYWORDS:
+    if (
+        match is None
+        or re.fullmatch(rf"{DECIMAL}[fFdDlL]?|0[xX][0-9a-fA-F]+", name)
+        or match[0] in KEYWORDS
+    ):
         raise ModelError(f"Vespa: {name!r} cannot be the name of a feature in a ranking expression")
     if name not in columns:
         raise ModelError(f"Vespa: the rank profile has no feature {name!r}")
     return columns[name]
 
 
-def xgboost(trees: list[Any], columns: Mapping[str, int], version: tuple[int, ...]) -> tuple[list[Node], Link]:
+def xgboost(
+    trees: list[Any], columns: Mapping[str, int], version: tuple[int, ...]
+) -> tuple[list[Node], Link]:
     """The terms of a dump of XGBoost."""
     if not trees:
         raise ModelError("Vespa: no trees, and no ranking expression")
-    return [xgboost_node(node, columns, version >= FLOAT_THRESHOLDS_SINCE) for node in trees], identity
+    return [
+        xgboost_node(node, columns, version >= FLOAT_THRESHOLDS_SINCE) for node in trees
+    ], identity
 
 
 def xgboost_node(node: Any, columns: Mapping[str, int], rounded: bool) -> Node:
@@ -226,7 +262,9 @@ def xgboost_node(node: Any, columns: Mapping[str, int], rounded: bool) -> Node:
     missing = integer(field(node, "missing", Number, "Vespa") or "0", "missing", "Vespa")
     if "children" not in node:
         return Leaf(float(field(node, "leaf", Number, "Vespa") or "0"))
-    children = [xgboost_node(child, columns, rounded) for child in field(node, "children", list, "Vespa")]
+    children = [
+        xgboost_node(child, columns, rounded) for child in field(node, "children", list, "Vespa")
+    ]
     if len(children) != 2:
         raise ModelError(f"Vespa: a split of XGBoost has {len(children)} children")
     first = integer(field(node["children"][0], "nodeid", Number, "Vespa") or "0", "nodeid", "Vespa")
@@ -241,16 +279,22 @@ def xgboost_node(node: Any, columns: Mapping[str, int], rounded: bool) -> Node:
     return Split(column(name, columns), threshold, true, false, missing == yes)
 
 
-def lightgbm(model: Any, columns: Mapping[str, int], version: tuple[int, ...]) -> tuple[list[Node], Link]:
+def lightgbm(
+    model: Any, columns: Mapping[str, int], version: tuple[int, ...]
+) -> tuple[list[Node], Link]:
     """The terms of LightGBM's dump, and what its objective makes of their sum."""
     if type(model) is not dict:
-        raise ModelError("Vespa: the file is neither an object, a dump of LightGBM, nor an array, one of XGBoost")
+        raise ModelError(
+            "Vespa: the file is neither an object, a dump of LightGBM, nor an array, one of XGBoost"
+        )
     for name in ("tree_info", "objective", "feature_names", "pandas_categorical"):
         if name not in model:
             raise ModelError(f"Vespa: the dump of LightGBM has no {name!r}")
     names = field(model, "feature_names", list, "Vespa")
     infos = field(model, "tree_info", list, "Vespa")
-    if any(type(tree) is not dict or type(tree.get("tree_structure")) is not dict for tree in infos):
+    if any(
+        type(tree) is not dict or type(tree.get("tree_structure")) is not dict for tree in infos
+    ):
         raise ModelError("Vespa: a tree has no 'tree_structure'")
     roots = [tree["tree_structure"] for tree in infos]
     if not roots:
@@ -267,19 +311,28 @@ Tables = Mapping[int, tuple[bool, list[str]]]
 """For features with categories: whether all are integers, and what each index stands for."""
 
 
-def category_tables(model: Mapping[str, Any], names: list[Any], roots: list[Any], version: tuple[int, ...]) -> Tables:
+def category_tables(
+    model: Mapping[str, Any], names: list[Any], roots: list[Any], version: tuple[int, ...]
+) -> Tables:
     """The lists of `pandas_categorical`, given to the features with categories in their order."""
     infos = model.get("feature_infos")
     if version >= CATEGORY_TABLES_SINCE and type(infos) is dict:
         with_categories = [
-            i for i, name in enumerate(names) if type(infos.get(name)) is dict and infos[name].get("values")
+            i
+            for i, name in enumerate(names)
+            if type(infos.get(name)) is dict and infos[name].get("values")
         ]
     else:
-        with_categories = sorted({feature for root in roots for feature in tested_for_categories(root)})
+        with_categories = sorted(
+            {feature for root in roots for feature in tested_for_categories(root)}
+        )
     tables = {}
     for feature, values in zip(with_categories, model["pandas_categorical"] or [], strict=False):
         integers = all(type(value) is Number and re.fullmatch(r"-?\d+", value) for value in values)
-        tables[feature] = (integers and version >= CATEGORY_TABLES_SINCE, [str(value) for value in values])
+        tables[feature] = (
+            integers and version >= CATEGORY_TABLES_SINCE,
+            [str(value) for value in values],
+        )
     return tables
 
 
@@ -288,7 +341,11 @@ def tested_for_categories(node: Any) -> list[int]:
     if type(node) is not dict or ("left_child" not in node and "right_child" not in node):
         return []
     features = [split_feature(node)] if node.get("decision_type") == "==" else []
-    return features + tested_for_categories(node.get("left_child")) + tested_for_categories(node.get("right_child"))
+    return (
+        features
+        + tested_for_categories(node.get("left_child"))
+        + tested_for_categories(node.get("right_child"))
+    )
 
 
 def split_feature(node: Mapping[str, Any]) -> int:
@@ -326,7 +383,9 @@ def categories(indices: Sequence[str], integers: bool, values: list[str] | None)
     """The list that a feature is looked up in; what stands in quotes there equals no number."""
     if values is not None:
         if any(not index.isdigit() or int(index) >= len(values) for index in indices):
-            raise ModelError(f"Vespa: categories {'||'.join(indices)} are more than pandas_categorical has")
+            raise ModelError(
+                f"Vespa: categories {'||'.join(indices)} are more than pandas_categorical has"
+            )
         indices = [values[int(index)] for index in indices]
     if integers and any(value.startswith("-") for value in indices):
         raise ModelError("Vespa: a list of categories cannot hold a negative number")

@@ -24,16 +24,21 @@ OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
 
 
 def fail_call(monkeypatch: pytest.MonkeyPatch, number: int, error: int = errno.ENOSPC) -> list[str]:
-    """Let the numbered call (from 0) to the operating system fail; the list fills with the names of the calls.
+    """Let the numbered call (from 0) to the operating system fail; the list fills with the names of
+    the calls.
 
-    Those of other threads, and of finalisers that happen to run meanwhile, go through and do not count.
+    Those of other threads, and of finalisers that happen to run meanwhile, go through and do not
+    count.
     """
     calls: list[str] = []
     thread = threading.get_ident()
 
     def failing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != thread or sys._getframe(1).f_globals["__name__"] != files.__name__:
+            if (
+                threading.get_ident() != thread
+                or sys._getframe(1).f_globals["__name__"] != files.__name__
+            ):
                 return real(*args, **kwargs)
             calls.append(name)
             if len(calls) == number + 1:
@@ -82,10 +87,14 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_on
     assert path.read_bytes() == NEW
     assert failures >= 8, "every call was made to fail once"
     assert calls.count("fsync") == 2
-    assert calls.index("fsync") < calls.index("replace") < len(calls) - 1 - calls[::-1].index("fsync")
+    assert (
+        calls.index("fsync") < calls.index("replace") < len(calls) - 1 - calls[::-1].index("fsync")
+    )
 
 
-def test_a_failure_is_injected_into_calls_of_its_own_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_injected_into_calls_of_its_own_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = fail_call(monkeypatch, 0)
     os.close(os.open(tmp_path / "finaliser", os.O_CREAT))  # as of another module
     other = threading.Thread(target=write_atomically, args=(tmp_path / "thread", NEW))
@@ -97,14 +106,18 @@ def test_a_failure_is_injected_into_calls_of_its_own_alone(tmp_path: Path, monke
         write_atomically(tmp_path / "model.txt", NEW)
 
 
-def test_a_write_in_small_parts_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_in_small_parts_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:7]))
     write_atomically(tmp_path / "model.txt", NEW)
     assert (tmp_path / "model.txt").read_bytes() == NEW
 
 
-def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*_: Any) -> int:
         raise KeyboardInterrupt
 
@@ -115,7 +128,9 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [OLD]
 
 
-def test_a_file_system_that_cannot_sync_folders_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_that_cannot_sync_folders_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.fsync
 
     def files_only(descriptor: int) -> None:
@@ -148,7 +163,9 @@ def test_fault_077_a_real_limit_on_file_size_leaves_the_old_file(tmp_path: Path)
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [OLD]
 
 
-def test_permissions_of_the_old_file_are_kept_and_a_new_one_follows_the_umask(tmp_path: Path) -> None:
+def test_permissions_of_the_old_file_are_kept_and_a_new_one_follows_the_umask(
+    tmp_path: Path,
+) -> None:
     old = tmp_path / "old.txt"
     old.write_bytes(OLD)
     old.chmod(0o640)
@@ -210,7 +227,9 @@ def test_output_goes_plainly_into_a_pipe_or_a_device(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
     check_writable("/dev/null", streams=True)
     write_atomically("/dev/null", NEW, streams=True)
-    with pytest.raises(TrainingError, match=r"/dev/full: could not be written: .*; a part may have been written"):
+    with pytest.raises(
+        TrainingError, match=r"/dev/full: could not be written: .*; a part may have been written"
+    ):
         write_atomically("/dev/full", NEW, streams=True)
 
 
@@ -229,7 +248,10 @@ def test_output_replaces_an_ordinary_file(tmp_path: Path) -> None:
 def test_fault_081_a_path_that_cannot_be_written_is_found_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match=r"missing.model\.txt: cannot be written: the folder .*missing does not exist"):
+    with pytest.raises(
+        InputError,
+        match=r"missing.model\.txt: cannot be written: the folder .*missing does not exist",
+    ):
         check_writable(tmp_path / "missing" / "model.txt")
     (tmp_path / "model.txt").write_bytes(OLD)
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -244,17 +266,24 @@ def test_fault_081_checking_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("model.txt", OLD)]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without devices, and pipes with names")
-def test_fault_122_what_has_no_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    not hasattr(os, "mkfifo"), reason="a system without devices, and pipes with names"
+)
+def test_fault_122_what_has_no_end_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "_MOST_OF_A_STREAM", 3 << 20)
     for device in ("/dev/zero", "/dev/urandom"):
         with pytest.raises(
-            FileFormatError, match=rf"{device}: the pipe or device exceeds the limit of 3,145,728 bytes"
+            FileFormatError,
+            match=rf"{device}: the pipe or device exceeds the limit of 3,145,728 bytes",
         ):
             read_whole(device)
     os.mkfifo(tmp_path / "pipe")
     for lines in (500_000, 1_000_000):
-        feeder = threading.Thread(target=_feed, args=(tmp_path / "pipe", b"1.5\n" * lines), daemon=True)
+        feeder = threading.Thread(
+            target=_feed, args=(tmp_path / "pipe", b"1.5\n" * lines), daemon=True
+        )
         feeder.start()
         if lines < 1_000_000:
             assert len(read_whole(tmp_path / "pipe")) == 4 * lines

@@ -42,7 +42,11 @@ def engines(kind: str) -> bytes:
         return bytes(model.save_raw("ubj"))
     dump_format = "json" if kind == "xgboost dump" else "text"
     texts = model.get_dump(dump_format=dump_format)
-    return f"[{','.join(texts)}]".encode() if kind == "xgboost dump" else f"booster[0]:\n{texts[0]}".encode()
+    return (
+        f"[{','.join(texts)}]".encode()
+        if kind == "xgboost dump"
+        else f"booster[0]:\n{texts[0]}".encode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,9 @@ def test_data_and_scores_of_another_kind_are_named(text: str, word: str, tmp_pat
         read_scores(str(file), boostrank.RankingDataset.from_arrays([[0.0]], [0.0], qid=[1]))
 
 
-@pytest.mark.parametrize("body", [b"1 qid:1 1:0.5 2:3\n", b"0.25\n-1e3\n", b"label,qid,a\n1,2,3\n", b""])
+@pytest.mark.parametrize(
+    "body", [b"1 qid:1 1:0.5 2:3\n", b"0.25\n-1e3\n", b"label,qid,a\n1,2,3\n", b""]
+)
 def test_our_own_files_are_of_no_other_kind(body: bytes) -> None:
     assert foreign_kind(body) is None
 
@@ -115,7 +121,14 @@ def test_rounds_after_early_stopping_elsewhere_are_not_used(tmp_path: Path) -> N
     X, qid = rng.random((400, 3)).astype("float32"), np.repeat(np.arange(40), 10)
     y = np.clip(3 * X[:, 0] + rng.random(400), 0, 3).astype(int)
     ranker = xgb.XGBRanker(n_estimators=60, learning_rate=0.7, early_stopping_rounds=15)
-    ranker.fit(X[:280], y[:280], qid=qid[:280], eval_set=[(X[280:], y[280:])], eval_qid=[qid[280:]], verbose=False)
+    ranker.fit(
+        X[:280],
+        y[:280],
+        qid=qid[:280],
+        eval_set=[(X[280:], y[280:])],
+        eval_qid=[qid[280:]],
+        verbose=False,
+    )
     ranker.save_model(tmp_path / "m.json")
     with pytest.warns(DataWarning, match=f"best_iteration={ranker.best_iteration}"):
         ours = boostrank.RankingModel.load(tmp_path / "m.json")

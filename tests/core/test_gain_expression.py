@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank.core.conventions import FUNCTIONS, MOST_CHARACTERS, GainExpression, expression_of, parse_gain, rule_of
+from boostrank.core.conventions import (
+    FUNCTIONS,
+    MOST_CHARACTERS,
+    GainExpression,
+    expression_of,
+    parse_gain,
+    rule_of,
+)
 from boostrank.core.errors import ParameterError
 
 LABEL, MARGIN = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.5, 7.0])
@@ -39,15 +46,20 @@ COLUMNS = {
         ("(label >= 2) * margin", (LABEL >= 2) * MARGIN),
         ("label + 1 < margin", (LABEL + 1 < MARGIN) * 1.0),
         ("where(label == 0, 0, exp2(label) - 1)", np.exp2(LABEL) - 1),
-        ("max(label, margin, 1) - min(margin, 2)", np.maximum(np.maximum(LABEL, MARGIN), 1) - np.minimum(MARGIN, 2)),
+        (
+            "max(label, margin, 1) - min(margin, 2)",
+            np.maximum(np.maximum(LABEL, MARGIN), 1) - np.minimum(MARGIN, 2),
+        ),
         ("clip(margin, 1, 3)", np.clip(MARGIN, 1, 3)),
-        ("sqrt(margin) + abs(-label) + exp(label) + log(1+label)",
-         np.sqrt(MARGIN) + LABEL + np.exp(LABEL) + np.log(1 + LABEL)),
+        (
+            "sqrt(margin) + abs(-label) + exp(label) + log(1+label)",
+            np.sqrt(MARGIN) + LABEL + np.exp(LABEL) + np.log(1 + LABEL),
+        ),
         ("+".join(["label"] * 80), 80 * LABEL),
         ("-" * 80 + "label", LABEL),
         ("if*lambda + ﬁ", 2 * LABEL),
     ],
-)  # fmt: skip
+)
 def test_values_are_numpys(text, expected):
     assert GainExpression.parse(text).evaluate(COLUMNS) == pytest.approx(expected, rel=1e-14)
 
@@ -56,21 +68,34 @@ _LEAVES = st.one_of(st.sampled_from(["label", "margin"]), st.floats(0.0, 100.0).
 _TEXTS = st.recursive(
     _LEAVES,
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["+", "-", "*", "/"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/"]), inner).map(
+            lambda t: f"({t[0]} {t[1]} {t[2]})"
+        ),
         inner.map(lambda t: f"-{t}"),
-        st.tuples(st.sampled_from(["abs", "exp", "log1p", "sqrt"]), inner).map(lambda t: f"{t[0]}({t[1]})"),
-        st.tuples(st.sampled_from(["max", "min"]), inner, inner).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
+        st.tuples(st.sampled_from(["abs", "exp", "log1p", "sqrt"]), inner).map(
+            lambda t: f"{t[0]}({t[1]})"
+        ),
+        st.tuples(st.sampled_from(["max", "min"]), inner, inner).map(
+            lambda t: f"{t[0]}({t[1]}, {t[2]})"
+        ),
     ),
     max_leaves=12,
 )
-_NUMPY = {name: getattr(np, name) for name in ("abs", "exp", "log1p", "sqrt")} | {"max": np.maximum, "min": np.minimum}
+_NUMPY = {name: getattr(np, name) for name in ("abs", "exp", "log1p", "sqrt")} | {
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 @given(_TEXTS)
 def test_values_are_those_that_python_gives_the_same_text(text):
     text = f"{text} + label"
     with np.errstate(all="ignore"):
-        expected = eval(text, {"__builtins__": {}}, {**_NUMPY, "label": LABEL, "margin": MARGIN, "inf": math.inf})
+        expected = eval(
+            text,
+            {"__builtins__": {}},
+            {**_NUMPY, "label": LABEL, "margin": MARGIN, "inf": math.inf},
+        )
     np.testing.assert_array_equal(GainExpression.parse(text).evaluate(COLUMNS), expected)
 
 
@@ -144,15 +169,33 @@ def test_what_is_missing_stays_missing_and_isnan_tells():
         values = GainExpression.parse(text).evaluate(columns)
         assert np.isnan(values[0])
         assert np.isfinite(values[1:]).all()
-    assert list(GainExpression.parse("where(isnan(margin), 0, margin)").evaluate(columns)) == [0.0, 1.0, 2.0, 3.0]
+    assert list(GainExpression.parse("where(isnan(margin), 0, margin)").evaluate(columns)) == [
+        0.0,
+        1.0,
+        2.0,
+        3.0,
+    ]
 
 
 def test_words_and_tables_are_no_expressions():
-    assert [expression_of(gain) for gain in ("linear", "EXP", "0,1,3", "5", [0, 1], None, "")] == [None] * 7
+    assert [expression_of(gain) for gain in ("linear", "EXP", "0,1,3", "5", [0, 1], None, "")] == [
+        None
+    ] * 7
     assert rule_of("label + f1") == "linear"
     assert rule_of("0,1,3") == (0.0, 1.0, 3.0)
     with pytest.raises(ParameterError, match=r"with_gain"):
         parse_gain("label + f1")
     with pytest.raises(ParameterError, match="Did you mean 'linear'"):
         parse_gain("lineer")
-    assert set(FUNCTIONS) >= {"log1p", "log", "exp", "exp2", "sqrt", "min", "max", "abs", "clip", "where"}
+    assert set(FUNCTIONS) >= {
+        "log1p",
+        "log",
+        "exp",
+        "exp2",
+        "sqrt",
+        "min",
+        "max",
+        "abs",
+        "clip",
+        "where",
+    }

@@ -16,7 +16,13 @@ import pytest
 
 from boostrank.core import files as locks
 from boostrank.core.errors import InputError, TrainingWarning
-from boostrank.core.files import check_writable, mark_alive, remove_if_dead, reserved, write_atomically
+from boostrank.core.files import (
+    check_writable,
+    mark_alive,
+    remove_if_dead,
+    reserved,
+    write_atomically,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the locks are POSIX")
 
@@ -54,25 +60,33 @@ while had < 100:
 def running(script: str, path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that has the path in hand."""
     command = [sys.executable, "-c", script, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield process
         process.kill()
 
 
-def test_a_second_process_is_refused_with_the_path_and_the_first_one_s_number(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_path_and_the_first_one_s_number(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "model.txt"
     with running(HOLD, path) as first:
         with (
-            pytest.raises(InputError, match=rf"model\.txt: process {first.pid} is writing it: wait"),
+            pytest.raises(
+                InputError, match=rf"model\.txt: process {first.pid} is writing it: wait"
+            ),
             reserved(path),
         ):
             raise AssertionError("never reached")
         with reserved(tmp_path / "other.txt"):
             pass
     assert first.returncode == -signal.SIGKILL
-    assert [p.name for p in tmp_path.iterdir()] == [".model.txt.lock"], "what a killed process leaves"
+    assert [p.name for p in tmp_path.iterdir()] == [".model.txt.lock"], (
+        "what a killed process leaves"
+    )
     with reserved(path):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -132,7 +146,9 @@ def test_a_lock_file_with_content_is_kept_where_files_cannot_be_locked(
     assert (tmp_path / ".model.txt.lock").read_text() == "of somebody"
 
 
-def test_a_lock_file_of_another_user_is_locked_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_file_of_another_user_is_locked_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.open
 
     def readable_only(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
@@ -158,7 +174,9 @@ def test_a_lock_file_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> Non
     assert (tmp_path / "precious").read_text() == "kept"
 
 
-def test_a_file_that_somebody_is_writing_is_kept_and_one_of_a_killed_process_removed(tmp_path: Path) -> None:
+def test_a_file_that_somebody_is_writing_is_kept_and_one_of_a_killed_process_removed(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "model.txt"
     with running(WRITE, path) as writer:
         check_writable(path)
@@ -176,7 +194,9 @@ def test_a_file_that_somebody_is_writing_is_kept_and_one_of_a_killed_process_rem
     assert [p.name for p in tmp_path.iterdir()] == ["model.txt"]
 
 
-def test_nothing_is_removed_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_removed_where_nothing_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "no locks")
 

@@ -14,7 +14,9 @@ SIGMA = Param("sigma", 1.0, "width", low=0.0, open_low=True, aliases=("temperatu
 K = Param("k", 0, "cut", low=0)
 SWITCH = Param("norm_query", True, "normalise")
 CHOICE = Param("shf_kernel", "softplus", "hinge", choices=("softplus", "tangent"))
-BLEND = Param("train_discount", 0.0, "discount", low=0.0, high=1.0, levels=(("log", 0.0), ("linear", 1.0)))
+BLEND = Param(
+    "train_discount", 0.0, "discount", low=0.0, high=1.0, levels=(("log", 0.0), ("linear", 1.0))
+)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,9 @@ def test_names_ignore_case_dashes_and_underscores():
 
 def test_resolving_names():
     assert resolve_params((SIGMA, K), {"temperature": 2, "K": 3}, owner="x") == {"sigma": 2, "k": 3}
-    with pytest.raises(ParameterError, match=r"x has no parameter 'sigm'. Did you mean 'sigma'\? Known: k, sigma"):
+    with pytest.raises(
+        ParameterError, match=r"x has no parameter 'sigm'. Did you mean 'sigma'\? Known: k, sigma"
+    ):
         resolve_params((SIGMA, K), {"sigm": 2}, owner="x")
     with pytest.raises(ParameterError, match="'sigma' and 'temperature' are the same parameter"):
         resolve_params((SIGMA, K), {"sigma": 1, "temperature": 2}, owner="x")

@@ -19,7 +19,9 @@ def own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("own")
-def test_packages_are_absent_in_the_block_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_absent_in_the_block_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "never_imported_before.py").write_text("here = True\n")
     monkeypatch.syspath_prepend(tmp_path)
     with without("never_imported_before", "pytest"):
@@ -47,7 +49,9 @@ def test_garbage_is_looked_for_again_but_not_among_what_is_there() -> None:
         gc.unfreeze()
 
 
-def test_a_process_of_somebody_else_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_somebody_else_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "never_imported_here.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     before = gc.get_freeze_count()

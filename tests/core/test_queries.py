@@ -24,7 +24,10 @@ def test_from_sizes_and_from_ids_agree():
 
 def test_ids_may_be_text_or_larger_than_int64():
     assert list(QueryIndex.from_ids(["b", "b", "a"]).qid) == ["b", "a"]
-    assert list(QueryIndex.from_ids(np.array([2**63 + 1, 2**63 + 1, 5], np.uint64)).qid) == [str(2**63 + 1), "5"]
+    assert list(QueryIndex.from_ids(np.array([2**63 + 1, 2**63 + 1, 5], np.uint64)).qid) == [
+        str(2**63 + 1),
+        "5",
+    ]
     assert list(QueryIndex.from_ids([2.0, 2.0, -4.0]).qid) == [2, -4]
 
 
@@ -92,7 +95,9 @@ def test_bytes_and_numbers_of_any_width_are_ids():
 
 @pytest.mark.parametrize("options", [{}, {"na_object": None}])
 def test_numpy_text_of_any_length_is_an_id(options):
-    assert list(QueryIndex.from_ids(np.array(["b", "b", "a"], np.dtypes.StringDType(**options))).qid) == ["b", "a"]
+    assert list(
+        QueryIndex.from_ids(np.array(["b", "b", "a"], np.dtypes.StringDType(**options))).qid
+    ) == ["b", "a"]
 
 
 @pytest.mark.parametrize("sizes", [[2, 0], [2, -1], [1.5], [[1, 2]]])
@@ -112,7 +117,9 @@ def test_weights_whose_sum_no_number_holds_and_cut_offs_that_are_no_whole_number
     with pytest.raises(DataError, match=r"weights, up to 1e\+308"):
         QueryIndex.from_sizes([1] * 10, weights=[1e308] * 10)
     for k in ([1, 1.5], [1, -1]):
-        with pytest.raises(DataError, match=rf"query 1: k={k[1]} is not a whole number of at least 0"):
+        with pytest.raises(
+            DataError, match=rf"query 1: k={k[1]} is not a whole number of at least 0"
+        ):
             QueryIndex(np.array([0, 1, 2]), np.arange(2), k=np.array(k))
 
 

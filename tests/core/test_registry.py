@@ -11,7 +11,15 @@ from boostrank.objectives import OBJECTIVES, _template
 
 def test_every_module_with_a_spec_is_found_and_underscores_are_left_out():
     names = OBJECTIVES.names()
-    assert {"sdcg", "shf-sdcg", "reg-shf-sdcg", "approx-ndcg", "smooth-ndcg", "lambdarank", "regression"} <= set(names)
+    assert {
+        "sdcg",
+        "shf-sdcg",
+        "reg-shf-sdcg",
+        "approx-ndcg",
+        "smooth-ndcg",
+        "lambdarank",
+        "regression",
+    } <= set(names)
     assert _template.SPEC.name not in names
 
 
@@ -26,7 +34,9 @@ def test_look_up_forgives_case_dashes_and_underscores():
 
 
 def test_an_unknown_name_gets_the_nearest_and_the_list():
-    with pytest.raises(ParameterError, match=r"unknown objective 'lamdarank'. Did you mean 'lambdarank'\? Known: "):
+    with pytest.raises(
+        ParameterError, match=r"unknown objective 'lamdarank'. Did you mean 'lambdarank'\? Known: "
+    ):
         OBJECTIVES.get("lamdarank")
 
 

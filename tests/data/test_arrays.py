@@ -1,4 +1,6 @@
-"""One door for arrays: what enters is checked before compiled code follows it, and belongs to the data set."""
+"""One door for arrays: what enters is checked before compiled code follows it, and belongs to the
+data set.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ FORMATS = ["csr", "csc", "bsr", "coo"]
 
 def numbers() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    return rng.random((ROWS, FEATURES)).astype(np.float32), rng.integers(0, 3, ROWS).astype(np.float64)
+    return rng.random((ROWS, FEATURES)).astype(np.float32), rng.integers(0, 3, ROWS).astype(
+        np.float64
+    )
 
 
 def matrix(kind: str) -> Any:
-    return sparse.random(ROWS, FEATURES, 0.5, format=kind, dtype=np.float32, random_state=np.random.default_rng(0))
+    return sparse.random(
+        ROWS, FEATURES, 0.5, format=kind, dtype=np.float32, random_state=np.random.default_rng(0)
+    )
 
 
 def broken(kind: str, how: str) -> Any:
@@ -42,7 +48,9 @@ def broken(kind: str, how: str) -> Any:
 
 @pytest.mark.parametrize("how", ["negative", "beyond", "row"])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_fault_100_indices_that_lead_out_of_a_sparse_matrix_are_refused(kind: str, how: str) -> None:
+def test_fault_100_indices_that_lead_out_of_a_sparse_matrix_are_refused(
+    kind: str, how: str
+) -> None:
     with pytest.raises(DataError, match="sparse matrix is invalid"):
         RankingDataset.from_arrays(broken(kind, how), numbers()[1], group=GROUP)
 
@@ -70,7 +78,13 @@ def test_fault_101_what_is_done_to_the_arrays_later_leaves_the_data_set_as_it_is
 
     def copy_contents() -> list[np.ndarray]:
         rows = data.features.toarray() if sparse.issparse(data.features) else data.features
-        return [rows.copy(), data.labels.copy(), index.qid.copy(), index.weights.copy(), index.k.copy()]
+        return [
+            rows.copy(),
+            data.labels.copy(),
+            index.qid.copy(),
+            index.weights.copy(),
+            index.k.copy(),
+        ]
 
     before = copy_contents()
     for array in (table.data if sparse.issparse(table) else table, y, qid, weight, k):
@@ -92,10 +106,14 @@ def test_fault_101_memory_that_is_handed_out_is_copied_too() -> None:
     column = labels[:, None]
     for lend in (Lender, memoryview, np.ma.masked_array):
         for label_values in (labels, column):
-            data = RankingDataset.from_arrays(lend(X), lend(label_values), group=GROUP, weight=lend(label_values + 1.0))
+            data = RankingDataset.from_arrays(
+                lend(X), lend(label_values), group=GROUP, weight=lend(label_values + 1.0)
+            )
             assert not np.shares_memory(data.features, X)
             assert not np.shares_memory(data.labels, labels)
-    data = RankingDataset.from_arrays(X, labels.tolist(), group=GROUP, weight=(labels + 1.0).tolist())
+    data = RankingDataset.from_arrays(
+        X, labels.tolist(), group=GROUP, weight=(labels + 1.0).tolist()
+    )
     np.testing.assert_array_equal(data.labels, labels)
 
 
@@ -107,11 +125,22 @@ def test_features_are_shared_where_that_is_asked_for() -> None:
 
 def test_fault_102_what_a_masked_array_hides_is_missing() -> None:
     X, y = numbers()
-    for features in (np.ma.masked_array(X, X > 0.5), np.ma.masked_array((X * 9).astype(np.int64), X > 0.5)):
-        np.testing.assert_array_equal(np.isnan(RankingDataset.from_arrays(features, y, group=GROUP).features), X > 0.5)
-    bare = RankingDataset.from_arrays(np.ma.masked_array(X), np.ma.masked_array(y), group=np.ma.masked_array(GROUP))
+    for features in (
+        np.ma.masked_array(X, X > 0.5),
+        np.ma.masked_array((X * 9).astype(np.int64), X > 0.5),
+    ):
+        np.testing.assert_array_equal(
+            np.isnan(RankingDataset.from_arrays(features, y, group=GROUP).features), X > 0.5
+        )
+    bare = RankingDataset.from_arrays(
+        np.ma.masked_array(X), np.ma.masked_array(y), group=np.ma.masked_array(GROUP)
+    )
     np.testing.assert_array_equal(bare.features, X)
-    for kind, words in (("S3", "features must be numbers"), ("M8[s]", "not real numbers"), ("c16", "not real numbers")):
+    for kind, words in (
+        ("S3", "features must be numbers"),
+        ("M8[s]", "not real numbers"),
+        ("c16", "not real numbers"),
+    ):
         hidden = np.ma.masked_array(np.zeros(X.shape, kind), X > 0.5)
         with pytest.raises(DataError, match=words):
             RankingDataset.from_arrays(hidden, y, group=GROUP)
@@ -146,12 +175,18 @@ def test_no_rows_are_nothing_to_learn_from() -> None:
 
 def test_names_are_text() -> None:
     X, y = numbers()
-    assert RankingDataset.from_arrays(X, y, group=GROUP, feature_names=[1, 2, 3]).feature_names == ("1", "2", "3")
+    assert RankingDataset.from_arrays(X, y, group=GROUP, feature_names=[1, 2, 3]).feature_names == (
+        "1",
+        "2",
+        "3",
+    )
 
 
 def test_more_columns_than_can_have_names_are_refused() -> None:
     wide = sparse.csr_matrix((4, 2**40), dtype=np.float32)
-    with pytest.raises(DataError, match="1,099,511,627,776 columns, more than the limit of 16,777,216"):
+    with pytest.raises(
+        DataError, match="1,099,511,627,776 columns, more than the limit of 16,777,216"
+    ):
         RankingDataset.from_arrays(wide, [0, 1, 0, 1], group=[4])
 
 
@@ -171,9 +206,15 @@ SECONDS = np.arange(ROWS).astype("m8[s]")
 @pytest.mark.parametrize("what", ["y", "weight", "document_weight", "k"])
 @pytest.mark.parametrize(
     "values",
-    [SECONDS, SECONDS + np.datetime64(0, "s"), list(SECONDS), np.fromiter(SECONDS, object, ROWS), np.ones(ROWS) * 1j,
-     np.ma.masked_array(SECONDS)],
-)  # fmt: skip
+    [
+        SECONDS,
+        SECONDS + np.datetime64(0, "s"),
+        list(SECONDS),
+        np.fromiter(SECONDS, object, ROWS),
+        np.ones(ROWS) * 1j,
+        np.ma.masked_array(SECONDS),
+    ],
+)
 def test_times_and_complex_numbers_are_no_labels_and_no_weights(what: str, values: Any) -> None:
     X, y = numbers()
     with pytest.raises(DataError, match="not real numbers"):
@@ -183,8 +224,12 @@ def test_times_and_complex_numbers_are_no_labels_and_no_weights(what: str, value
 
 
 @pytest.mark.parametrize("what", ["y", "weight"])
-@pytest.mark.parametrize("values", [[[1], [2, 3]], [10**400] * ROWS, [np.ones((2, 3)), np.ones((2, 4))]])
-def test_lists_of_lists_and_numbers_too_large_for_any_are_refused_in_words(what: str, values: Any) -> None:
+@pytest.mark.parametrize(
+    "values", [[[1], [2, 3]], [10**400] * ROWS, [np.ones((2, 3)), np.ones((2, 4))]]
+)
+def test_lists_of_lists_and_numbers_too_large_for_any_are_refused_in_words(
+    what: str, values: Any
+) -> None:
     X, y = numbers()
     with pytest.raises(DataError, match="must be numbers"):
         RankingDataset.from_arrays(X, **{"y": y, what: values}, group=GROUP)

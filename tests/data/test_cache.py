@@ -78,7 +78,9 @@ def test_fault_060_a_file_cut_anywhere_is_noticed(cache: Cache, which: str) -> N
     for length in (0, 1, 17, 26, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:length])
         assert cache.load("entry", KEY) is None
-        path.write_bytes(good[:length] + b"\0" * (len(good) - length))  # the length is there, the content is not
+        path.write_bytes(
+            good[:length] + b"\0" * (len(good) - length)
+        )  # the length is there, the content is not
         assert cache.load("entry", KEY) is None
     path.write_bytes(good + b"\0")
     assert cache.load("entry", KEY) is None
@@ -97,7 +99,12 @@ def test_a_byte_flipped_in_the_big_file_is_noticed(cache: Cache) -> None:
 
 def test_fault_060_foreign_files_are_no_entries(cache: Cache) -> None:
     """Case 60."""
-    for foreign in (b"", b"\x80\x04K\x01.", b"boostrank cache 2\n" + b"\0" * 100, b"boostrank cache 1\n"):
+    for foreign in (
+        b"",
+        b"\x80\x04K\x01.",
+        b"boostrank cache 2\n" + b"\0" * 100,
+        b"boostrank cache 1\n",
+    ):
         (cache.folder / "entry").write_bytes(foreign)
         assert cache.load("entry", KEY) is None
 
@@ -106,20 +113,26 @@ def test_what_is_open_stays_what_was_checked(cache: Cache) -> None:
     entry = cache.load("entry", KEY)
     assert entry is not None
     assert entry.big is not None
-    assert cache.save("entry", KEY, {"n": 2}, {}, lambda path: bool(Path(path).write_bytes(b"other")))
+    assert cache.save(
+        "entry", KEY, {"n": 2}, {}, lambda path: bool(Path(path).write_bytes(b"other"))
+    )
     assert len(list(cache.folder.glob("*.big"))) == 1
     with entry.big:
         assert Path(entry.big_path()).read_bytes() == bytes(range(256)) * 10_000
 
 
 def test_an_incomplete_big_file_is_not_kept(cache: Cache) -> None:
-    assert not cache.save("entry", KEY, {"n": 2}, {}, lambda path: not Path(path).write_bytes(b"half"))
+    assert not cache.save(
+        "entry", KEY, {"n": 2}, {}, lambda path: not Path(path).write_bytes(b"half")
+    )
     assert cache.refused is not None
     assert is_whole(cache)
     assert len(list(cache.folder.iterdir())) == 2
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="a system without a folder that takes no files")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self"), reason="a system without a folder that takes no files"
+)
 def test_no_big_file_is_written_where_none_can_be_made() -> None:
     """An engine that cannot open its file fails, and takes the training with it."""
     cache = Cache(Path("/proc"))
@@ -149,7 +162,9 @@ while True:
 def test_fault_082_a_writer_killed_at_any_moment_leaves_a_whole_entry(cache: Cache) -> None:
     """Cases 60 and 82."""
     for wait in np.linspace(0.001, 0.08, 6):
-        writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(cache.folder)], stdout=subprocess.PIPE)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(cache.folder)], stdout=subprocess.PIPE
+        )
         assert writer.stdout is not None
         writer.stdout.readline()
         time.sleep(wait)
@@ -160,8 +175,13 @@ def test_fault_082_a_writer_killed_at_any_moment_leaves_a_whole_entry(cache: Cac
 
 
 def test_fault_061_two_writers_at_once_are_both_right(cache: Cache) -> None:
-    """Case 61: whatever a reader finds meanwhile is whole; afterwards nothing is left over but what is named."""
-    writers = [subprocess.Popen([sys.executable, "-c", _WRITER, str(cache.folder)], stdout=-1) for _ in range(2)]
+    """Case 61: whatever a reader finds meanwhile is whole; afterwards nothing is left over but what
+    is named.
+    """
+    writers = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, str(cache.folder)], stdout=-1)
+        for _ in range(2)
+    ]
     try:
         for writer in writers:
             assert writer.stdout is not None
@@ -172,11 +192,17 @@ def test_fault_061_two_writers_at_once_are_both_right(cache: Cache) -> None:
             writer.kill()
             writer.communicate()
     assert any(whole_reads)
-    subprocess.run([sys.executable, "-c", _WRITER, str(cache.folder), "once"], check=True, stdout=subprocess.PIPE)
+    subprocess.run(
+        [sys.executable, "-c", _WRITER, str(cache.folder), "once"],
+        check=True,
+        stdout=subprocess.PIPE,
+    )
     assert is_whole(cache)
 
 
-def test_entries_of_another_user_are_no_entries(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_of_another_user_are_no_entries(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     me = os.geteuid()
     for path in cache.folder.iterdir():
         os.chown(path, me or 12345, -1)
@@ -206,7 +232,10 @@ def test_fault_111_a_pipe_under_the_name_of_an_entry_is_not_waited_for(tmp_path:
 @pytest.mark.parametrize(
     ("key", "value"),
     [("shape", ""), ("known", None), ("names", 3), ("note", None)]
-    + [("arrays", shape) for shape in (6, (10**80,), (2**62, 2**62), (-1,), (True,), ("6",), None, (10**6,))],
+    + [
+        ("arrays", shape)
+        for shape in (6, (10**80,), (2**62, 2**62), (-1,), (True,), ("6",), None, (10**6,))
+    ],
 )
 def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_there_were_none(
     key: str, value: object, tmp_path: Path
@@ -228,7 +257,10 @@ def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_ther
         header["note"][key] = value
     contents["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, **{name: array for name, array in contents.items() if (key, name) != ("arrays", "labels")})
+    np.savez(
+        buffer,
+        **{name: array for name, array in contents.items() if (key, name) != ("arrays", "labels")},
+    )
     if key == "arrays":
         with zipfile.ZipFile(buffer, "a") as archive, archive.open("labels.npy", "w") as file:
             text = repr({"descr": "<f8", "fortran_order": False, "shape": value}).encode()

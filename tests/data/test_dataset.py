@@ -43,9 +43,15 @@ def test_query_ids_and_sizes_say_the_same() -> None:
             {"group": [3, 3], "weight": [1, 1, 2, 1, 1, -1]},
             r"row 5 \(from 0, query 1\): weight -1.0 is not a finite",
         ),
-        ({"group": [3, 3], "weight": [1, 1, np.nan, 1, 1, 1]}, r"row 2 \(from 0, query 0\): weight nan"),
+        (
+            {"group": [3, 3], "weight": [1, 1, np.nan, 1, 1, 1]},
+            r"row 2 \(from 0, query 0\): weight nan",
+        ),
         ({"group": [3, 3], "document_weight": [1, 2]}, "6 rows, but document weights"),
-        ({"group": [3, 3], "document_weight": np.ones(6), "weight": [1, 2, 1, 1, 1, 1]}, "weight differs within a"),
+        (
+            {"group": [3, 3], "document_weight": np.ones(6), "weight": [1, 2, 1, 1, 1, 1]},
+            "weight differs within a",
+        ),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
         ({"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]}, "rows of query 0 have different cut-offs"),
         ({"group": [3, 3], "k": [1, 2.5]}, "query 1: k=2.5 is not a whole number"),
@@ -64,7 +70,9 @@ def test_what_cannot_be_ranked_is_refused_with_words(options: dict[str, Any], me
 
 
 def test_names_may_be_numbers_of_columns_and_are_text() -> None:
-    assert RankingDataset.from_arrays(X, Y, group=[3, 3], feature_names=[1, np.int64(2)]).feature_names == ("1", "2")
+    assert RankingDataset.from_arrays(
+        X, Y, group=[3, 3], feature_names=[1, np.int64(2)]
+    ).feature_names == ("1", "2")
     with pytest.raises(DataError, match="must be text, not 1"):
         RankingDataset(X.astype(np.float32), Y, QueryIndex.from_sizes([3, 3]), (1, 2))  # type: ignore[arg-type]
 
@@ -98,22 +106,33 @@ def test_sorting_brings_queries_together_and_is_undone_on_the_way_out() -> None:
 
 def test_weights_that_differ_within_a_query_are_of_documents_and_stay_with_their_rows() -> None:
     each = [2.0, 1, 0, 3, 4, 5]
-    data = RankingDataset.from_arrays(X, Y, qid=["b", "a", "b", "c", "a", "b"], sort=True, weight=each)
+    data = RankingDataset.from_arrays(
+        X, Y, qid=["b", "a", "b", "c", "a", "b"], sort=True, weight=each
+    )
     assert data.queries.weights is None
     assert data.document_weights is not None
     np.testing.assert_array_equal(data.document_weights, [2, 0, 5, 1, 4, 3])
-    explicit = RankingDataset.from_arrays(X, Y, group=[3, 2, 1], weight=[1, 2, 3], document_weight=np.arange(6))
+    explicit = RankingDataset.from_arrays(
+        X, Y, group=[3, 2, 1], weight=[1, 2, 3], document_weight=np.arange(6)
+    )
     np.testing.assert_array_equal(explicit.queries.weights, [1, 2, 3])
     np.testing.assert_array_equal(explicit.take([2, 0]).document_weights, [5, 0, 1, 2])
-    np.testing.assert_array_equal(data.joined(explicit).document_weights, [2, 0, 5, 1, 4, 3, *range(6)])
+    np.testing.assert_array_equal(
+        data.joined(explicit).document_weights, [2, 0, 5, 1, 4, 3, *range(6)]
+    )
     rng = np.random.default_rng(2)
     for other in (explicit.shuffled(rng), explicit.redrawn(rng), explicit.sample(3, 1)):
-        rows = [int(np.flatnonzero((X.astype(np.float32) == row).all(axis=1))[0]) for row in other.features]
+        rows = [
+            int(np.flatnonzero((X.astype(np.float32) == row).all(axis=1))[0])
+            for row in other.features
+        ]
         np.testing.assert_array_equal(other.document_weights, rows)
 
 
 def test_a_frame_gives_names_and_columns() -> None:
-    frame = pd.DataFrame(X, columns=["bm25", "clicks"]).assign(worth=Y, session=["u", "u", "v", "v", "w", "w"])
+    frame = pd.DataFrame(X, columns=["bm25", "clicks"]).assign(
+        worth=Y, session=["u", "u", "v", "v", "w", "w"]
+    )
     data = RankingDataset.from_frame(frame, label="worth", qid="session")
     assert data.feature_names == ("bm25", "clicks")
     np.testing.assert_array_equal(data.features, X.astype(np.float32))

@@ -53,14 +53,19 @@ def ask(tmp_path: Path) -> Callable[..., dict[str, Finding]]:
     return found_in
 
 
-def expect_single(findings: dict[str, Finding], check: str, severity: str, line: int, *words: str) -> Finding:
+def expect_single(
+    findings: dict[str, Finding], check: str, severity: str, line: int, *words: str
+) -> Finding:
     """The single finding, which is this one."""
     assert list(findings) == [check]
-    assert (findings[check].severity.value, findings[check].line) == (severity, line), findings[check]
+    assert (findings[check].severity.value, findings[check].line) == (severity, line), findings[
+        check
+    ]
     for word in words:
-        assert word in findings[check].message + " / " + findings[check].cost + " / " + findings[check].fix, findings[
-            check
-        ]
+        assert (
+            word
+            in findings[check].message + " / " + findings[check].cost + " / " + findings[check].fix
+        ), findings[check]
     return findings[check]
 
 
@@ -69,17 +74,25 @@ def test_documents_have_their_names(tmp_path: Path, ending: str) -> None:
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     rng, n = np.random.default_rng(0), 600
-    frame = pd.DataFrame({"label": rng.integers(0, 3, n), "qid": np.arange(n) // 10, "a": rng.random(n), "b": 1.0})
+    frame = pd.DataFrame(
+        {"label": rng.integers(0, 3, n), "qid": np.arange(n) // 10, "a": rng.random(n), "b": 1.0}
+    )
     frame["sku"] = [f"s{i}" for i in range(n)]
     frame.loc[[503, 507], ["a", "label"]] = [[0.5, 1], [0.5, 2]]
     path = tmp_path / f"data.{ending}"
     if ending == "txt":
-        path.write_text("".join(f"{r.label} qid:{r.qid} 1:{r.a} 2:{r.b} # {r.sku} x\n" for r in frame.itertuples()))
+        path.write_text(
+            "".join(
+                f"{r.label} qid:{r.qid} 1:{r.a} 2:{r.b} # {r.sku} x\n" for r in frame.itertuples()
+            )
+        )
     elif ending == "parquet":
         frame.to_parquet(path, row_group_size=100)
     else:
         frame.to_csv(path, index=False)
-    message = {f.check: f.message for f in boostrank.doctor(path, threads=1)}["contradicting-duplicates"]
+    message = {f.check: f.message for f in boostrank.doctor(path, threads=1)}[
+        "contradicting-duplicates"
+    ]
     line = {"txt": "line 508", "parquet": "row 508"}.get(ending, "line 509")
     assert "(s503)" in message
     assert f"{line} (s507)" in message
@@ -103,7 +116,9 @@ def label_of(line: str) -> float:
     return float(line.split(" ", 1)[0])
 
 
-def test_clean_data_have_notes_on_what_they_are_made_to_have(ask: Any, clean: Lines, tmp_path: Path) -> None:
+def test_clean_data_have_notes_on_what_they_are_made_to_have(
+    ask: Any, clean: Lines, tmp_path: Path
+) -> None:
     assert ask(clean) == {}
     findings = boostrank.doctor(tmp_path / "train.txt")
     assert {f.check for f in findings} == ORDINARY
@@ -114,27 +129,36 @@ def test_the_three_files_of_make_data_share_nothing(tmp_path: Path) -> None:
     parts = make_ranking_data(200, seed=2).split()._asdict()
     for name, part in parts.items():
         write_libsvm(tmp_path / name, part.dataset)
-    findings = boostrank.doctor(tmp_path / "train", valid=[tmp_path / "valid"], test=[tmp_path / "test"])
+    findings = boostrank.doctor(
+        tmp_path / "train", valid=[tmp_path / "valid"], test=[tmp_path / "test"]
+    )
     assert {f.check for f in findings} <= ORDINARY
 
 
-# Rows and words ------------------------------------------------------------------------------------------------------
+# Rows and words
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_rows_that_cannot_be_read_are_told_in_the_readers_words(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 7, lambda line: line.replace(" 2:", " 2:x", 1))
-    finding = expect_single(ask(lines), "unreadable-row", "error", 7, "is not a number", "--on-bad-line skip")
+    finding = expect_single(
+        ask(lines), "unreadable-row", "error", 7, "is not a number", "--on-bad-line skip"
+    )
     assert finding.column == lines[6].index("2:x") + 1
 
 
 def test_many_such_rows_are_one_finding(ask: Any, clean: Lines) -> None:
-    lines = [line.replace(" 2:", " 2:0x", 1) if i % 6 == 0 else line for i, line in enumerate(clean)]
+    lines = [
+        line.replace(" 2:", " 2:0x", 1) if i % 6 == 0 else line for i, line in enumerate(clean)
+    ]
     finding = expect_single(ask(lines), "unreadable-row", "error", 1)
     assert finding.count == sum("0x" in line for line in lines)
     assert finding.options == "--on-bad-line skip --max-bad-share 0.167"
 
 
-def test_each_cause_is_one_finding_and_no_advice_leaves_out_most_rows(clean: Lines, tmp_path: Path) -> None:
+def test_each_cause_is_one_finding_and_no_advice_leaves_out_most_rows(
+    clean: Lines, tmp_path: Path
+) -> None:
     lines = [f"{line.rstrip()} {'99:z' if i % 2 else 'q'}\n" for i, line in enumerate(clean)]
     (tmp_path / "bad").write_text("".join(lines))
     findings = boostrank.doctor(tmp_path / "bad")
@@ -144,24 +168,43 @@ def test_each_cause_is_one_finding_and_no_advice_leaves_out_most_rows(clean: Lin
 
 def test_rows_that_training_would_skip_are_a_warning(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 7, lambda line: line.replace(" 2:", " 2:x", 1))
-    expect_single(ask(lines, on_bad_line="skip", max_bad_share=0.1), "unreadable-row", "warning", 7, "feature 2")
+    expect_single(
+        ask(lines, on_bad_line="skip", max_bad_share=0.1),
+        "unreadable-row",
+        "warning",
+        7,
+        "feature 2",
+    )
 
 
 def test_values_beyond_float32_are_rows_that_cannot_be_read(ask: Any, clean: Lines) -> None:
     expect_single(
-        ask(changed(clean, 5, lambda line: line.rstrip() + " 90:1e39\n")), "unreadable-row", "error", 5, "float32"
+        ask(changed(clean, 5, lambda line: line.rstrip() + " 90:1e39\n")),
+        "unreadable-row",
+        "error",
+        5,
+        "float32",
     )
 
 
-def test_a_word_for_missing_is_one_finding_and_the_rest_is_looked_at_as_if_it_were_read(ask: Any, clean: Lines) -> None:
-    lines = [f"{line.rstrip()} 39:{'NULL' if i > 2 and i % 2 else i % 7}\n" for i, line in enumerate(clean)]
-    finding = expect_single(ask(lines), "missing-token", "error", 4, "'NULL'", "--missing-token NULL")
+def test_a_word_for_missing_is_one_finding_and_the_rest_is_looked_at_as_if_it_were_read(
+    ask: Any, clean: Lines
+) -> None:
+    lines = [
+        f"{line.rstrip()} 39:{'NULL' if i > 2 and i % 2 else i % 7}\n"
+        for i, line in enumerate(clean)
+    ]
+    finding = expect_single(
+        ask(lines), "missing-token", "error", 4, "'NULL'", "--missing-token NULL"
+    )
     assert finding.count == sum("NULL" in line for line in lines)
     assert lines[3][finding.column - 1 :].startswith("NULL")
     assert ask(lines, missing_tokens="NULL") == {}
 
 
-def test_a_row_with_a_fault_and_a_word_for_missing_counts_as_the_fault(ask: Any, clean: Lines) -> None:
+def test_a_row_with_a_fault_and_a_word_for_missing_counts_as_the_fault(
+    ask: Any, clean: Lines
+) -> None:
     lines = changed(clean, 8, lambda line: line.rstrip() + " 98:NULL 99:x\n")
     findings = ask(lines)
     assert set(findings) == {"missing-token", "unreadable-row"}
@@ -174,7 +217,12 @@ def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> N
     (tmp_path / "cut.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "empty").write_text("# nothing\n")
     (tmp_path / "utf16").write_bytes("".join(clean).encode("utf-16"))
-    for name, words in (("cut.gz", "truncated"), ("empty", "no rows"), ("utf16", "UTF-16"), ("absent", "No such file")):
+    for name, words in (
+        ("cut.gz", "truncated"),
+        ("empty", "no rows"),
+        ("utf16", "UTF-16"),
+        ("absent", "No such file"),
+    ):
         findings = boostrank.doctor(tmp_path / name, valid=[tmp_path / "empty"])
         assert findings[0].check == "unreadable-file"
         assert words in findings[0].message
@@ -185,7 +233,9 @@ def test_a_last_line_without_newline(ask: Any, clean: Lines) -> None:
     expect_single(ask([*clean[:-1], clean[-1].rstrip()]), "no-final-newline", "warning", 0)
 
 
-def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask: Any, clean: Lines) -> None:
+def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(
+    ask: Any, clean: Lines
+) -> None:
     lines = ["# head\n", "\n", *clean[:3], "# 1 qid:0 1:2\n", "bad row\n", *clean[3:]]
     other_label = 0 if label_of(lines[8]) else 1
     lines[9] = with_label(lines[8], other_label)
@@ -195,7 +245,8 @@ def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask
     assert "line 10" in findings["contradicting-duplicates"].message
 
 
-# Queries -------------------------------------------------------------------------------------------------------------
+# Queries
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
@@ -223,7 +274,9 @@ def test_with_regroup_data_are_judged_as_regrouped(ask: Any, clean: Lines) -> No
 def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> None:
     (tmp_path / "a").write_text("".join(clean[:3]))
     (tmp_path / "b").write_text("".join(clean[3:]))
-    (finding,) = [f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY]
+    (finding,) = [
+        f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY
+    ]
     assert (finding.check, finding.file, finding.line) == ("split-queries", str(tmp_path / "b"), 1)
     assert "continues from the previous file" in finding.message
 
@@ -237,7 +290,10 @@ def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:
     assert (findings["dead-queries"].line, findings["dead-queries"].count) == (3, 2)
     assert "2 of 5 queries (40%)" in findings["dead-queries"].message
     assert findings["dead-queries"].severity is Severity.WARNING
-    assert (findings["single-document-queries"].line, findings["single-document-queries"].count) == (5, 1)
+    assert (
+        findings["single-document-queries"].line,
+        findings["single-document-queries"].count,
+    ) == (5, 1)
 
 
 def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
@@ -246,19 +302,29 @@ def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
     expect_single(ask(lines), "nothing-to-learn", "error", 0, "every query has one document")
 
 
-# Labels --------------------------------------------------------------------------------------------------------------
+# Labels
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
     expect_single(
-        ask(changed(clean, 3, lambda line: with_label(line, -1))), "refused-labels", "error", 3, "--label-map=-1=0"
+        ask(changed(clean, 3, lambda line: with_label(line, -1))),
+        "refused-labels",
+        "error",
+        3,
+        "--label-map=-1=0",
     )
     assert ask(changed(clean, 3, lambda line: with_label(line, -1)), label_map="-1=0") == {}
     broken = changed(clean, 3, lambda line: with_label(line, 1.5))
     expect_single(ask(broken), "broken-labels", "warning", 3, "--gain linear")
     assert ask(broken, gain="linear") == {}
     expect_single(
-        ask(changed(clean, 5, lambda line: with_label(line, 12))), "steep-gains", "warning", 5, "4,095 times", "--gain"
+        ask(changed(clean, 5, lambda line: with_label(line, 12))),
+        "steep-gains",
+        "warning",
+        5,
+        "4,095 times",
+        "--gain",
     )
     assert ask(changed(clean, 5, lambda line: with_label(line, 12)), gain="linear") == {}
 
@@ -275,17 +341,24 @@ def test_labels_that_start_above_zero(ask: Any, clean: Lines) -> None:
     expect_single(ask(lines), "no-label-zero", "warning", 0, "--label-map=1=0,2=1,3=2,4=3,5=4")
 
 
-# Features ------------------------------------------------------------------------------------------------------------
+# Features
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_feature_that_is_the_label(ask: Any, clean: Lines) -> None:
     expect_single(
-        ask(with_feature(clean, lambda line, i: line.split()[0], 39)), "label-copy", "warning", 0, "feature 39 equals"
+        ask(with_feature(clean, lambda line, i: line.split()[0], 39)),
+        "label-copy",
+        "warning",
+        0,
+        "feature 39 equals",
     )
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_feature_that_orders_each_query_as_the_label_does(ask: Any, clean: Lines, sign: int) -> None:
+def test_a_feature_that_orders_each_query_as_the_label_does(
+    ask: Any, clean: Lines, sign: int
+) -> None:
     def copy(line: str, i: int) -> float:
         shift = int(line.split()[1][4:]) * 10  # another scale in each query
         return round(sign * (label_of(line) + 0.9 * (i % 7) / 7) + shift, 3)
@@ -296,32 +369,53 @@ def test_a_feature_that_orders_each_query_as_the_label_does(ask: Any, clean: Lin
 
 def test_a_good_feature_is_not_a_copy(ask: Any, clean: Lines) -> None:
     rng = np.random.default_rng(0)
-    assert ask(with_feature(clean, lambda line, i: round(label_of(line) + rng.normal(0, 0.5), 4), 39)) == {}
+    assert (
+        ask(with_feature(clean, lambda line, i: round(label_of(line) + rng.normal(0, 0.5), 4), 39))
+        == {}
+    )
 
 
 def test_few_queries_do_not_prove_a_copy(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("".join(f"{i % 2} qid:{i // 2} 1:{i % 2 + 0.1 * i + 0.1:.1f}\n" for i in range(8)))
+    (tmp_path / "t").write_text(
+        "".join(f"{i % 2} qid:{i // 2} 1:{i % 2 + 0.1 * i + 0.1:.1f}\n" for i in range(8))
+    )
     assert boostrank.doctor(tmp_path / "t") == []
 
 
 def test_constant_and_missing_features(ask: Any, clean: Lines) -> None:
     expect_single(
-        ask(with_feature(clean, lambda line, i: 5, 39)), "constant-features", "note", 0, "feature 39 is the same"
+        ask(with_feature(clean, lambda line, i: 5, 39)),
+        "constant-features",
+        "note",
+        0,
+        "feature 39 is the same",
     )
     expect_single(
-        ask(with_feature(clean, lambda line, i: "nan", 39)), "missing-features", "warning", 0, "feature 39 is missing"
+        ask(with_feature(clean, lambda line, i: "nan", 39)),
+        "missing-features",
+        "warning",
+        0,
+        "feature 39 is missing",
     )
     gap = with_feature(clean, lambda line, i: i % 11, 41)
-    assert "features 39 and 40 are" in expect_single(ask(gap), "constant-features", "note", 0).message
+    assert (
+        "features 39 and 40 are" in expect_single(ask(gap), "constant-features", "note", 0).message
+    )
 
 
 def test_features_that_are_never_other_than_zero_count_as_constant(ask: Any, clean: Lines) -> None:
     expect_single(
-        ask(with_feature(clean, lambda line, i: "0.000", 40)), "constant-features", "note", 0, "features 39 and 40 are"
+        ask(with_feature(clean, lambda line, i: "0.000", 40)),
+        "constant-features",
+        "note",
+        0,
+        "features 39 and 40 are",
     )
 
 
-def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_features_the_first_are_looked_at(
+    ask: Any, clean: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = ask(with_feature(clean, lambda line, i: 5, 3_000_000))["constant-features"]
     assert whole.count == facts.MOST_FEATURES - 39
     monkeypatch.setattr(facts, "MOST_FEATURES", 39)
@@ -334,20 +428,32 @@ def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
     assert ask(changed(lines, 4, lambda line: line.replace(" 39:17", " 39:0.17"))) == {}
 
 
-# Documents -----------------------------------------------------------------------------------------------------------
+# Documents
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_duplicates_with_other_labels_and_with_the_same(ask: Any, clean: Lines) -> None:
     other_label = 0 if label_of(clean[2]) else 1
     twin = with_label(clean[2], other_label)
     finding = expect_single(
-        ask([*clean[:5], twin, *clean[5:]]), "contradicting-duplicates", "warning", 3, "like line 6", "1 query"
+        ask([*clean[:5], twin, *clean[5:]]),
+        "contradicting-duplicates",
+        "warning",
+        3,
+        "like line 6",
+        "1 query",
     )
     assert finding.count == 2
-    assert expect_single(ask([*clean[:5], clean[2], *clean[5:]]), "duplicates", "note", 3, "like line 6").count == 2
+    assert (
+        expect_single(
+            ask([*clean[:5], clean[2], *clean[5:]]), "duplicates", "note", 3, "like line 6"
+        ).count
+        == 2
+    )
 
 
-# Between sets --------------------------------------------------------------------------------------------------------
+# Between sets
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -361,10 +467,21 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Lines:
 def test_queries_in_both_sets(ask: Any, clean: Lines, later: Lines) -> None:
     assert ask(clean, valid=later) == {}
     first = [line for line in clean if " qid:0 " in line]
-    expect_single(ask(clean, valid=[*first, *later]), "leaked-queries", "warning", 1, "1 of 31 queries", "qid 0")
+    expect_single(
+        ask(clean, valid=[*first, *later]),
+        "leaked-queries",
+        "warning",
+        1,
+        "1 of 31 queries",
+        "qid 0",
+    )
     renamed = [line.replace("qid:0 ", "qid:800000 ") for line in reversed(first[1:])]
     finding = expect_single(
-        ask(clean, valid=[*later, *renamed]), "leaked-documents", "warning", len(later) + 1, "qid 800000"
+        ask(clean, valid=[*later, *renamed]),
+        "leaked-documents",
+        "warning",
+        len(later) + 1,
+        "qid 800000",
     )
     assert "train.txt:1" in finding.message
     others = [line.replace("qid:70000 ", "qid:1 ") for line in later]
@@ -382,7 +499,14 @@ def from_zero(lines: Lines) -> Lines:
 
 
 def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lines) -> None:
-    expect_single(ask(clean, valid=from_zero(later)), "numbering", "error", 1, "feature 0 occurs", "--zero-based true")
+    expect_single(
+        ask(clean, valid=from_zero(later)),
+        "numbering",
+        "error",
+        1,
+        "feature 0 occurs",
+        "--zero-based true",
+    )
     clean = [f"{line.rstrip()} 60:1.{i}\n" for i, line in enumerate(clean)]
     later = [f"{line.rstrip()} 60:1.{i}\n" for i, line in enumerate(later)]
     findings = ask(from_zero(clean), valid=later)
@@ -394,12 +518,17 @@ def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lin
     assert ask(from_zero(clean), valid=from_zero(later)).keys() == {"constant-features"}
 
 
-def test_files_of_a_set_that_count_features_differently(tmp_path: Path, clean: Lines, later: Lines) -> None:
+def test_files_of_a_set_that_count_features_differently(
+    tmp_path: Path, clean: Lines, later: Lines
+) -> None:
     files = [tmp_path / "a", tmp_path / "b"]
     files[0].write_text("".join(from_zero(clean)))
     files[1].write_text("".join(later))
     findings = {f.check: f for f in boostrank.doctor(files)}
-    assert (findings["numbering"].file, findings["numbering"].severity) == (str(files[1]), Severity.WARNING)
+    assert (findings["numbering"].file, findings["numbering"].severity) == (
+        str(files[1]),
+        Severity.WARNING,
+    )
     assert "numbering" not in {f.check for f in boostrank.doctor(files, zero_based="true")}
 
 
@@ -407,10 +536,17 @@ def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -
     def lost(line: str) -> str:
         return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
 
-    expect_single(ask(clean, valid=[lost(line) for line in later]), "lost-features", "warning", 0, "feature 3 is")
+    expect_single(
+        ask(clean, valid=[lost(line) for line in later]),
+        "lost-features",
+        "warning",
+        0,
+        "feature 3 is",
+    )
 
 
-# How it reads --------------------------------------------------------------------------------------------------------
+# How it reads
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_findings_do_not_depend_on_chunks_threads_and_packing(
@@ -432,7 +568,9 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
     lines = []
     for q in range(80):
         for _ in range(rng.integers(1, 9)):
-            cells = [f"{j}:{v}" for j in range(1, 5) if (v := rng.integers(0, 3)) or rng.random() < 0.2]
+            cells = [
+                f"{j}:{v}" for j in range(1, 5) if (v := rng.integers(0, 3)) or rng.random() < 0.2
+            ]
             last = "nan" if q % 2 else 4
             lines.append(f"{rng.integers(0, 3)} qid:{q} {' '.join(cells)} 7:{q % 3} 8:{last}\n")
     (tmp_path / "t").write_text("".join(lines))
@@ -455,7 +593,9 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
 def test_queries_of_a_file_beside(data_root: Path) -> None:
     by_size = boostrank.doctor(data_root / "lambdarank-example" / "rank.train")
     by_id = boostrank.doctor(data_root / "lambdarank-example" / "train.txt")
-    assert [(f.check, f.line, f.count) for f in by_size] == [(f.check, f.line, f.count) for f in by_id]
+    assert [(f.check, f.line, f.count) for f in by_size] == [
+        (f.check, f.line, f.count) for f in by_id
+    ]
 
 
 def test_sizes_that_do_not_fit_are_told(tmp_path: Path) -> None:
@@ -476,9 +616,29 @@ def test_the_real_file_with_null(data_root: Path) -> None:
     assert sum(f.severity is Severity.ERROR for f in findings) == 1
 
 
-def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(tmp_path: Path, clean: Lines) -> None:
+def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(
+    tmp_path: Path, clean: Lines
+) -> None:
     rng, path, refusals = np.random.default_rng(11), tmp_path / "t", 0
-    bits = [" ", ":", "#", "\n", "\r", "\0", "nan", "NULL", "inf", "1e400", "-", "qid:", "0:1 ", "1:1 ", "?", ".", "e5"]
+    bits = [
+        " ",
+        ":",
+        "#",
+        "\n",
+        "\r",
+        "\0",
+        "nan",
+        "NULL",
+        "inf",
+        "1e400",
+        "-",
+        "qid:",
+        "0:1 ",
+        "1:1 ",
+        "?",
+        ".",
+        "e5",
+    ]
     for _ in range(150):
         lines = clean[: rng.integers(2, 40)]
         lines.insert(int(rng.integers(len(lines))), lines.pop(int(rng.integers(len(lines)))))
@@ -497,7 +657,11 @@ def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(tmp_path: Path,
             except FileFormatError as error:
                 where, refusals = error.line, refusals + 1
         reading = ("unreadable-file", "unreadable-row", "missing-token", "split-queries")
-        errors = [f.line for f in examine([look_at(path)]) if f.check in reading and f.severity is Severity.ERROR]
+        errors = [
+            f.line
+            for f in examine([look_at(path)])
+            if f.check in reading and f.severity is Severity.ERROR
+        ]
         assert (where is not None) == bool(errors), text
         assert where is None or where in errors, text
     assert 40 < refusals < 130

@@ -1,4 +1,6 @@
-"""Names of the features of libsvm text: from a file, or from the comments in front of the first row."""
+"""Names of the features of libsvm text: from a file, or from the comments in front of the first
+row.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,15 @@ def names_file(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "text", ["bm25\npage rank\nage\n", "1 bm25\n2 page rank\n3 age", "3: age\n1: bm25\n2: page rank\n",
-             "f1: bm25\nf2: page rank\nf3: age\n", "1\tbm25\tq\n2\tpage rank\tq\n3\tage\tint\n"],
-)  # fmt: skip
+    "text",
+    [
+        "bm25\npage rank\nage\n",
+        "1 bm25\n2 page rank\n3 age",
+        "3: age\n1: bm25\n2: page rank\n",
+        "f1: bm25\nf2: page rank\nf3: age\n",
+        "1\tbm25\tq\n2\tpage rank\tq\n3\tage\tint\n",
+    ],
+)
 def test_a_file_names_features_in_any_of_its_forms(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
     data = boostrank.read(tmp_path / "t.txt", feature_names=names_file(tmp_path, text))
@@ -37,14 +45,22 @@ def test_a_file_names_features_in_any_of_its_forms(tmp_path: Path, text: str) ->
 
 
 def test_comments_in_front_of_the_rows_name_features(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("# made by us\n# f1: bm25\n#f2 = page rank\n# f3: age\n" + ROWS + "# f4: no\n")
+    (tmp_path / "t.txt").write_text(
+        "# made by us\n# f1: bm25\n#f2 = page rank\n# f3: age\n" + ROWS + "# f4: no\n"
+    )
     data = read_libsvm(tmp_path / "t.txt")
     assert data.feature_names == ("bm25", "page rank", "age")
     (tmp_path / "u.txt").write_text("# qid:1: rambo\n# 1: title\n" + ROWS)
     assert read_libsvm(tmp_path / "u.txt").feature_names == ("f1", "f2", "f3")
     with pytest.warns(DataWarning, match=r"differ from .*--feature-names"):
-        assert read_libsvm(tmp_path / "t.txt", feature_names=["x", "y", "z"]).feature_names == ("x", "y", "z")
-    (tmp_path / "v.txt").write_text("# f1: bm25\n# f2: other\n# f3: age\n" + ROWS.replace("qid:1", "qid:2"))
+        assert read_libsvm(tmp_path / "t.txt", feature_names=["x", "y", "z"]).feature_names == (
+            "x",
+            "y",
+            "z",
+        )
+    (tmp_path / "v.txt").write_text(
+        "# f1: bm25\n# f2: other\n# f3: age\n" + ROWS.replace("qid:1", "qid:2")
+    )
     with pytest.raises(FileFormatError, match="feature 2 is called 'other', but 'page rank'"):
         read_libsvm([tmp_path / "t.txt", tmp_path / "v.txt"])
 
@@ -85,7 +101,9 @@ def test_a_file_of_names_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_names_of_features_that_no_row_has_make_the_data_wider(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
-    with pytest.warns(DataWarning, match="names for the features 1 to 4, but no row has one above 3"):
+    with pytest.warns(
+        DataWarning, match="names for the features 1 to 4, but no row has one above 3"
+    ):
         data = read_libsvm(tmp_path / "t.txt", feature_names=["a", "b", "c", "d"])
     assert data.n_features == 4
     with pytest.raises(FileFormatError, match="no row has one above 3"):
@@ -98,11 +116,15 @@ def test_a_file_of_pairs_that_counts_from_0_says_how_the_data_count(tmp_path: Pa
     assert data.provenance.index_base == 0
     assert data.feature_names == ("never", "a", "b", "c")
     (tmp_path / "z.txt").write_text(ZERO)
-    with pytest.raises(FileFormatError, match="names for the features 1 to 3, but feature 0 has none"):
+    with pytest.raises(
+        FileFormatError, match="names for the features 1 to 3, but feature 0 has none"
+    ):
         read_libsvm(tmp_path / "z.txt", feature_names={1: "a", 2: "b", 3: "c"})
 
 
-def test_a_file_read_in_pieces_that_never_has_the_last_features_is_one_to_look_at(tmp_path: Path) -> None:
+def test_a_file_read_in_pieces_that_never_has_the_last_features_is_one_to_look_at(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "t.txt").write_text("1 qid:1 1:10 2:20\n0 qid:1 1:11 2:31\n")
     words = "every row has exactly the features 1 to 2, but the model has features up to 3"
     pieces = pieces_of_files(tmp_path / "t.txt", np.copy, like=FeatureSpace(1, 3))
@@ -130,8 +152,12 @@ def test_features_of_later_files_go_by_name_where_both_have_names(tmp_path: Path
             pieces = pieces_of_files(tmp_path / file, np.copy, **options)
             assert pieces is not None
             assert np.concatenate(list(pieces)).tolist() == expected
-    with pytest.raises(FileFormatError, match="lacks 'c', which the model or its training data has; has 'd'"):
+    with pytest.raises(
+        FileFormatError, match="lacks 'c', which the model or its training data has; has 'd'"
+    ):
         read_libsvm(tmp_path / "t.txt", like=train, feature_names=["a", "b", "d"])
-    arrays = RankingDataset.from_arrays(np.ones((1, 3)), [1], qid=[1], feature_names=["a", "b", "c"])
+    arrays = RankingDataset.from_arrays(
+        np.ones((1, 3)), [1], qid=[1], feature_names=["a", "b", "c"]
+    )
     with pytest.warns(DataWarning, match="assigned by position, 1 is 'a'"):
         read_libsvm(tmp_path / "t.txt", like=arrays)

@@ -19,12 +19,21 @@ LABELS, GROUP = np.arange(N) % 3, [N]
 NAMES = ("number", "count", "flag", "kind")
 KINDS = ("pear", "apple", "fig")
 ROWS = np.array(
-    [[0.5, 1, 1, 1], [np.nan, 2, 0, np.nan], [-2.0, np.nan, np.nan, 0], [3.25, 4, 1, 1], [1, 5, 0, 2], [0, 6, 1, 0]],
+    [
+        [0.5, 1, 1, 1],
+        [np.nan, 2, 0, np.nan],
+        [-2.0, np.nan, np.nan, 0],
+        [3.25, 4, 1, 1],
+        [1, 5, 0, 2],
+        [0, 6, 1, 0],
+    ],
     np.float32,
 )
 COLUMNS: dict[str, list[Any]] = {
     name: [None if np.isnan(value) else kind(value) for value in column]
-    for name, kind, column in zip(NAMES, (float, int, bool, lambda i: KINDS[int(i)]), ROWS.T, strict=True)
+    for name, kind, column in zip(
+        NAMES, (float, int, bool, lambda i: KINDS[int(i)]), ROWS.T, strict=True
+    )
 }
 
 
@@ -32,17 +41,20 @@ def pandas_frame(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) 
     pd = pytest.importorskip("pandas", reason="frames of pandas")
     return pd.DataFrame(
         {
-            "number": columns["number"], "count": pd.array(columns["count"], dtype="Int64"),
+            "number": columns["number"],
+            "count": pd.array(columns["count"], dtype="Int64"),
             "flag": pd.array(columns["flag"], dtype="boolean"),
             "kind": pd.Categorical(columns["kind"], categories=list(kinds)),
         }
-    )  # fmt: skip
+    )
 
 
 def arrow_backed(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -> Any:
     pytest.importorskip("pyarrow", reason="pandas backed by Arrow")
     frame = pandas_frame(columns, kinds)
-    return frame.astype({"number": "double[pyarrow]", "count": "int64[pyarrow]", "flag": "bool[pyarrow]"})
+    return frame.astype(
+        {"number": "double[pyarrow]", "count": "int64[pyarrow]", "flag": "bool[pyarrow]"}
+    )
 
 
 def polars_frame(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -> Any:
@@ -92,7 +104,9 @@ def test_a_large_frame_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("make_frame", LIBRARIES)
-def test_labels_queries_weights_and_what_is_dropped_are_columns_of_the_frame(make_frame: Any) -> None:
+def test_labels_queries_weights_and_what_is_dropped_are_columns_of_the_frame(
+    make_frame: Any,
+) -> None:
     names = {"number": "grade", "count": "weight", "flag": "document", "kind": "query"}
     columns = {"number": [0.0, 1, 2, 0, 1, 2], "count": [2, 2, 2, 3, 3, 3], "flag": [None] * N}
     columns |= {"kind": ["pear"] * 3 + ["fig"] * 3}
@@ -104,7 +118,9 @@ def test_labels_queries_weights_and_what_is_dropped_are_columns_of_the_frame(mak
         frame = frame.rename(columns=names).assign(x=values)
     else:
         frame = frame.rename(mapping=names).with_columns(x=values)
-    data = RankingDataset.from_frame(frame, label="grade", qid="query", weight="weight", drop=["document"])
+    data = RankingDataset.from_frame(
+        frame, label="grade", qid="query", weight="weight", drop=["document"]
+    )
     assert data.feature_names == ("x",)
     np.testing.assert_array_equal(data.features[:, 0], values)
     np.testing.assert_array_equal(data.labels, columns["number"])
@@ -115,18 +131,26 @@ def test_labels_queries_weights_and_what_is_dropped_are_columns_of_the_frame(mak
 def test_named_text_becomes_categories_in_the_order_of_the_rows_and_numbers_are_codes() -> None:
     pl = pytest.importorskip("polars", reason="frames of polars")
     frame = pl.DataFrame({"word": ["b", None, "a", "b"], "code": [3, 0, 2, 1]})
-    data = RankingDataset.from_arrays(frame, [0, 1, 0, 1], group=[4], categorical_feature=["word", 1])
-    np.testing.assert_array_equal(data.features, np.array([[0, 3], [np.nan, 0], [1, 2], [0, 1]], np.float32))
+    data = RankingDataset.from_arrays(
+        frame, [0, 1, 0, 1], group=[4], categorical_feature=["word", 1]
+    )
+    np.testing.assert_array_equal(
+        data.features, np.array([[0, 3], [np.nan, 0], [1, 2], [0, 1]], np.float32)
+    )
     assert data.categories == {"word": Categories(("b", "a")), "code": Categories()}
 
 
 def test_categories_with_an_order_are_numbers_unless_they_are_named() -> None:
     pd = pytest.importorskip("pandas", reason="frames of pandas")
-    sizes = pd.DataFrame({"size": pd.Categorical(["m", "s", "l"], categories=["s", "m", "l"], ordered=True)})
+    sizes = pd.DataFrame(
+        {"size": pd.Categorical(["m", "s", "l"], categories=["s", "m", "l"], ordered=True)}
+    )
     data = RankingDataset.from_arrays(sizes, [0, 1, 2], group=[3])
     assert data.categorical == ()
     np.testing.assert_array_equal(data.features[:, 0], [1, 0, 2])
-    assert RankingDataset.from_arrays(sizes, [0, 1, 2], group=[3], categorical_feature="name:size").categorical == (0,)
+    assert RankingDataset.from_arrays(
+        sizes, [0, 1, 2], group=[3], categorical_feature="name:size"
+    ).categorical == (0,)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +163,9 @@ def test_categories_with_an_order_are_numbers_unless_they_are_named() -> None:
     ],
     ids=["text", "dates", "lists", "large"],
 )
-def test_what_is_no_number_is_refused_by_the_name_of_its_column(column: list[Any], match: str) -> None:
+def test_what_is_no_number_is_refused_by_the_name_of_its_column(
+    column: list[Any], match: str
+) -> None:
     pl = pytest.importorskip("polars", reason="frames of polars")
     with pytest.raises(DataError, match=match):
         RankingDataset.from_arrays(pl.DataFrame({"x": column}), [0, 1], group=[2])
@@ -147,10 +173,14 @@ def test_what_is_no_number_is_refused_by_the_name_of_its_column(column: list[Any
 
 def test_numbers_that_are_no_codes_are_said_of_later_data() -> None:
     def rows(*values: float) -> RankingDataset:
-        return RankingDataset.from_arrays(np.array(values)[:, None], [0] * len(values), group=[len(values)])
+        return RankingDataset.from_arrays(
+            np.array(values)[:, None], [0] * len(values), group=[len(values)]
+        )
 
     train = RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[0])
-    with pytest.warns(DataWarning, match=r"'f1' has 2 values \(-7, ...\) that are not codes of the training set"):
+    with pytest.warns(
+        DataWarning, match=r"'f1' has 2 values \(-7, ...\) that are not codes of the training set"
+    ):
         rows(-7, 1.5, 3, math.nan).like(train)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -159,18 +189,29 @@ def test_numbers_that_are_no_codes_are_said_of_later_data() -> None:
 
 def test_a_named_column_of_nothing_has_no_categories_yet() -> None:
     pa = pytest.importorskip("pyarrow", reason="Arrow tables")
-    data = RankingDataset.from_arrays(pa.table({"c": pa.nulls(2)}), [1, 0], group=[2], categorical_feature=["c"])
+    data = RankingDataset.from_arrays(
+        pa.table({"c": pa.nulls(2)}), [1, 0], group=[2], categorical_feature=["c"]
+    )
     assert data.categories["c"].values == ()
 
 
 @pytest.mark.parametrize(
     ("values", "match"),
-    [([0.5, 1], "'x' contains 0.5"), ([-1, 0], "contains -1"), ([2.0**24, 0], "contains 1.67772e.07")],
+    [
+        ([0.5, 1], "'x' contains 0.5"),
+        ([-1, 0], "contains -1"),
+        ([2.0**24, 0], "contains 1.67772e.07"),
+    ],
 )
 def test_codes_are_whole_numbers_from_zero(values: list[float], match: str) -> None:
-    for rows in (np.array(values)[:, None], pytest.importorskip("polars", reason="polars").DataFrame({"x": values})):
+    for rows in (
+        np.array(values)[:, None],
+        pytest.importorskip("polars", reason="polars").DataFrame({"x": values}),
+    ):
         with pytest.raises(DataError, match=match):
-            RankingDataset.from_arrays(rows, [0, 1], group=[2], feature_names=["x"], categorical_feature=["x"])
+            RankingDataset.from_arrays(
+                rows, [0, 1], group=[2], feature_names=["x"], categorical_feature=["x"]
+            )
 
 
 def test_tables_that_are_no_rows_of_features_are_refused() -> None:
@@ -179,16 +220,27 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
         (pd.Series([1.0]), "two-dimensional"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "must be distinct"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", " "]), "feature 1 .from 0. has a blank name"),
-        (pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}), "'x' are of type Interval; convert them to text"),
+        (
+            pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}),
+            "'x' are of type Interval; convert them to text",
+        ),
         (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, but"),
     ):
         with pytest.raises(DataError, match=match):
             RankingDataset.from_arrays(table, [1] * len(table), group=[1])
-    for drop, column in (({"drop": "y"}, "y"), ({"weight": "w"}, "w"), ({"label": "grade"}, "grade")):
+    for drop, column in (
+        ({"drop": "y"}, "y"),
+        ({"weight": "w"}, "w"),
+        ({"label": "grade"}, "grade"),
+    ):
         with pytest.raises(DataError, match=f"has no column '{column}'; it has"):
-            RankingDataset.from_frame(pd.DataFrame({"label": [1.0], "qid": [1], "x": [1.0]}), **drop)
+            RankingDataset.from_frame(
+                pd.DataFrame({"label": [1.0], "qid": [1], "x": [1.0]}), **drop
+            )
     with pytest.raises(DataError, match=r"categorical_feature: .*no feature 'y'"):
-        RankingDataset.from_arrays(pd.DataFrame({"x": [1.0]}), [1], group=[1], categorical_feature=["y"])
+        RankingDataset.from_arrays(
+            pd.DataFrame({"x": [1.0]}), [1], group=[1], categorical_feature=["y"]
+        )
     with pytest.raises(DataError, match="no column 1"):
         RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[1])
 
@@ -213,7 +265,9 @@ def test_labels_and_query_ids_may_be_columns_of_any_library() -> None:
     with pytest.raises(DataError, match="labels must be numbers"):
         RankingDataset.from_arrays(X, ["a", "b", "c"], group=[3])
     with pytest.raises(DataError, match="row 1 has no query id"):
-        RankingDataset.from_arrays(X, [1, 2, 0], qid=pd.array([7, None, 7], dtype="Int64"), sort=True)
+        RankingDataset.from_arrays(
+            X, [1, 2, 0], qid=pd.array([7, None, 7], dtype="Int64"), sort=True
+        )
 
 
 @pytest.mark.parametrize("value", [[1], {}, {1}, np.ones(2)])
@@ -221,7 +275,8 @@ def test_a_value_that_holds_several_is_no_category(value: Any) -> None:
     pd = pytest.importorskip("pandas", reason="frames of pandas")
     frame = pd.DataFrame({"c": np.fromiter([value] * N, object, N)})
     with pytest.raises(
-        DataError, match=f"column 'c' contains values of type {type(value).__name__}, which cannot be categ"
+        DataError,
+        match=f"column 'c' contains values of type {type(value).__name__}, which cannot be categ",
     ):
         RankingDataset.from_arrays(frame, LABELS, group=GROUP, categorical_feature=["c"])
 

@@ -21,10 +21,16 @@ Read = boostrank.read
 def _frame() -> pd.DataFrame:
     rng = np.random.default_rng(5)
     n = 60
-    return pd.DataFrame({
-        "rel": rng.integers(0, 4, n), "query": np.repeat(np.arange(10), 6), "a": rng.normal(size=n).astype(np.float32),
-        "b": rng.normal(size=n).astype(np.float32), "margin": rng.exponential(size=n), "name": ["x"] * n,
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "rel": rng.integers(0, 4, n),
+            "query": np.repeat(np.arange(10), 6),
+            "a": rng.normal(size=n).astype(np.float32),
+            "b": rng.normal(size=n).astype(np.float32),
+            "margin": rng.exponential(size=n),
+            "name": ["x"] * n,
+        }
+    )
 
 
 COLUMNS: dict[str, Any] = {"label": "rel", "qid": "query", "drop": "margin,name"}
@@ -63,7 +69,9 @@ def test_a_column_that_is_no_feature_makes_the_labels(folder: Path, ending: str,
     assert boostrank.stream(folder / f"good.{ending}", cache=tmp_path, **COLUMNS).gain is None
 
 
-def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows(folder: Path, tmp_path: Path):
+def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows(
+    folder: Path, tmp_path: Path
+):
     frame = _frame()
     mixed = frame.sample(frac=1.0, random_state=1)
     mixed.iloc[:30].to_csv(tmp_path / "1.csv", index=False)
@@ -80,12 +88,15 @@ def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows
     rows.loc[2, "b"] = "?"
     rows.to_csv(tmp_path / "4.csv", index=False)
     with pytest.warns(DataWarning, match="1 of 60 rows skipped"):
-        skipped = Read(tmp_path / "4.csv", on_bad_line="skip", max_bad_share=0.1, gain=GAIN, **COLUMNS)
+        skipped = Read(
+            tmp_path / "4.csv", on_bad_line="skip", max_bad_share=0.1, gain=GAIN, **COLUMNS
+        )
     np.testing.assert_array_equal(skipped.labels, np.delete(_expected_gain(frame), 2))
     taken = data.take([3, 1])
     assert taken.gain == GAIN
     np.testing.assert_array_equal(
-        taken.labels, np.concatenate([np.split(data.labels, data.queries.ptr[1:-1])[q] for q in (3, 1)])
+        taken.labels,
+        np.concatenate([np.split(data.labels, data.queries.ptr[1:-1])[q] for q in (3, 1)]),
     )
 
 
@@ -98,9 +109,14 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
         Read(folder / "good.txt").with_gain("label + f1**2 * (f2 > 0)"),
         Read(folder / "good.txt", layout="csr").with_gain("label + f1**2 * (f2 > 0)"),
         boostrank.stream(folder / "good.txt", cache=False, gain="label + f1**2 * (f2 > 0)"),
-        RankingDataset.from_frame(frame.drop(columns=["name"]), label="rel", qid="query", drop="margin",
-                                  gain="label + a**2 * (b > 0)"),
-    ):  # fmt: skip
+        RankingDataset.from_frame(
+            frame.drop(columns=["name"]),
+            label="rel",
+            qid="query",
+            drop="margin",
+            gain="label + a**2 * (b > 0)",
+        ),
+    ):
         np.testing.assert_allclose(data.labels, expected, rtol=1e-15)
     with pytest.warns(DataWarning, match="'a' in the gain is used as a feature"):
         Read(folder / "good.csv", gain="label + a**2", **COLUMNS)
@@ -108,19 +124,33 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
 
 def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
     frame = _frame().sample(frac=1.0, random_state=2)
-    data = RankingDataset.from_frame(frame, label="rel", qid="query", drop=["margin", "name"], gain=GAIN, sort=True)
+    data = RankingDataset.from_frame(
+        frame, label="rel", qid="query", drop=["margin", "name"], gain=GAIN, sort=True
+    )
     np.testing.assert_array_equal(data.in_input_order(data.labels), _expected_gain(frame))
     with pytest.raises(DataError, match="'name' in the gain is not numeric"):
-        RankingDataset.from_frame(_frame(), label="rel", qid="query", drop=["margin", "name"], gain="label*name")
+        RankingDataset.from_frame(
+            _frame(), label="rel", qid="query", drop=["margin", "name"], gain="label*name"
+        )
 
 
 @pytest.mark.parametrize(
     ("file", "gain", "location", "words"),
     [
         ("bad.csv", GAIN, "bad.csv:22: ", r"query 3: .* is nan \(label=\d, margin=-3\)"),
-        ("bad.tsv", "max(label, margin) + margin", "bad.tsv:22: ", r"is -?\d.*max\(..., 0\) or clip"),
+        (
+            "bad.tsv",
+            "max(label, margin) + margin",
+            "bad.tsv:22: ",
+            r"is -?\d.*max\(..., 0\) or clip",
+        ),
         ("bad.parquet", GAIN, "bad.parquet: row 21: ", "finite and at least 0"),
-        ("bad.arrow", "clip(margin, 0, 9)", "bad.arrow: row 41: ", r"where\(isnan\(margin\), 0, margin\)"),
+        (
+            "bad.arrow",
+            "clip(margin, 0, 9)",
+            "bad.arrow: row 41: ",
+            r"where\(isnan\(margin\), 0, margin\)",
+        ),
         ("good.csv", "1/(label - label)", "good.csv:2: ", "is (inf|nan)"),
         ("good.csv", "label*labl", "good.csv:1: ", "no column 'labl'. Did you mean 'label'"),
         ("good.csv", "lineer", "good.csv:1: ", "Did you mean 'linear'"),
@@ -129,8 +159,10 @@ def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
         ("good.txt", "label + f1", r"good.txt:\d+: ", "is -.*max"),
         ("good.txt", "label + f3", "", "no column 'f3'"),
     ],
-)  # fmt: skip
-def test_what_is_no_gain_is_refused_with_its_place(folder: Path, file: str, gain: str, location: str, words: str):
+)
+def test_what_is_no_gain_is_refused_with_its_place(
+    folder: Path, file: str, gain: str, location: str, words: str
+):
     columns = {} if file.endswith(".txt") else COLUMNS
     with pytest.raises(DataError, match=words) as caught:
         Read(folder / file, gain=gain, **columns)

@@ -20,12 +20,19 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 WORDS = {"1": "red shoe", "2": "hat"}
 GRADES = [("1", "d10", 2), ("1", "d9", 0), ("2", "d9", 1), ("2", "d7", 3)]
-LOGGED = {("1", "d10"): (1.5, 7), ("1", "d9"): (0.25, None), ("2", "d9"): (-1.0, 9), ("2", "d7"): (4.0, 1)}
+LOGGED = {
+    ("1", "d10"): (1.5, 7),
+    ("1", "d9"): (0.25, None),
+    ("2", "d9"): (-1.0, 9),
+    ("2", "d7"): (4.0, 1),
+}
 
 
 def list_of(grades: list[Any] = GRADES) -> str:
     head = [f"# qid:{qid}: {words}" for qid, words in WORDS.items()]
-    return "\n".join(["# grade qid doc", "#", *head, *(f"{g}\tqid:{q}\t# {d} title" for q, d, g in grades), ""])
+    return "\n".join(
+        ["# grade qid doc", "#", *head, *(f"{g}\tqid:{q}\t# {d} title" for q, d, g in grades), ""]
+    )
 
 
 def quepid(grades: list[Any] = GRADES) -> str:
@@ -43,13 +50,21 @@ def table(name: dict[str, str]) -> str:
 
 def log_of(q: str, d: str) -> list[dict[str, Any]]:
     x, n = LOGGED[q, d]
-    return [{"name": "bm25", "value": x}, {"name": "clicks"} if n is None else {"name": "clicks", "value": n}]
+    return [
+        {"name": "bm25", "value": x},
+        {"name": "clicks"} if n is None else {"name": "clicks", "value": n},
+    ]
 
 
 def hits(name: dict[str, str]) -> str:
     """A hit per line, with its query."""
     log_hits = [
-        {"_id": d, "_score": 1.0, "query": name[q], "fields": {"_ltrlog": [{"log_entry1": log_of(q, d)}]}}
+        {
+            "_id": d,
+            "_score": 1.0,
+            "query": name[q],
+            "fields": {"_ltrlog": [{"log_entry1": log_of(q, d)}]},
+        }
         for q, d in LOGGED
     ]
     return "\n".join(map(json.dumps, log_hits))
@@ -59,8 +74,14 @@ def responses(name: dict[str, str]) -> str:
     """An Elasticsearch response per line."""
     lines = []
     for query in WORDS:
-        query_hits = [{"_id": d, "fields": {"_ltrlog": [{"main": log_of(q, d)}]}} for q, d in LOGGED if q == query]
-        lines.append(json.dumps({"query": name[query], "took": 1, "hits": {"total": 2, "hits": query_hits}}))
+        query_hits = [
+            {"_id": d, "fields": {"_ltrlog": [{"main": log_of(q, d)}]}}
+            for q, d in LOGGED
+            if q == query
+        ]
+        lines.append(
+            json.dumps({"query": name[query], "took": 1, "hits": {"total": 2, "hits": query_hits}})
+        )
     return "\n".join(lines)
 
 
@@ -73,16 +94,27 @@ def solr(name: dict[str, str]) -> str:
             if q == query:
                 clicks = f",clicks={n}" if n is not None else ""
                 docs.append({"id": d, "[features]": f"bm25={x}{clicks}"})
-        lines.append(json.dumps({"responseHeader": {"params": {"q": name[query]}}, "response": {"docs": docs}}))
+        lines.append(
+            json.dumps(
+                {"responseHeader": {"params": {"q": name[query]}}, "response": {"docs": docs}}
+            )
+        )
     return "\n".join(lines)
 
 
 def pretty(name: dict[str, str]) -> str:
-    rows = [{"qid": name[q], "doc_id": d, "bm25": x, "clicks": n} for (q, d), (x, n) in LOGGED.items()]
+    rows = [
+        {"qid": name[q], "doc_id": d, "bm25": x, "clicks": n} for (q, d), (x, n) in LOGGED.items()
+    ]
     return json.dumps(rows, indent=1)
 
 
-JUDGEMENTS = {"list.txt": list_of(), "quepid.csv": quepid(), "qrels.tsv": qrels().replace(" ", "\t"), "qrels": qrels()}
+JUDGEMENTS = {
+    "list.txt": list_of(),
+    "quepid.csv": quepid(),
+    "qrels.tsv": qrels().replace(" ", "\t"),
+    "qrels": qrels(),
+}
 FEATURES = {
     "log.csv": table,
     "hits.jsonl": hits,
@@ -100,11 +132,16 @@ def written(folder: Path, name: str, text: str) -> str:
 @pytest.mark.parametrize("by_id", [True, False])
 @pytest.mark.parametrize("log", FEATURES)
 @pytest.mark.parametrize("judged", JUDGEMENTS)
-def test_every_kind_of_judgements_joins_every_kind_of_log(tmp_path: Path, judged: str, log: str, by_id: bool) -> None:
+def test_every_kind_of_judgements_joins_every_kind_of_log(
+    tmp_path: Path, judged: str, log: str, by_id: bool
+) -> None:
     if (judged == "quepid.csv" and by_id) or (judged.startswith("qrels") and not by_id):
         return  # these know queries by words alone, or by ids alone
     name = {query_id: query_id for query_id in WORDS} if by_id else WORDS
-    paths = written(tmp_path, judged, JUDGEMENTS[judged]), written(tmp_path, log, FEATURES[log](name))
+    paths = (
+        written(tmp_path, judged, JUDGEMENTS[judged]),
+        written(tmp_path, log, FEATURES[log](name)),
+    )
     for ending in ("csv", "parquet"):
         output = tmp_path / f"out.{ending}"
         summary = join(*paths, str(output))
@@ -120,19 +157,29 @@ def test_every_kind_of_judgements_joins_every_kind_of_log(tmp_path: Path, judged
         by_document = {(ids[q], d): (g, *LOGGED[q, d]) for q, d, g in GRADES}
         expected = [by_document[str(q), d] for q, d in rows]
         assert data.labels.tolist() == [g for g, _, _ in expected]
-        expected_features = np.array([[x, n] for _, x, n in expected], np.float32)  # None becomes NaN
+        expected_features = np.array(
+            [[x, n] for _, x, n in expected], np.float32
+        )  # None becomes NaN
         np.testing.assert_array_equal(data.features, expected_features)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_shuffled_split_gives_the_bytes_of_the_whole(tmp_path: Path, ending: str, seed: int) -> None:
+def test_a_shuffled_split_gives_the_bytes_of_the_whole(
+    tmp_path: Path, ending: str, seed: int
+) -> None:
     rng, n = np.random.default_rng(seed), 500
-    whole = pa.table({
-        "qid": np.repeat(np.arange(50), 10), "doc_id": [f"p{i:03d}" for i in range(n)], "label": rng.integers(0, 5, n),
-        "bm25": rng.normal(size=n), "price": pa.array(rng.random(n), from_pandas=True).cast(pa.float64()),
-        "brand": [["a", 'b"c', None][i] for i in rng.integers(0, 3, n)], "clicks": rng.integers(0, 9, n),
-    })  # fmt: skip
+    whole = pa.table(
+        {
+            "qid": np.repeat(np.arange(50), 10),
+            "doc_id": [f"p{i:03d}" for i in range(n)],
+            "label": rng.integers(0, 5, n),
+            "bm25": rng.normal(size=n),
+            "price": pa.array(rng.random(n), from_pandas=True).cast(pa.float64()),
+            "brand": [["a", 'b"c', None][i] for i in rng.integers(0, 3, n)],
+            "clicks": rng.integers(0, 9, n),
+        }
+    )
     (csv.write_csv if ending == "csv" else parquet.write_table)(whole, tmp_path / f"whole.{ending}")
 
     def shuffled(names: list[str], path: str) -> str:
@@ -170,11 +217,18 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
     judged = written(tmp_path, "j.csv", quepid() + "hat,d5,\n")
     lines = hits(WORDS).splitlines()
     more = json.dumps({"query": "hat", "docno": "d5", "age": 3})
-    logs = [written(tmp_path, "a.jsonl", "\n".join(lines[:3])), written(tmp_path, "b.jsonl", f"{lines[3]}\n{more}\n")]
+    logs = [
+        written(tmp_path, "a.jsonl", "\n".join(lines[:3])),
+        written(tmp_path, "b.jsonl", f"{lines[3]}\n{more}\n"),
+    ]
     summary = join(judged, logs, str(tmp_path / "out.parquet"))
     assert summary.problems["unrated"] == (1, f"{judged}:6: document 'd5' of query 'hat'")
     assert summary.problems["unjudged"] == (1, f"{logs[1]}:2: document 'd5' of query 'hat'")
-    assert parquet.read_table(tmp_path / "out.parquet").column_names[3:] == ["bm25", "clicks", "age"]
+    assert parquet.read_table(tmp_path / "out.parquet").column_names[3:] == [
+        "bm25",
+        "clicks",
+        "age",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -203,10 +257,18 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
         ("query,docid,rating\n1,7,2\n1,8,1e300\n", "doc,qid,a\n7,1,2\n", "j.txt:3"),
         ("query,docid,rating\n1,7,2\n1,8,-2147483649\n", "doc,qid,a\n7,1,2\n", "j.txt:3"),
         ("1 0 7 4\n1 0 8 -1e400\n", "doc,qid,a\n7,1,2\n", "j.txt:2"),
-        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "[features]": "a=1e400"}\n', "f.txt:1: document '7': feature 'a'"),
+        (
+            "1 0 7 4\n",
+            '{"qid": 1, "_id": 7, "[features]": "a=1e400"}\n',
+            "f.txt:1: document '7': feature 'a'",
+        ),
         ("1 0 7 4\n", '{"qid": 1, "_id": 7, "a": 1e39}\n', "f.txt:1: document '7': feature 'a'"),
         ("1 0 7 4\n", '{"qid": 1, "_id": 7, "a": [1]}\n', "f.txt:1: document '7': feature 'a'"),
-        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "a": 1%s}\n' % ("0" * 400), "f.txt:1: document '7': feature 'a'"),
+        (
+            "1 0 7 4\n",
+            '{"qid": 1, "_id": 7, "a": 1%s}\n' % ("0" * 400),
+            "f.txt:1: document '7': feature 'a'",
+        ),
         ("1 0 7 4\n", '{"qid": 1, "_id": 7, "[features]": "a=1,a=2"}\n', "f.txt:1: document '7'"),
         ("1 0 7 4\n", '{"qid": 1, "_id": "7\\n8", "a": 1}\n', "f.txt:1: document '7\\n8'"),
         ("1 0 7 4\n", '{"qid": "1\\u0000", "_id": 7, "a": 1}\n', "f.txt:1: document '7'"),
@@ -215,10 +277,16 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
         ("1 0 7 4\n", '{"qid": 1, "a": 2}\n', "'doc_id'"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_with_its_place(tmp_path: Path, judged: str, log: str, location: str) -> None:
+def test_what_cannot_be_joined_is_refused_with_its_place(
+    tmp_path: Path, judged: str, log: str, location: str
+) -> None:
     (tmp_path / "out.csv").write_text("old")
     with pytest.raises((FileFormatError, DataError)) as error:
-        join(written(tmp_path, "j.txt", judged), written(tmp_path, "f.txt", log), str(tmp_path / "out.csv"))
+        join(
+            written(tmp_path, "j.txt", judged),
+            written(tmp_path, "f.txt", log),
+            str(tmp_path / "out.csv"),
+        )
     words = str(error.value)
     assert location in words
     assert words.count("f.txt:1") < 2
@@ -227,7 +295,11 @@ def test_what_cannot_be_joined_is_refused_with_its_place(tmp_path: Path, judged:
 
 
 def test_a_feature_that_one_entry_logs_twice_is_refused(tmp_path: Path) -> None:
-    twice = {"query": "1", "_id": "7", "fields": {"_ltrlog": [{"main": [{"name": "x", "value": i} for i in (1, 2)]}]}}
+    twice = {
+        "query": "1",
+        "_id": "7",
+        "fields": {"_ltrlog": [{"main": [{"name": "x", "value": i} for i in (1, 2)]}]},
+    }
     log = written(tmp_path, "f.jsonl", json.dumps(twice))
     with pytest.raises(FileFormatError, match=r"f\.jsonl:1: document '7'.*'x'"):
         join(written(tmp_path, "qrels", "1 0 7 4\n"), log, str(tmp_path / "out.csv"))
@@ -237,7 +309,9 @@ def test_blanks_are_part_of_names(tmp_path: Path) -> None:
     judged = written(tmp_path, "j.csv", "query,docid,rating\n1, a,2\n1,a,3\n1, 7,1\n")
     log = written(tmp_path, "f.csv", "query,docid,x\n1, a, 2\n1,a,3\n1,7,1\n")
     more = written(
-        tmp_path, "g.jsonl", '{"query": "1", "doc_id": " a", "x": 2}\n{"query": "1", "doc_id": "a", "x": 3}\n'
+        tmp_path,
+        "g.jsonl",
+        '{"query": "1", "doc_id": " a", "x": 2}\n{"query": "1", "doc_id": "a", "x": 3}\n',
     )
     for log_path, names in ((log, [" a", "7", "a"]), (more, [" a", "a"])):
         summary = join(judged, log_path, str(tmp_path / "out.parquet"))

@@ -55,7 +55,9 @@ def test_fault_032_a_zero_based_file_after_one_based_training_data_is_refused(re
         read("1 qid:8 1:1\n1 qid:9 0:1 1:2\n", like=read(ONE_BASED))
 
 
-def test_fault_032_a_file_that_looks_one_based_after_zero_based_training_data_is_refused(read: Read) -> None:
+def test_fault_032_a_file_that_looks_one_based_after_zero_based_training_data_is_refused(
+    read: Read,
+) -> None:
     train = read(ZERO_BASED)
     with refused("seems to be 1-based", "--zero-based true", line=2):
         read("1 qid:8 1:1\n1 qid:9 3:1\n", like=train)
@@ -63,15 +65,21 @@ def test_fault_032_a_file_that_looks_one_based_after_zero_based_training_data_is
         assert dense(read("1 qid:9 2:1 3:1\n", like=train, zero_based=True)).tolist() == [[0, 0, 1]]
 
 
-def test_fault_032_saying_another_base_than_the_training_data_is_a_contradiction(read: Read) -> None:
+def test_fault_032_saying_another_base_than_the_training_data_is_a_contradiction(
+    read: Read,
+) -> None:
     with pytest.raises(ParameterError, match="contradicts the training data"):
         read(ONE_BASED, like=read(ONE_BASED), zero_based=True)
     with pytest.raises(ParameterError, match="contradicts the training data"):
         read(ONE_BASED, like=FeatureSpace(0, 3), zero_based=False)
 
 
-def test_fault_032_training_data_from_arrays_counts_from_1_unless_told_or_0_occurs(read: Read) -> None:
-    train = RankingDataset.from_arrays(np.eye(3), [1, 0, 0], group=[3], feature_names=["a", "b", "c"])
+def test_fault_032_training_data_from_arrays_counts_from_1_unless_told_or_0_occurs(
+    read: Read,
+) -> None:
+    train = RankingDataset.from_arrays(
+        np.eye(3), [1, 0, 0], group=[3], feature_names=["a", "b", "c"]
+    )
     data = read("1 qid:1 3:5\n", like=train)
     assert dense(data).tolist() == [[0, 0, 5]]
     assert data.feature_names == ("a", "b", "c")
@@ -92,7 +100,9 @@ def test_fault_032_training_data_from_arrays_counts_from_1_unless_told_or_0_occu
         ("9" * 40 + ":5", "is above"),
     ],
 )
-def test_fault_033_feature_numbers_out_of_range_are_refused(read: Read, token: str, words: str) -> None:
+def test_fault_033_feature_numbers_out_of_range_are_refused(
+    read: Read, token: str, words: str
+) -> None:
     with refused(words, line=2, column=13):
         read(f"1 qid:1 1:1\n1 qid:1 1:1 {token}\n")
 
@@ -168,9 +178,14 @@ def test_fault_037_a_row_may_have_no_features(read: Read) -> None:
     assert read("1 qid:1\n").n_features == 0
 
 
-def test_fault_038_unknown_features_are_ignored_with_a_word_and_fewer_are_padded(read: Read) -> None:
+def test_fault_038_unknown_features_are_ignored_with_a_word_and_fewer_are_padded(
+    read: Read,
+) -> None:
     train = read(ONE_BASED)
-    with pytest.warns(DataWarning, match=r"3 values .* training data .largest number: 9, line 2.; they are ignored"):
+    with pytest.warns(
+        DataWarning,
+        match=r"3 values .* training data .largest number: 9, line 2.; they are ignored",
+    ):
         wide = read("1 qid:7 2:2 4:nan\n1 qid:7 1:1 8:8 9:9\n", like=train)
     assert dense(wide).tolist() == [[0, 2, 0], [1, 0, 0]]
     narrow = read("1 qid:7 1:1\n", like=train)
@@ -190,7 +205,9 @@ def test_fault_038_a_width_can_be_demanded(read: Read) -> None:
         read(ONE_BASED, n_features=0)
 
 
-def test_fault_039_offsets_are_64_bit_when_32_do_not_hold_them(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_039_offsets_are_64_bit_when_32_do_not_hold_them(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
     narrow = read(ONE_BASED, layout="csr")
     assert narrow.features.indptr.dtype == np.int32
     monkeypatch.setattr(_blocks, "INT32_MAX", 2)
@@ -208,12 +225,16 @@ def test_fault_040_constant_and_missing_columns_are_kept(read: Read) -> None:
 
 
 def test_fault_041_density_decides_the_layout(read: Read) -> None:
-    assert not read("1 qid:1 1:0 2:0\n1 qid:1 4:1 3:0\n".replace("4:1 3:0", "3:0 4:1")).is_sparse  # 4 of 8 are present
+    assert not read(
+        "1 qid:1 1:0 2:0\n1 qid:1 4:1 3:0\n".replace("4:1 3:0", "3:0 4:1")
+    ).is_sparse  # 4 of 8 are present
     assert read("1 qid:1 1:0 2:0\n1 qid:1 4:1\n").is_sparse  # 3 of 8
     assert not read("1 qid:1 1:0 2:0\n1 qid:1 4:1\n", layout="dense").is_sparse
     with pytest.raises(ParameterError, match="layout"):
         read(ONE_BASED, layout="sparse")
-    with pytest.warns(DataWarning, match="2 values .* ignored"):  # 3 of 8, whatever there is beyond them
+    with pytest.warns(
+        DataWarning, match="2 values .* ignored"
+    ):  # 3 of 8, whatever there is beyond them
         assert read("1 qid:1 1:0 2:0 5:1\n1 qid:1 4:1 5:1\n", like=FeatureSpace(1, 4)).is_sparse
 
 
@@ -232,15 +253,21 @@ def test_fault_041_both_layouts_hold_the_same_numbers(read: Read, chunk_bytes: i
     assert same_bits(dense(full), dense(thin))
     assert thin.features.has_sorted_indices
     stored = thin.features.data
-    assert not np.any((stored == 0) & ~np.signbit(stored))  # what is not named is zero: zeros need no name
+    assert not np.any(
+        (stored == 0) & ~np.signbit(stored)
+    )  # what is not named is zero: zeros need no name
 
 
 def test_names_that_number_the_features_are_not_looked_up_for_twins(
     read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a row with feature 16,777,216 that would take longer than all else, and again for every part of the data."""
+    """Of a row with feature 16,777,216 that would take longer than all else, and again for every
+    part of the data.
+    """
     looked_up: list[object] = []
-    monkeypatch.setattr(dataset, "set", lambda names: looked_up.append(names) or set(names), raising=False)
+    monkeypatch.setattr(
+        dataset, "set", lambda names: looked_up.append(names) or set(names), raising=False
+    )
     data = read("1 qid:1 1:1 9:2\n0 qid:2 3:1\n")
     assert data.take([1]).feature_names == tuple(f"f{i}" for i in range(1, 10))
     assert not looked_up

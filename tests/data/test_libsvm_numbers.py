@@ -26,12 +26,16 @@ def test_powers_of_five_are_cut_to_128_bits_and_rounded_up_where_quotients_may_b
     for q in range(decimal.SMALLEST_POWER, decimal.LARGEST_POWER + 1):
         high, low = map(int, decimal.POWERS_OF_FIVE[q - decimal.SMALLEST_POWER])
         power = Fraction(5) ** q
-        scaled = power * Fraction(2) ** (127 - power.numerator.bit_length() + power.denominator.bit_length())
+        scaled = power * Fraction(2) ** (
+            127 - power.numerator.bit_length() + power.denominator.bit_length()
+        )
         scaled *= 2 if scaled < 2**127 else 1
         assert (high << 64) + low == (math.ceil(scaled) if -27 <= q < 0 else math.floor(scaled)), q
 
 
-@pytest.mark.parametrize("token", ["1e400", "-1e400", "3.5e38", "3.4028235678e38", "1" + "0" * 400, "1e9999999999999"])
+@pytest.mark.parametrize(
+    "token", ["1e400", "-1e400", "3.5e38", "3.4028235678e38", "1" + "0" * 400, "1e9999999999999"]
+)
 def test_fault_015_overflow_is_refused(read: Read, token: str) -> None:
     with refused("does not fit in float32", token[:5], line=1, column=9):
         read_value(read, token)
@@ -44,9 +48,20 @@ def test_fault_015_the_largest_float32_is_not_overflow(read: Read, token: str) -
 
 @pytest.mark.parametrize(
     "token",
-    ["4.9e-324", "1e-400", "1.4e-45", "7.1e-46", "1.17549435e-38", "2.2250738585072011e-308", "-1e-50", "0e999"],
+    [
+        "4.9e-324",
+        "1e-400",
+        "1.4e-45",
+        "7.1e-46",
+        "1.17549435e-38",
+        "2.2250738585072011e-308",
+        "-1e-50",
+        "0e999",
+    ],
 )
-def test_fault_016_denormals_are_rounded_to_float64_and_then_to_float32(read: Read, token: str) -> None:
+def test_fault_016_denormals_are_rounded_to_float64_and_then_to_float32(
+    read: Read, token: str
+) -> None:
     assert same_bits(np.array([read_value(read, token)]), np.array([np.float32(float(token))]))
 
 
@@ -58,7 +73,9 @@ def test_fault_017_nan_is_missing(read: Read, token: str) -> None:
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_fault_017_missing_values_are_counted_by_feature(read: Read, layout: str) -> None:
-    rows = "".join(f"1 qid:1 1:1 2:{a} 3:{b} 4:4\n" for a, b in [("nan", "1"), ("nan", "nan"), ("2", "3")])
+    rows = "".join(
+        f"1 qid:1 1:1 2:{a} 3:{b} 4:4\n" for a, b in [("nan", "1"), ("nan", "nan"), ("2", "3")]
+    )
     with pytest.warns(DataWarning, match="3 missing values: 2 in f2, 1 in f3") as caught:
         read(rows, layout=layout)
     assert len(caught) == 1
@@ -78,10 +95,45 @@ def test_fault_018_infinity_is_refused_kept_or_missing(read: Read, token: str) -
 
 
 NO_NUMBERS = (
-    "0x1p-2", "1_000", "1,5", "0.25x", "--1", "+-1", "+", "-", ".", "-.", "e5", "1e", "1e+", "1.e", "1..2", "1.2.3",
-    "1e5.5", "in", "infi", "nanx", "na", "++inf", "1d5", "1f", "\x0b1", "1\x0c", "()", "1/2", "$1", "1%", "1-", "12-3",
-    "1:", "123456.78:1", "1.23456789.1", "12345678901234x", "x12345678901234", "1.2345678901-4",
-)  # fmt: skip
+    "0x1p-2",
+    "1_000",
+    "1,5",
+    "0.25x",
+    "--1",
+    "+-1",
+    "+",
+    "-",
+    ".",
+    "-.",
+    "e5",
+    "1e",
+    "1e+",
+    "1.e",
+    "1..2",
+    "1.2.3",
+    "1e5.5",
+    "in",
+    "infi",
+    "nanx",
+    "na",
+    "++inf",
+    "1d5",
+    "1f",
+    "\x0b1",
+    "1\x0c",
+    "()",
+    "1/2",
+    "$1",
+    "1%",
+    "1-",
+    "12-3",
+    "1:",
+    "123456.78:1",
+    "1.23456789.1",
+    "12345678901234x",
+    "x12345678901234",
+    "1.2345678901-4",
+)
 
 
 @pytest.mark.parametrize("token", NO_NUMBERS)
@@ -94,7 +146,9 @@ def test_fault_019_what_is_no_decimal_number_is_refused(read: Read, token: str) 
 def test_fault_019_nor_is_it_read_among_short_numbers(read: Read, feature: int) -> None:
     for token in ("", "\xb11", *NO_NUMBERS):
         with refused(line=2, column=25):
-            read(f"1 qid:1 1:1 2:2 3:3 4:4 5:5\n1 qid:1 1:1 2:2 3:3 4:4 {feature}:{token} 8:1 9:1\n")
+            read(
+                f"1 qid:1 1:1 2:2 3:3 4:4 5:5\n1 qid:1 1:1 2:2 3:3 4:4 {feature}:{token} 8:1 9:1\n"
+            )
 
 
 def test_fault_019_a_decimal_comma_is_named(read: Read) -> None:
@@ -104,11 +158,22 @@ def test_fault_019_a_decimal_comma_is_named(read: Read) -> None:
 
 @pytest.mark.parametrize(
     ("token", "value"),
-    [("+1", 1.0), ("-0", -0.0), (".5", 0.5), ("5.", 5.0), ("1E+3", 1000.0), ("-.5e-1", -0.05), ("+0.e5", 0.0),
-     ("007", 7.0), ("1e05", 1e5)],
-)  # fmt: skip
+    [
+        ("+1", 1.0),
+        ("-0", -0.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("1E+3", 1000.0),
+        ("-.5e-1", -0.05),
+        ("+0.e5", 0.0),
+        ("007", 7.0),
+        ("1e05", 1e5),
+    ],
+)
 @pytest.mark.parametrize("layout", ["dense", "csr"])
-def test_fault_020_every_decimal_spelling_is_read(read: Read, token: str, value: float, layout: str) -> None:
+def test_fault_020_every_decimal_spelling_is_read(
+    read: Read, token: str, value: float, layout: str
+) -> None:
     got = read_value(read, token, layout=layout)
     assert got == np.float32(value)
     assert math.copysign(1, got) == math.copysign(1, value)
@@ -146,7 +211,9 @@ def test_fault_022_a_value_beyond_float32_is_refused_although_float64_holds_it(r
 
 
 def random_tokens(rng: random.Random, count: int) -> list[str]:
-    """Numbers of every kind: uniform bits, few digits, many digits, middles of two float32, wide exponents."""
+    """Numbers of every kind: uniform bits, few digits, many digits, middles of two float32, wide
+    exponents.
+    """
     tokens = []
     bits32 = np.array([rng.getrandbits(32) for _ in range(count // 8)], np.uint32).view(np.float32)
     bits64 = np.array([rng.getrandbits(64) for _ in range(count // 8)], np.uint64).view(np.float64)
@@ -179,7 +246,9 @@ def test_fault_023_values_equal_pythons_float_rounded_to_float32(read: Read, see
     assert len(tokens) > 45_000
     width = 100
     rows = [tokens[i : i + width] for i in range(0, len(tokens) // width * width, width)]
-    text = "".join("0 qid:1 " + " ".join(f"{j}:{t}" for j, t in enumerate(row)) + "\n" for row in rows)
+    text = "".join(
+        "0 qid:1 " + " ".join(f"{j}:{t}" for j, t in enumerate(row)) + "\n" for row in rows
+    )
     assert same_bits(dense(read(text)), expected[: len(rows) * width].reshape(-1, width))
 
 
@@ -193,10 +262,23 @@ def test_fault_023_labels_equal_pythons_float(read: Read, seed: int) -> None:
 
 @pytest.mark.parametrize(
     "token",
-    ["9473849918067466871e-24", "2011423545444883237e-46", "306626140727.6749760", "2744118440836718742e-18",
-     "4809086491298500603e-32", "9007199254740993e0", "9007199254740995e0", "4503599627370496.5", "4503599627370497.5",
-     "1e23", "8.5e22", "2.2250738585072014e-308", "1.7976931348623157e308", "9223372036854775807e-5"],
-)  # fmt: skip
+    [
+        "9473849918067466871e-24",
+        "2011423545444883237e-46",
+        "306626140727.6749760",
+        "2744118440836718742e-18",
+        "4809086491298500603e-32",
+        "9007199254740993e0",
+        "9007199254740995e0",
+        "4503599627370496.5",
+        "4503599627370497.5",
+        "1e23",
+        "8.5e22",
+        "2.2250738585072014e-308",
+        "1.7976931348623157e308",
+        "9223372036854775807e-5",
+    ],
+)
 def test_fault_023_labels_on_the_edges_of_the_algorithm(read: Read, token: str) -> None:
     """Products that carry into their upper half, ties, and the ends of the exponent's range."""
     assert read(f"{token} qid:1 1:1\n").labels[0] == float(token)
@@ -204,9 +286,14 @@ def test_fault_023_labels_on_the_edges_of_the_algorithm(read: Read, token: str) 
 
 def test_fault_023_numbers_are_refused_or_read_by_the_same_rule_in_skip_mode(read: Read) -> None:
     """A number that only Python can decide still drops its whole row when it overflows."""
-    limit = int(3.4028235677973366e38) - 2**74  # half way to the first float64 that rounds to infinity in float32
+    limit = (
+        int(3.4028235677973366e38) - 2**74
+    )  # half way to the first float64 that rounds to infinity in float32
     with np.errstate(over="ignore"):
-        assert [bool(np.isinf(np.float32(float(n)))) for n in (limit - 1, limit + 1)] == [False, True]
+        assert [bool(np.isinf(np.float32(float(n)))) for n in (limit - 1, limit + 1)] == [
+            False,
+            True,
+        ]
     tokens = [str(limit - 1), str(limit + 1), "1e-320", "1e400", "2"]
     text = "".join(f"{i} qid:1 1:{token} 2:5\n" for i, token in enumerate(tokens))
     with pytest.warns(DataWarning, match="2 of 5 rows skipped"):
@@ -278,7 +365,9 @@ STAND_INS = ["NULL", "NA", "?", "N/A", "None", "null", "-", "nil"]
 
 
 @pytest.mark.parametrize("word", STAND_INS)
-def test_fault_097_a_stand_in_for_missing_is_refused_with_the_option_that_reads_it(read: Read, word: str) -> None:
+def test_fault_097_a_stand_in_for_missing_is_refused_with_the_option_that_reads_it(
+    read: Read, word: str
+) -> None:
     spelled = shlex.quote(word)
     with refused(f"value '{word}' of feature 1", f"--missing-token {spelled}", line=1, column=9):
         read_value(read, word)
@@ -288,10 +377,15 @@ def test_fault_097_a_stand_in_for_missing_is_refused_with_the_option_that_reads_
 def test_fault_097_a_missing_token_is_read_as_missing(read: Read, word: str) -> None:
     with pytest.warns(DataWarning, match="1 missing values"):
         data = read(f"0 qid:1 1:{word} 2:-998\n1 qid:1 1:5 2:00\n", missing_tokens=("absent", word))
-    assert np.array_equal(dense(data), np.array([[np.nan, -998], [5, 0]], np.float32), equal_nan=True)
+    assert np.array_equal(
+        dense(data), np.array([[np.nan, -998], [5, 0]], np.float32), equal_nan=True
+    )
     assert data.provenance.options["missing_tokens"] == ["absent", word]
     with pytest.warns(DataWarning, match="1 missing values"):
-        assert np.isnan(dense(read(f"0 qid:1 1:{word}\n1 qid:1 1:5\n", missing_tokens=word))).sum() == 1
+        assert (
+            np.isnan(dense(read(f"0 qid:1 1:{word}\n1 qid:1 1:5\n", missing_tokens=word))).sum()
+            == 1
+        )
 
 
 def test_fault_097_missing_tokens_match_exactly(read: Read) -> None:

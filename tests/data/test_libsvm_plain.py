@@ -35,7 +35,11 @@ def options(**settings: int) -> np.ndarray:
 def parsed(text: bytes, chosen: np.ndarray) -> Scratch | None:
     """By NumPy; None if it is left to the compiled parser."""
     scratch = Scratch(len(text), chosen)
-    return scratch if plain.parse_plain(Text(bytearray(text + PADDING), 0, len(text)), chosen, scratch) else None
+    return (
+        scratch
+        if plain.parse_plain(Text(bytearray(text + PADDING), 0, len(text)), chosen, scratch)
+        else None
+    )
 
 
 def assert_same(text: bytes, chosen: np.ndarray) -> None:
@@ -43,11 +47,25 @@ def assert_same(text: bytes, chosen: np.ndarray) -> None:
     assert plain is not None
     expected, nothing = Scratch(len(text), chosen), np.zeros(0)
     parse.parse_lines(
-        np.frombuffer(text + PADDING, np.uint8).copy(), 0, len(text), chosen, np.zeros(1, np.uint8),
-        np.zeros(0, np.int64), np.zeros(0, np.int64), nothing, expected.undecided, expected.labels, expected.lines,
-        expected.row_ends, expected.ids, expected.values, expected.runs, expected.comments, expected.bad,
+        np.frombuffer(text + PADDING, np.uint8).copy(),
+        0,
+        len(text),
+        chosen,
+        np.zeros(1, np.uint8),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        nothing,
+        expected.undecided,
+        expected.labels,
+        expected.lines,
+        expected.row_ends,
+        expected.ids,
+        expected.values,
+        expected.runs,
+        expected.comments,
+        expected.bad,
         expected.state,
-    )  # fmt: skip
+    )
     assert expected.state[slots.BAD_ROWS] == expected.state[slots.UNDECIDED] == 0
     kept = [slot for slot in range(slots.N_STATE) if slot not in PLACES]
     assert plain.state[kept].tolist() == expected.state[kept].tolist()
@@ -82,16 +100,35 @@ def test_regular_text(text: bytes, limit: int) -> None:
 @pytest.mark.parametrize(
     ("text", "chosen"),
     [
-        (b"1 qid:1 2:1 1:1\n", {}), (b"1 qid:1 1:1 1:1\n", {}), (b"1 qid:1 1:\n", {}), (b"1 qid:1 1:nan\n", {}),
-        (b"1 qid:1 1:5-3 2: 3:4\n", {}), (b"1 qid:1 1:1e39\n", {}), (b"1 qid:1 1:.5\n", {}), (b"1 qid:1 1:5.\n", {}),
-        (b"1 qid:a 1:1\n", {}), (b"1 qid:01 1:1\n", {}), (b"1 qid:-1 1:1\n", {}), (b"1 1:1\n", {}), (b"\n", {}),
-        (b"1 qid:1  1:1\n", {}), (b"1\tqid:1 1:1\n", {}), (b"1 qid:1 1:1 \0\n", {}), (b"1 qid:1 1:1 # a\0b\n", {}),
-        (b"1 qid:1 1:1\n\n0 qid:1 1:1\n", {}), (b"# only words\n1 qid:1 1:1\n", {}), (b"1e999 qid:1 1:1\n", {}),
-        (b"1 qid:1 1:1\r0 qid:1 1:1\n", {}), (b"1 qid:1 1:1 # words\n", {"KEEP_COMMENTS": 1}),
-        (b"1 qid:1 9:1\n", {"MAX_ID": 8}), (b"1 qid:1 0:1 1:1\n", {"REFUSE_ZERO_ID": 1}),
-        (b"1 qid:1 1:1\n", {"EXPECT_QID": 0}), (b"1 qid:1 1:1\n", {"N_TOKENS": 1}), (b"1 qid:1\n", {}),
+        (b"1 qid:1 2:1 1:1\n", {}),
+        (b"1 qid:1 1:1 1:1\n", {}),
+        (b"1 qid:1 1:\n", {}),
+        (b"1 qid:1 1:nan\n", {}),
+        (b"1 qid:1 1:5-3 2: 3:4\n", {}),
+        (b"1 qid:1 1:1e39\n", {}),
+        (b"1 qid:1 1:.5\n", {}),
+        (b"1 qid:1 1:5.\n", {}),
+        (b"1 qid:a 1:1\n", {}),
+        (b"1 qid:01 1:1\n", {}),
+        (b"1 qid:-1 1:1\n", {}),
+        (b"1 1:1\n", {}),
+        (b"\n", {}),
+        (b"1 qid:1  1:1\n", {}),
+        (b"1\tqid:1 1:1\n", {}),
+        (b"1 qid:1 1:1 \0\n", {}),
+        (b"1 qid:1 1:1 # a\0b\n", {}),
+        (b"1 qid:1 1:1\n\n0 qid:1 1:1\n", {}),
+        (b"# only words\n1 qid:1 1:1\n", {}),
+        (b"1e999 qid:1 1:1\n", {}),
+        (b"1 qid:1 1:1\r0 qid:1 1:1\n", {}),
+        (b"1 qid:1 1:1 # words\n", {"KEEP_COMMENTS": 1}),
+        (b"1 qid:1 9:1\n", {"MAX_ID": 8}),
+        (b"1 qid:1 0:1 1:1\n", {"REFUSE_ZERO_ID": 1}),
+        (b"1 qid:1 1:1\n", {"EXPECT_QID": 0}),
+        (b"1 qid:1 1:1\n", {"N_TOKENS": 1}),
+        (b"1 qid:1\n", {}),
     ],
-)  # fmt: skip
+)
 def test_any_other_text_is_left_to_the_compiled_parser(text: bytes, chosen: dict[str, int]) -> None:
     assert parsed(text, options(**chosen)) is None
 
@@ -106,7 +143,15 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr) |
 )
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10**18 - 1), st.lists(NUMBERS, max_size=5)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 10**18 - 1), st.lists(NUMBERS, max_size=5)),
+        min_size=1,
+    )
+)
 def test_numbers(rows: list[tuple[int, int, list[str]]]) -> None:
-    lines = [f"{a} qid:{q}" + "".join(f" {i}:{v}" for i, v in enumerate(vs, 1)) for a, q, vs in [*rows, (1, 1, ["1"])]]
+    lines = [
+        f"{a} qid:{q}" + "".join(f" {i}:{v}" for i, v in enumerate(vs, 1))
+        for a, q, vs in [*rows, (1, 1, ["1"])]
+    ]
     assert_same("\n".join(lines).encode() + b"\n", options())

@@ -15,12 +15,17 @@ from boostrank.data.feature_space import FeatureSpace
 from boostrank.files.assemble import read_files as read_libsvm
 from tests.data.conftest import Read, dense, refused, same_data
 
-SCATTERED = "1 qid:7 1:1 # a\n2 qid:3 1:2 # b\n3 qid:7 1:3 # c\n4 qid:5 1:4 # d\n5 qid:3 1:5 # e\n6 qid:7 1:6\n"
+SCATTERED = (
+    "1 qid:7 1:1 # a\n2 qid:3 1:2 # b\n3 qid:7 1:3 # c\n4 qid:5 1:4 # d\n5 qid:3 1:5 # e\n6 qid:7"
+    " 1:6\n"
+)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 40, 1 << 20])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_fault_042_a_qid_that_comes_back_is_refused(read: Read, chunk_bytes: int, threads: int) -> None:
+def test_fault_042_a_qid_that_comes_back_is_refused(
+    read: Read, chunk_bytes: int, threads: int
+) -> None:
     with refused("qid 7 reappears", "first seen on line 1", "--regroup", line=3):
         read(SCATTERED, chunk_bytes=chunk_bytes, threads=threads)
 
@@ -86,7 +91,9 @@ def test_fault_043_a_file_without_any_qid_is_refused(read: Read) -> None:
         ("1 1:1 qid:1", 3, "no qid"),
     ],
 )
-def test_fault_044_a_qid_out_of_place_is_refused(read: Read, row: str, column: int, words: str) -> None:
+def test_fault_044_a_qid_out_of_place_is_refused(
+    read: Read, row: str, column: int, words: str
+) -> None:
     with refused(words, line=2, column=column):
         read(f"1 qid:1 1:1\n{row}\n")
 
@@ -117,7 +124,9 @@ def test_fault_045_a_fraction_is_no_id(read: Read, name: str) -> None:
         ["1e5", "100000"],
     ],
 )
-def test_fault_045_ids_are_int64_when_all_are_canonical_and_fit(read: Read, ids: list[int] | list[str]) -> None:
+def test_fault_045_ids_are_int64_when_all_are_canonical_and_fit(
+    read: Read, ids: list[int] | list[str]
+) -> None:
     data = read("".join(f"1 qid:{name} 1:1\n" for name in ids), chunk_bytes=20)
     assert data.queries.qid.tolist() == ids
     assert data.queries.qid.dtype == (np.int64 if isinstance(ids[0], int) else object)
@@ -125,10 +134,18 @@ def test_fault_045_ids_are_int64_when_all_are_canonical_and_fit(read: Read, ids:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [(b"", "id"), (b"a#b", "blank"), (b"5#doc", "blank"), (b"a\x01", "control"),
-     (b"\xff\xfe", "UTF-8"), (b"\xed\xa0\x80", "UTF-8")],
-)  # fmt: skip
-def test_fault_045_an_id_that_cannot_be_told_apart_from_others_is_refused(read: Read, name: bytes, words: str) -> None:
+    [
+        (b"", "id"),
+        (b"a#b", "blank"),
+        (b"5#doc", "blank"),
+        (b"a\x01", "control"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"\xed\xa0\x80", "UTF-8"),
+    ],
+)
+def test_fault_045_an_id_that_cannot_be_told_apart_from_others_is_refused(
+    read: Read, name: bytes, words: str
+) -> None:
     for text in (b"1 qid:" + name + b" 1:1\n", b"1 qid:" + name + b"\n"):
         with refused(words, line=2, column=3):
             read(b"1 qid:5 1:1\n" + text)
@@ -136,13 +153,24 @@ def test_fault_045_an_id_that_cannot_be_told_apart_from_others_is_refused(read: 
 
 @pytest.mark.parametrize(
     ("first", "last", "outside"),
-    [("\x80", "\u07ff", [b"\xc1\xbf", b"\xc2", b"\xc2\x7f", b"\xc2\xc0"]),
-     ("\u0800", "\ud7ff", [b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xe2\x82", b"\xe2\x82\x28"]),
-     ("\ue000", "\uffff", [b"\x80", b"\xbf\xbf"]),
-     ("\U00010000", "\U0010ffff", [b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf0\x90\x80"])],
-)  # fmt: skip
-def test_fault_045_ids_are_utf8_as_python_reads_it(read: Read, first: str, last: str, outside: list[bytes]) -> None:
-    assert read(f"1 qid:{first} 1:1\n1 qid:{last}a 1:1\n").queries.qid.tolist() == [first, f"{last}a"]
+    [
+        ("\x80", "\u07ff", [b"\xc1\xbf", b"\xc2", b"\xc2\x7f", b"\xc2\xc0"]),
+        ("\u0800", "\ud7ff", [b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xe2\x82", b"\xe2\x82\x28"]),
+        ("\ue000", "\uffff", [b"\x80", b"\xbf\xbf"]),
+        (
+            "\U00010000",
+            "\U0010ffff",
+            [b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf0\x90\x80"],
+        ),
+    ],
+)
+def test_fault_045_ids_are_utf8_as_python_reads_it(
+    read: Read, first: str, last: str, outside: list[bytes]
+) -> None:
+    assert read(f"1 qid:{first} 1:1\n1 qid:{last}a 1:1\n").queries.qid.tolist() == [
+        first,
+        f"{last}a",
+    ]
     for name in outside:
         for text in (name, name + b"a"):
             with refused("UTF-8"):
@@ -157,7 +185,8 @@ def test_fault_047_queries_shared_with_the_training_data_are_told_or_refused(rea
     train = read("1 qid:1 1:1\n1 qid:2 1:1\n")
     text = "1 qid:2 1:1\n1 qid:3 1:1\n"
     with pytest.warns(
-        DataWarning, match="1 of 2 query ids also occur in the training data .such as 2., which is a leak"
+        DataWarning,
+        match="1 of 2 query ids also occur in the training data .such as 2., which is a leak",
     ):
         read(text, like=train)
     with refused("a leak"):
@@ -198,7 +227,9 @@ def beside(tmp_path: Path, suffix: str, text: str) -> Path:
 
 @pytest.mark.parametrize("suffix", [".query", ".group"])
 @pytest.mark.parametrize("sizes", ["2\n1\n", "2\r\n1", "\ufeff2\n1\n\n"])
-def test_fault_052_group_sizes_beside_a_file_without_qids(read: Read, tmp_path: Path, suffix: str, sizes: str) -> None:
+def test_fault_052_group_sizes_beside_a_file_without_qids(
+    read: Read, tmp_path: Path, suffix: str, sizes: str
+) -> None:
     sidecar = beside(tmp_path, suffix, sizes)
     data = read(GROUPED)
     assert data.queries.sizes.tolist() == [2, 1]
@@ -258,7 +289,9 @@ def test_fault_052_weights_of_queries_or_of_rows(read: Read, tmp_path: Path) -> 
     assert by_row.provenance.files[-1] == str(sidecar)
 
 
-def test_weights_of_rows_that_differ_within_a_query_are_of_documents(read: Read, tmp_path: Path) -> None:
+def test_weights_of_rows_that_differ_within_a_query_are_of_documents(
+    read: Read, tmp_path: Path
+) -> None:
     beside(tmp_path, ".weight", "1\n0\n2.5\n")
     data = read("1 qid:1 1:1\n0 qid:1 1:2\n2 qid:2 1:3\n")
     assert data.queries.weights is None
@@ -268,10 +301,17 @@ def test_weights_of_rows_that_differ_within_a_query_are_of_documents(read: Read,
 
 @pytest.mark.parametrize(
     ("weights", "line", "words"),
-    [("1\n0\n", 2, "weight '0'"), ("-1\n1\n", 1, "'-1'"), ("1\nnan\n", 2, "'nan'"), ("1\n1e999\n", 2, "'1e999'"),
-     ("1_0\n1\n", 1, "'1_0'"), ("1\n\n1\n", 2, "''"), ("1\n", 0, "1 weights for 2 queries and 3 rows"),
-     ("1\n-2\n2\n", 2, "weight '-2' must be finite and at least 0")],
-)  # fmt: skip
+    [
+        ("1\n0\n", 2, "weight '0'"),
+        ("-1\n1\n", 1, "'-1'"),
+        ("1\nnan\n", 2, "'nan'"),
+        ("1\n1e999\n", 2, "'1e999'"),
+        ("1_0\n1\n", 1, "'1_0'"),
+        ("1\n\n1\n", 2, "''"),
+        ("1\n", 0, "1 weights for 2 queries and 3 rows"),
+        ("1\n-2\n2\n", 2, "weight '-2' must be finite and at least 0"),
+    ],
+)
 def test_fault_052_weights_that_do_not_fit_are_refused(
     read: Read, tmp_path: Path, weights: str, line: int, words: str
 ) -> None:
@@ -299,7 +339,9 @@ def test_fault_052_sidecars_of_a_compressed_file(tmp_path: Path) -> None:
     assert read_libsvm(tmp_path / "data.txt.gz").queries.sizes.tolist() == [1, 2]
 
 
-def test_fault_052_rows_may_not_be_skipped_when_sizes_count_them(read: Read, tmp_path: Path) -> None:
+def test_fault_052_rows_may_not_be_skipped_when_sizes_count_them(
+    read: Read, tmp_path: Path
+) -> None:
     beside(tmp_path, ".query", "2\n2\n")
     with refused("the data has 3 rows"):
         read(GROUPED + "x 1:1\n", on_bad_line="skip", max_bad_share=1)

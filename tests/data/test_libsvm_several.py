@@ -1,4 +1,6 @@
-"""Several files are one data set: the same rows as their concatenation, and messages that name the right file."""
+"""Several files are one data set: the same rows as their concatenation, and messages that name the
+right file.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def quietly(source: object, **options: object) -> RankingDataset:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("chunk_bytes", [7, 40, 1 << 20])
-def test_files_are_read_as_one_text(shards: Shards, read: Read, chunk_bytes: int, threads: int) -> None:
+def test_files_are_read_as_one_text(
+    shards: Shards, read: Read, chunk_bytes: int, threads: int
+) -> None:
     data = quietly(shards(*PARTS), chunk_bytes=chunk_bytes, threads=threads)
     assert same_data(data, quietly(io.BytesIO("".join(PARTS).encode())))
     assert data.queries.qid.tolist() == ["1", "2", "b", "4", "5"]
@@ -88,7 +92,9 @@ def test_a_name_that_looks_like_a_pattern_is_a_name_when_it_exists(tmp_path: Pat
     assert read_libsvm(tmp_path / "a[1].txt").labels.tolist() == [1]
 
 
-def test_what_is_missing_or_given_twice_is_refused_before_reading(shards: Shards, tmp_path: Path) -> None:
+def test_what_is_missing_or_given_twice_is_refused_before_reading(
+    shards: Shards, tmp_path: Path
+) -> None:
     paths = shards("1 qid:1 1:x\n", PARTS[1])
     with pytest.raises(FileFormatError, match=r"nothing-.*no file matches"):
         read_libsvm(tmp_path / "nothing-*")
@@ -121,7 +127,10 @@ def test_warnings_name_the_right_file_and_line(shards: Shards) -> None:
         read_libsvm(paths)
     assert [str(w.message) for w in caught] == [
         f"{paths[1]}: no rows: the file is empty or contains only comments",
-        f"{paths[0]} and 2 more files: 1 rows had unsorted feature numbers (first: {paths[2]}:2); they were sorted",
+        (
+            f"{paths[0]} and 2 more files: 1 rows had unsorted feature numbers (first:"
+            f" {paths[2]}:2); they were sorted"
+        ),
     ]
 
 
@@ -131,7 +140,9 @@ def test_files_without_any_row_are_no_data(shards: Shards) -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [5, 1 << 20])
-def test_fault_042_a_query_that_comes_back_in_a_later_file_is_refused(shards: Shards, chunk_bytes: int) -> None:
+def test_fault_042_a_query_that_comes_back_in_a_later_file_is_refused(
+    shards: Shards, chunk_bytes: int
+) -> None:
     paths = shards("1 qid:1 1:1\n1 qid:2 1:1\n", "1 qid:3 1:1\n0 qid:1 1:5\n")
     with refused("qid 1 reappears", f"first seen on {paths[0]}:1", "--regroup", line=2):
         read_libsvm(paths, chunk_bytes=chunk_bytes)
@@ -141,9 +152,13 @@ def test_fault_042_a_query_that_comes_back_in_a_later_file_is_refused(shards: Sh
 
 
 @pytest.mark.parametrize("chunk_bytes", [5, 1 << 20])
-def test_fault_042_a_query_cut_between_two_files_is_refused_or_joined(shards: Shards, chunk_bytes: int) -> None:
+def test_fault_042_a_query_cut_between_two_files_is_refused_or_joined(
+    shards: Shards, chunk_bytes: int
+) -> None:
     paths = shards("1 qid:1 1:1\n1 qid:2 1:1\n", "# x\n1 qid:2 1:3\n0 qid:3 1:5\n")
-    with refused("qid 2 continues from the previous file", f"{paths[0]}:2", "--regroup joins", line=2):
+    with refused(
+        "qid 2 continues from the previous file", f"{paths[0]}:2", "--regroup joins", line=2
+    ):
         read_libsvm(paths, chunk_bytes=chunk_bytes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing had to be moved
@@ -174,7 +189,9 @@ def test_group_sizes_and_weights_lie_beside_each_file(shards: Shards, tmp_path: 
         read_libsvm(paths)
 
 
-def test_fault_052_weights_of_one_file_do_not_make_up_for_those_of_another(shards: Shards, tmp_path: Path) -> None:
+def test_fault_052_weights_of_one_file_do_not_make_up_for_those_of_another(
+    shards: Shards, tmp_path: Path
+) -> None:
     paths = shards("1 qid:1 1:1\n1 qid:2 1:2\n", "0 qid:3 1:3\n0 qid:4 1:4\n")
     (tmp_path / "a0.txt.weight").write_text("1\n1\n")
     with pytest.raises(FileFormatError, match=r"a1\.txt: has no weight"):
@@ -185,7 +202,9 @@ def test_fault_052_weights_of_one_file_do_not_make_up_for_those_of_another(shard
         read_libsvm(paths)
 
 
-def test_files_of_every_kind_are_mixed_and_progress_reaches_the_end(tmp_path: Path, shards: Shards) -> None:
+def test_files_of_every_kind_are_mixed_and_progress_reaches_the_end(
+    tmp_path: Path, shards: Shards
+) -> None:
     paths = shards(*PARTS)
     paths[1].write_bytes(gzip.compress(PARTS[1].encode()))
     paths[2].write_bytes(lzma.compress(PARTS[2].encode()))
@@ -230,7 +249,9 @@ def test_bad_rows_are_counted_over_all_files(shards: Shards) -> None:
     paths = shards("1 qid:1 1:1\n1 qid:1 1:x\n", "1 qid:2 1:1\n" * 9)
     with refused("1 of 11 rows cannot be read", "a0.txt:2:"):
         quietly(paths, on_bad_line="skip", max_bad_share=0.05)
-    assert np.array_equal(quietly(paths, on_bad_line="skip", max_bad_share=0.1).queries.sizes, [1, 9])
+    assert np.array_equal(
+        quietly(paths, on_bad_line="skip", max_bad_share=0.1).queries.sizes, [1, 9]
+    )
 
 
 def test_many_small_files_do_not_run_out_of_descriptors(tmp_path: Path) -> None:

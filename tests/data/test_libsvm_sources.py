@@ -1,4 +1,5 @@
-"""The same bytes give the same data: any chunk size, any number of threads, file, pipe or compressed.
+"""The same bytes give the same data: any chunk size, any number of threads, file, pipe or
+compressed.
 
 Faults 54 to 58 on the way.
 """
@@ -35,15 +36,26 @@ from tests.data.conftest import Read, refused, same_data
 
 
 def make_text(layout: str, rows: int = 60) -> bytes:
-    """Rows with everything that a chunk boundary can cut: comments, CRLF, blank lines, long numbers, text ids."""
+    """Rows with everything that a chunk boundary can cut: comments, CRLF, blank lines, long
+    numbers, text ids.
+    """
     rng = np.random.default_rng(5)
     out = ["\ufeff# head 1:1\r\n# qid:3: red shoe\r\n"]
     for row in range(rows):
         share = 0.9 if layout == "dense" else 0.1
         numbers = np.flatnonzero(rng.random(25) < share)
-        values = rng.choice(["0", "1.5", "-0", "nan", "0.3333333333333333333333333333", "7e-320", "12"], numbers.size)
-        cells = "".join(f"{rng.choice([' ', '  ', chr(9)])}{n}:{v}" for n, v in zip(numbers, values, strict=True))
-        out.append(f"{rng.integers(0, 5)} qid:{'q' * (row > 40)}{row // 7}{cells}{rng.choice(['', ' # a 1:2', ' '])}")
+        values = rng.choice(
+            ["0", "1.5", "-0", "nan", "0.3333333333333333333333333333", "7e-320", "12"],
+            numbers.size,
+        )
+        cells = "".join(
+            f"{rng.choice([' ', '  ', chr(9)])}{n}:{v}"
+            for n, v in zip(numbers, values, strict=True)
+        )
+        out.append(
+            f"{rng.integers(0, 5)}"
+            f" qid:{'q' * (row > 40)}{row // 7}{cells}{rng.choice(['', ' # a 1:2', ' '])}"
+        )
         out.append(str(rng.choice(["\n", "\r\n", "\n\n"])))
     return "".join(out).encode()
 
@@ -62,12 +74,16 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 17, 64, 333, 4096, 1 << 24])
-def test_chunks_and_threads_change_nothing(text: bytes, read: Read, chunk_bytes: int, threads: int) -> None:
+def test_chunks_and_threads_change_nothing(
+    text: bytes, read: Read, chunk_bytes: int, threads: int
+) -> None:
     whole = read(text, threads=1, keep_names=True)
     cut = read(text, threads=threads, chunk_bytes=chunk_bytes, keep_names=True)
     assert same_data(cut, whole)
     assert cut.fingerprint == whole.fingerprint
-    stream = read_libsvm(io.BytesIO(text), threads=threads, chunk_bytes=chunk_bytes, keep_names=True)
+    stream = read_libsvm(
+        io.BytesIO(text), threads=threads, chunk_bytes=chunk_bytes, keep_names=True
+    )
     assert same_data(stream, whole)
 
 
@@ -99,7 +115,9 @@ def test_a_slow_pipe_is_read_to_its_end(text: bytes, read: Read, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["plain", "gz", "zst"])
-def test_fault_013_a_pipe_that_gives_a_byte_at_a_time_is_recognised(text: bytes, read: Read, kind: str) -> None:
+def test_fault_013_a_pipe_that_gives_a_byte_at_a_time_is_recognised(
+    text: bytes, read: Read, kind: str
+) -> None:
     class Drip(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             return super().read(min(size or 0, 1))
@@ -109,13 +127,18 @@ def test_fault_013_a_pipe_that_gives_a_byte_at_a_time_is_recognised(text: bytes,
 
 
 def with_checksum(text: bytes) -> bytes:
-    """As the command `zstd` writes; Python's function leaves the checksum out, and damage may then go unseen."""
+    """As the command `zstd` writes; Python's function leaves the checksum out, and damage may then
+    go unseen.
+    """
     return zstd.compress(text, options={zstd.CompressionParameter.checksum_flag: 1})
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": with_checksum,
-}  # fmt: skip
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": with_checksum,
+}
 
 
 @pytest.mark.parametrize("kind", PACKERS)
@@ -126,14 +149,20 @@ def test_fault_054_compression_is_known_by_its_first_bytes(
     path = tmp_path / "named.txt"
     path.write_bytes(PACKERS[kind](text))
     seen: list[tuple[int, int | None]] = []
-    data = read_libsvm(path, chunk_bytes=chunk_bytes, progress=lambda done, total: seen.append((done, total)))
+    data = read_libsvm(
+        path, chunk_bytes=chunk_bytes, progress=lambda done, total: seen.append((done, total))
+    )
     assert same_data(data, read(text))
     assert seen[-1] == (path.stat().st_size,) * 2
     assert same_data(read_libsvm(io.BytesIO(path.read_bytes())), data)
 
 
-@pytest.mark.parametrize(("magic", "words"), [(b"PK\x03\x04", "unpack"), (b"PAR1", "--format parquet")])
-def test_fault_054_formats_that_are_not_read_are_named(read: Read, magic: bytes, words: str) -> None:
+@pytest.mark.parametrize(
+    ("magic", "words"), [(b"PK\x03\x04", "unpack"), (b"PAR1", "--format parquet")]
+)
+def test_fault_054_formats_that_are_not_read_are_named(
+    read: Read, magic: bytes, words: str
+) -> None:
     with refused(words):
         read(magic + bytes(range(200)))
 
@@ -148,7 +177,9 @@ def test_fault_054_without_a_library_for_zstd_the_words_say_what_to_install(
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_fault_055_truncated_compressed_data_is_never_a_short_data_set(text: bytes, kind: str) -> None:
+def test_fault_055_truncated_compressed_data_is_never_a_short_data_set(
+    text: bytes, kind: str
+) -> None:
     packed = PACKERS[kind](text)
     for end in [*range(7, len(packed), max(1, len(packed) // 60)), len(packed) - 1]:
         with refused("truncated"):
@@ -180,9 +211,13 @@ def test_fault_055_a_wrong_checksum_is_refused(text: bytes) -> None:
 
 @pytest.mark.parametrize("kind", PACKERS)
 @pytest.mark.parametrize("padding", [b"", b"\0" * 8])
-def test_fault_056_concatenated_members_are_all_read(text: bytes, read: Read, kind: str, padding: bytes) -> None:
+def test_fault_056_concatenated_members_are_all_read(
+    text: bytes, read: Read, kind: str, padding: bytes
+) -> None:
     pack = PACKERS[kind]
-    parts = b"".join(pack(text[begin : begin + 500]) for begin in range(0, len(text), 500)) + pack(b"")
+    parts = b"".join(pack(text[begin : begin + 500]) for begin in range(0, len(text), 500)) + pack(
+        b""
+    )
     assert same_data(read_libsvm(io.BytesIO(parts + padding)), read(text))
 
 
@@ -216,7 +251,10 @@ def test_fault_057_a_bomb_is_unpacked_in_little_memory(kind: str) -> None:
     tracemalloc.start()
     try:
         opened = LibsvmSource([io.BytesIO(packed)], Reading())
-        length = sum(text.end - text.start for text in (load(None) for _, load in opened.loads(1 << 20, 1) if load))
+        length = sum(
+            text.end - text.start
+            for text in (load(None) for _, load in opened.loads(1 << 20, 1) if load)
+        )
         opened.close()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -232,7 +270,9 @@ def test_fault_057_a_bomb_ends_at_max_bytes(tmp_path: Path, text: bytes, read: R
         read_libsvm(bomb, max_bytes=100_000, chunk_bytes=1000)
     with refused(f"has {len(text):,} bytes"):
         read(text, max_bytes=len(text) - 1)
-    assert same_data(read(text, max_bytes=len(text)), read_libsvm(io.BytesIO(text), max_bytes=len(text)))
+    assert same_data(
+        read(text, max_bytes=len(text)), read_libsvm(io.BytesIO(text), max_bytes=len(text))
+    )
 
 
 def test_fault_057_compressed_blanks_without_end_are_refused_at_the_longest_line() -> None:
@@ -243,7 +283,9 @@ def test_fault_057_compressed_blanks_without_end_are_refused_at_the_longest_line
 
 
 @pytest.mark.parametrize("change", ["grow", "shrink", "touch"])
-def test_fault_058_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, text: bytes, change: str) -> None:
+def test_fault_058_a_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, text: bytes, change: str
+) -> None:
     path = tmp_path / "data.txt"
     path.write_bytes(text)
 
@@ -278,14 +320,20 @@ def test_a_reading_that_is_given_up_ends_its_thread() -> None:
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_fault_058_a_compressed_file_that_changes_is_refused_too(tmp_path: Path, text: bytes, kind: str) -> None:
+def test_fault_058_a_compressed_file_that_changes_is_refused_too(
+    tmp_path: Path, text: bytes, kind: str
+) -> None:
     path = tmp_path / "data"
     path.write_bytes(PACKERS[kind](text))
     with refused("changed while it was read"):
-        read_libsvm(path, chunk_bytes=300, threads=1, progress=lambda done, total: os.utime(path, ns=(1, 1)))
+        read_libsvm(
+            path, chunk_bytes=300, threads=1, progress=lambda done, total: os.utime(path, ns=(1, 1))
+        )
 
 
-def test_fault_059_a_file_cut_off_under_the_reader_does_not_kill_the_process(tmp_path: Path) -> None:
+def test_fault_059_a_file_cut_off_under_the_reader_does_not_kill_the_process(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "data.txt"
     path.write_bytes(b"1 qid:1 1:1\n" * 300_000)
     script = """
@@ -327,7 +375,14 @@ def test_a_read_error_is_an_input_error(text: bytes) -> None:
 def test_files_are_closed_whatever_happens(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "data.txt"
     before = len(os.listdir("/proc/self/fd"))
-    for content in (text, b"x\n", gzip.compress(text), gzip.compress(text)[:-1], b"PK\x03\x04", b""):
+    for content in (
+        text,
+        b"x\n",
+        gzip.compress(text),
+        gzip.compress(text)[:-1],
+        b"PK\x03\x04",
+        b"",
+    ):
         path.write_bytes(content)
         for threads in (1, 2):
             try:
@@ -350,13 +405,24 @@ def test_chunk_bytes_must_be_positive(read: Read) -> None:
 
 def test_the_options_that_changed_the_numbers_are_remembered(read: Read) -> None:
     data = read(
-        "1 qid:1 1:1\n", missing_tokens="NULL", inf="keep", label_map={1: 2}, on_bad_line="skip", regroup=True,
-        threads=2, chunk_bytes=9, layout="csr",
-    )  # fmt: skip
+        "1 qid:1 1:1\n",
+        missing_tokens="NULL",
+        inf="keep",
+        label_map={1: 2},
+        on_bad_line="skip",
+        regroup=True,
+        threads=2,
+        chunk_bytes=9,
+        layout="csr",
+    )
     assert data.provenance.options == {
-        "missing_tokens": ["NULL"], "inf": "keep", "label_map": {"1": 2.0}, "on_bad_line": "skip", "regroup": True,
+        "missing_tokens": ["NULL"],
+        "inf": "keep",
+        "label_map": {"1": 2.0},
+        "on_bad_line": "skip",
+        "regroup": True,
         "queries": "qid",
-    }  # fmt: skip
+    }
     assert read("1 qid:1 1:1\n").provenance.options == {"queries": "qid"}
 
 

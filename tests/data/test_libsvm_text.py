@@ -34,7 +34,9 @@ def test_fault_001_crlf_reads_like_lf(read: Read) -> None:
         ("\r\r\n1 qid:1 1:1\n", 1, 1),
     ],
 )
-def test_fault_002_a_lone_carriage_return_is_refused(read: Read, text: str, line: int, column: int) -> None:
+def test_fault_002_a_lone_carriage_return_is_refused(
+    read: Read, text: str, line: int, column: int
+) -> None:
     with refused("carriage return", "tr '\\r' '\\n'", line=line, column=column):
         read(text)
 
@@ -72,7 +74,9 @@ def test_fault_005_a_nul_byte_is_refused(read: Read, text: bytes, column: int) -
 
 
 def test_fault_006_tabs_and_runs_of_blanks_separate(read: Read) -> None:
-    assert same_data(read(" 2\tqid:1   1:0.5\t\t2:3  \n\t0 qid:1 2:1\t\n1 qid:2 1:7 2:-1 \n"), read(PLAIN))
+    assert same_data(
+        read(" 2\tqid:1   1:0.5\t\t2:3  \n\t0 qid:1 2:1\t\n1 qid:2 1:7 2:-1 \n"), read(PLAIN)
+    )
 
 
 def test_fault_007_blank_lines_are_skipped_and_told_when_there_are_many(read: Read) -> None:
@@ -91,14 +95,16 @@ def test_fault_007_line_numbers_count_blank_and_comment_lines(read: Read) -> Non
 
 def test_fault_008_comments_are_ignored_whatever_they_hold(read: Read) -> None:
     text = (
-        "# 1 qid:7 1:2\n2 qid:1 1:0.5 2:3 # docid = GX1:2 inc=1\n0 qid:1 2:1#7:8\n1 qid:2 1:7 2:-1 #\n"
-        "  # caf\u00e9 5:5\n"
+        "# 1 qid:7 1:2\n2 qid:1 1:0.5 2:3 # docid = GX1:2 inc=1\n0 qid:1 2:1#7:8\n1 qid:2 1:7 2:-1"
+        " #\n  # caf\u00e9 5:5\n"
     )
     assert same_data(read(text), read(PLAIN))
 
 
 def test_fault_008_comments_name_documents_and_queries_on_request(read: Read) -> None:
-    text = "1 qid:1 1:1 # docid = GX1 \n0 qid:1 1:2\n# 3\n0 qid:2 1:2#caf\u00e9\r\n0 qid:2 1:3##\tx\n"
+    text = (
+        "1 qid:1 1:1 # docid = GX1 \n0 qid:1 1:2\n# 3\n0 qid:2 1:2#caf\u00e9\r\n0 qid:2 1:3##\tx\n"
+    )
     data = read("# qid:2: red shoe\n" + text, keep_names=True)
     assert data.document_names is not None
     assert data.document_names.tolist() == ["GX1", "", "caf\u00e9", "x"]
@@ -187,7 +193,9 @@ def test_fault_013_a_pipe_is_read_in_one_pass(tmp_path: Path, read: Read) -> Non
     assert data.provenance.files == (str(fifo),)
 
 
-def test_fault_013_standard_input_is_a_dash(read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_013_standard_input_is_a_dash(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "in").write_text(PLAIN)
     with (tmp_path / "in").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
@@ -201,7 +209,12 @@ def test_fault_013_a_text_file_object_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("row", "column"),
-    [("\u0661 qid:1 1:1", 1), ("1 qid:1 \u0661:1", 9), ("1 qid:1 1:\uff15", 9), ("1 qid:1 1:1\u00a0", 9)],
+    [
+        ("\u0661 qid:1 1:1", 1),
+        ("1 qid:1 \u0661:1", 9),
+        ("1 qid:1 1:\uff15", 9),
+        ("1 qid:1 1:1\u00a0", 9),
+    ],
 )
 def test_fault_014_digits_outside_ascii_are_refused(read: Read, row: str, column: int) -> None:
     with refused("outside ASCII", line=1, column=column):
@@ -219,7 +232,9 @@ def test_the_first_wrong_line_is_named_whichever_thread_meets_it(read: Read) -> 
 
 def test_bad_rows_are_skipped_whole_and_counted(read: Read) -> None:
     text = "1 qid:1 1:1 2:2\n1 qid:1 1:9 2:x 3:3\n0 qid:1 2:5\nrubbish\n0 qid:2 1:4\n"
-    with pytest.warns(DataWarning, match=r"2 of 5 rows skipped; the first: .*data.txt:2:13: value 'x'"):
+    with pytest.warns(
+        DataWarning, match=r"2 of 5 rows skipped; the first: .*data.txt:2:13: value 'x'"
+    ):
         data = read(text, on_bad_line="skip", max_bad_share=0.5)
     assert dense(data).tolist() == [[1, 2], [0, 5], [4, 0]]
     assert data.labels.tolist() == [1, 0, 0]
@@ -249,12 +264,16 @@ def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text(PLAIN)
     seen: list[tuple[int, int | None]] = []
-    read_libsvm(path, chunk_bytes=20, threads=1, progress=lambda done, total: seen.append((done, total)))
+    read_libsvm(
+        path, chunk_bytes=20, threads=1, progress=lambda done, total: seen.append((done, total))
+    )
     assert seen[-1] == (len(PLAIN), len(PLAIN))
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     seen.clear()
     for text in (PLAIN, PLAIN + "0 qid:9 1:1\n" * 9000):  # at once, and in more than one piece
-        read_libsvm(io.BytesIO(text.encode()), progress=lambda done, total: seen.append((done, total)))
+        read_libsvm(
+            io.BytesIO(text.encode()), progress=lambda done, total: seen.append((done, total))
+        )
         assert seen[-1] == (len(text), None)
 
 

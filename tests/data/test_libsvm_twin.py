@@ -1,4 +1,6 @@
-"""The reader against two oracles: its slow twin on files that were tampered with, scikit-learn's on good ones."""
+"""The reader against two oracles: its slow twin on files that were tampered with, scikit-learn's on
+good ones.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ GOOD_NUMBERS = st.one_of(
     st.floats(-(2.0**127), 2.0**127, width=32).map(repr),
     st.floats(-1e30, 1e30).map(lambda x: f"{x:.25g}"),
     st.integers(-(10**20), 10**20).map(str),
-    st.sampled_from(["0", "1", "-0", ".5", "5.", "1E+3", "nan", "4.9e-324", "16777217.00000000000000000000001"]),
+    st.sampled_from(
+        ["0", "1", "-0", ".5", "5.", "1E+3", "nan", "4.9e-324", "16777217.00000000000000000000001"]
+    ),
 )
-WILD_NUMBERS = st.sampled_from(["inf", "-Infinity", "NULL", "1e400", "1_0", "0x1", "1,5", "", "--1", "e5", "1e39"])
+WILD_NUMBERS = st.sampled_from(
+    ["inf", "-Infinity", "NULL", "1e400", "1_0", "0x1", "1,5", "", "--1", "e5", "1e39"]
+)
 WILD_IDS = st.sampled_from(["1", "2", "-1", "02", "10000000000000000000", "2.5", "a#b", ""])
 WILD_BYTES = st.sampled_from([bytes([b]) for b in b" \t\r\n#:.0159-+eqd\0\xff\xc3"])
 BLANKS = st.sampled_from([" ", " ", " ", "  ", "\t"])
@@ -52,7 +58,11 @@ def files(draw: Any) -> bytes:
     for _ in range(draw(st.integers(0, 8))):
         query += draw(st.integers(0, 1))
         kind = draw(st.integers(0, 19))
-        line = draw(st.sampled_from(["", "# 1:2", " "])) if kind < 3 else draw(rows(style.format(query), kind == 3))
+        line = (
+            draw(st.sampled_from(["", "# 1:2", " "]))
+            if kind < 3
+            else draw(rows(style.format(query), kind == 3))
+        )
         text += line.encode() + draw(st.sampled_from([b"\n", b"\n", b"\r\n"]))
     if draw(st.integers(0, 9)) == 0:
         text[:0] = b"\xef\xbb\xbf"
@@ -64,7 +74,9 @@ def files(draw: Any) -> bytes:
     return bytes(text)
 
 
-def check_against_twin(text: bytes, *, chunk_bytes: int, layout: str, skip: bool, **options: Any) -> None:
+def check_against_twin(
+    text: bytes, *, chunk_bytes: int, layout: str, skip: bool, **options: Any
+) -> None:
     try:
         expected = twin.parse(text, skip=skip, **options)
         expected_line = None
@@ -77,9 +89,15 @@ def check_against_twin(text: bytes, *, chunk_bytes: int, layout: str, skip: bool
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             return read_libsvm(
-                io.BytesIO(text), threads=1, chunk_bytes=chunk_bytes, layout=layout, keep_names=True,
-                on_bad_line=on_bad_line, max_bad_share=1, **options,
-            )  # fmt: skip
+                io.BytesIO(text),
+                threads=1,
+                chunk_bytes=chunk_bytes,
+                layout=layout,
+                keep_names=True,
+                on_bad_line=on_bad_line,
+                max_bad_share=1,
+                **options,
+            )
 
     if expected_line is not None:
         with pytest.raises(FileFormatError) as caught:
@@ -120,16 +138,29 @@ def test_no_bytes_crash_the_reader(text: bytes, skip: bool) -> None:
 
 
 def test_the_twin_refuses_what_it_should() -> None:
-    for bad in (b"", b"x qid:1\n", b"1 qid:1 1:1_0\n", b"1 qid:1 1:1 1:2\n", b"1 qid:1 1:5.", b"1 qid:1 1:1e39\n"):
+    for bad in (
+        b"",
+        b"x qid:1\n",
+        b"1 qid:1 1:1_0\n",
+        b"1 qid:1 1:1 1:2\n",
+        b"1 qid:1 1:5.",
+        b"1 qid:1 1:1e39\n",
+    ):
         with pytest.raises(twin.Refused):
             twin.parse(bad)
 
 
 @pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
 @pytest.mark.parametrize("zero_based", [False, True])
-def test_equals_scikit_learn_on_generated_files(tmp_path: Path, density: float, zero_based: bool) -> None:
+def test_equals_scikit_learn_on_generated_files(
+    tmp_path: Path, density: float, zero_based: bool
+) -> None:
     rng = np.random.default_rng(3)
-    X = rng.lognormal(0, 5, (400, 30)) * rng.choice([-1, 1], (400, 30)) * (rng.random((400, 30)) < density)
+    X = (
+        rng.lognormal(0, 5, (400, 30))
+        * rng.choice([-1, 1], (400, 30))
+        * (rng.random((400, 30)) < density)
+    )
     X[0, :] = 1  # every column occurs
     path = tmp_path / "data.txt"
     qid = np.repeat(np.arange(40) * 7, 10)
@@ -150,11 +181,16 @@ def check_against_scikit_learn(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [*(f"ohsumed/Fold{k}/{part}.txt" for k in range(1, 6) for part in ("train", "vali", "test")),
-     *(f"mslr-sample/{part}.txt" for part in ("train", "vali", "test")),
-     *(f"lambdarank-example/{part}" for part in ("train.txt", "test.txt", "rank.train", "rank.test")),
-     *(f"sparse-long/{part}.txt" for part in ("train", "test"))],
-)  # fmt: skip
+    [
+        *(f"ohsumed/Fold{k}/{part}.txt" for k in range(1, 6) for part in ("train", "vali", "test")),
+        *(f"mslr-sample/{part}.txt" for part in ("train", "vali", "test")),
+        *(
+            f"lambdarank-example/{part}"
+            for part in ("train.txt", "test.txt", "rank.train", "rank.test")
+        ),
+        *(f"sparse-long/{part}.txt" for part in ("train", "test")),
+    ],
+)
 def test_equals_scikit_learn_on_real_files(data_root: Path, name: str) -> None:
     check_against_scikit_learn(data_root / name)
 
@@ -167,7 +203,9 @@ def test_fault_052_lightgbms_example_is_grouped_as_its_twin_with_qids(data_root:
         assert by_sizes.fingerprint == by_ids.fingerprint
 
 
-def test_fault_097_ohsumed_with_null_is_refused_with_the_option_and_read_with_it(data_root: Path) -> None:
+def test_fault_097_ohsumed_with_null_is_refused_with_the_option_and_read_with_it(
+    data_root: Path,
+) -> None:
     path = data_root / "ohsumed-null" / "testset.txt"
     with refused("value 'NULL' of feature 11", "--missing-token NULL", line=2, column=123):
         read_libsvm(path)

@@ -1,4 +1,6 @@
-"""What the LIBSVM reader says, to the word and the place: refusals with line and column, and warnings with counts."""
+"""What the LIBSVM reader says, to the word and the place: refusals with line and column, and
+warnings with counts.
+"""
 
 from __future__ import annotations
 
@@ -74,14 +76,16 @@ LONG = "y" * 100
         (f"1 qid:1 1:{LONG}", (f"'{LONG[:40]}...'", "feature 1"), 9),
         (f"1 qid:1 1:{LONG[:40]}", (f"'{LONG[:40]}'", "feature 1"), 9),
     ],
-)  # fmt: skip
+)
 def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
     row: str, words: tuple[str, ...], column: int
 ) -> None:
     reason, *location = refusal(f"{FIRST}# a comment\n\n{row}\n{FIRST}")
     assert location == [4, column]
     assert [word for word in words if word not in reason] == []
-    skipped, messages = said(f"{FIRST}# a comment\n\n{row}\n{FIRST}", on_bad_line="skip", max_bad_share=0.5)
+    skipped, messages = said(
+        f"{FIRST}# a comment\n\n{row}\n{FIRST}", on_bad_line="skip", max_bad_share=0.5
+    )
     assert skipped.n_documents == 2
     (share,) = [words for words in messages if "rows skipped" in words]
     assert share.startswith("1 of 3 rows skipped; the first: ")
@@ -93,16 +97,34 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
         ("1 qid:1 0:1 1:1\n", {"zero_based": "false"}, ("feature 0", "--zero-based true"), 1, 9),
         ("1 qid:1 2:1 1:1\n", {"strict": True}, ("feature 1", "--strict"), 1, 13),
         (f"{FIRST}1 qid:1 101:1\n", {"max_feature": 100}, ("'101'", "100", "--max-feature"), 2, 9),
-        (f"{FIRST}1 qid:1 9:1\n", {"n_features": 8}, ("feature 9", "n_features=8", "1-based"), 2, 0),
-        (f"{FIRST}1 qid:1 0:1 8:1\n", {"n_features": 8}, ("feature 8", "n_features=8", "0-based"), 2, 0),
-        (f"{FIRST}1 qid:2\n0 qid:1\n", {}, ("qid 1", "line 1", "--regroup", "boostrank data sort"), 3, 0),
+        (
+            f"{FIRST}1 qid:1 9:1\n",
+            {"n_features": 8},
+            ("feature 9", "n_features=8", "1-based"),
+            2,
+            0,
+        ),
+        (
+            f"{FIRST}1 qid:1 0:1 8:1\n",
+            {"n_features": 8},
+            ("feature 8", "n_features=8", "0-based"),
+            2,
+            0,
+        ),
+        (
+            f"{FIRST}1 qid:2\n0 qid:1\n",
+            {},
+            ("qid 1", "line 1", "--regroup", "boostrank data sort"),
+            3,
+            0,
+        ),
         ("# nothing\n\n", {}, ("no rows",), 0, 0),
         ("1 qid:1 1:5.", {}, ("'1:5.'", "truncated"), 1, 9),
         ("x qid:1", {}, ("label 'x'",), 1, 1),
         ("1 qid:1 1:1 2:x", {}, ("'x'", "feature 2", "no newline", "truncated"), 1, 13),
         ("1 qid:1 1:x 2:1", {}, ("'x'", "feature 1"), 1, 9),
     ],
-)  # fmt: skip
+)
 def test_what_options_or_the_whole_file_refuse_is_named_too(
     text: str, options: dict[str, Any], words: tuple[str, ...], line: int | None, column: int | None
 ) -> None:
@@ -121,7 +143,9 @@ def test_feature_zero_after_training_data_that_count_from_one() -> None:
     like = said(FIRST)[0]
     _, *location = refusal("1 qid:1 1:1 00:5\n", like=like)
     assert location == [1, 13]
-    arrays = RankingDataset.from_arrays(np.ones((1, 2)), [1], qid=[1])  # whose features count from 1, unless 0 occurs
+    arrays = RankingDataset.from_arrays(
+        np.ones((1, 2)), [1], qid=[1]
+    )  # whose features count from 1, unless 0 occurs
     assert refusal("1 qid:1 1:1 00:5\n", like=arrays)[1:] == (1, 13)
     assert said("1 qid:1 0:1 1:2\n", like=arrays)[0].features.tolist() == [[1.0, 2.0]]
     assert said("1 qid:1 2:1\n", like=arrays)[0].n_features == 2
@@ -145,26 +169,56 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "messages"),
     [
-        (f"{FIRST}1 qid:1 3:1 2:1\n1 qid:1 9:1 2:1\n", {},
-         ["2 rows had unsorted feature numbers (first: line 2); they were sorted"]),
+        (
+            f"{FIRST}1 qid:1 3:1 2:1\n1 qid:1 9:1 2:1\n",
+            {},
+            ["2 rows had unsorted feature numbers (first: line 2); they were sorted"],
+        ),
         ("1 qid:1 1:inf 2:-inf\n", {"inf": "keep"}, ["2 infinite values: kept"]),
-        ("1 qid:1 1:inf 2:1\n1 qid:1 2:-inf\n", {"inf": "missing"},
-         ["2 infinite values: read as missing", "2 missing values: 1 in f1, 1 in f2"]),
-        ("1 qid:1 1:nan 3:nan\n1 qid:1 3:nan 2:1\n", {},
-         ["1 rows had unsorted feature numbers (first: line 2); they were sorted",
-          "3 missing values: 2 in f3, 1 in f1"]),
-        ("1 qid:1 0:nan 1:1 2:nan 3:nan 4:nan 5:nan\n", {},
-         ["5 missing values: 1 in f0, 1 in f2, 1 in f3, 1 in f4, 1 in f5"]),
-        ("1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n", {},
-         ["6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4, and in 1 more features"]),
-        ("1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n", {"regroup": True},
-         ["2 queries had scattered rows, which were regrouped"]),
+        (
+            "1 qid:1 1:inf 2:1\n1 qid:1 2:-inf\n",
+            {"inf": "missing"},
+            ["2 infinite values: read as missing", "2 missing values: 1 in f1, 1 in f2"],
+        ),
+        (
+            "1 qid:1 1:nan 3:nan\n1 qid:1 3:nan 2:1\n",
+            {},
+            [
+                "1 rows had unsorted feature numbers (first: line 2); they were sorted",
+                "3 missing values: 2 in f3, 1 in f1",
+            ],
+        ),
+        (
+            "1 qid:1 0:nan 1:1 2:nan 3:nan 4:nan 5:nan\n",
+            {},
+            ["5 missing values: 1 in f0, 1 in f2, 1 in f3, 1 in f4, 1 in f5"],
+        ),
+        (
+            "1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n",
+            {},
+            [
+                "6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4, and in 1 more"
+                " features"
+            ],
+        ),
+        (
+            "1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n",
+            {"regroup": True},
+            ["2 queries had scattered rows, which were regrouped"],
+        ),
         ("1 qid:1 1:1\n0 qid:2", {}, ["the last line has no newline; the file may be truncated"]),
-        ("1 qid:1 1:1\n0 qid:2 # 3", {}, ["the last line has no newline; the file may be truncated"]),
-        ("1 qid:1 1:1\nx qid:2\n1 qid:2 y\n", {"on_bad_line": "skip", "max_bad_share": 0.7},
-         ["2 of 3 rows skipped; the first: <stream>:2:1: label 'x' is not a number"]),
+        (
+            "1 qid:1 1:1\n0 qid:2 # 3",
+            {},
+            ["the last line has no newline; the file may be truncated"],
+        ),
+        (
+            "1 qid:1 1:1\nx qid:2\n1 qid:2 y\n",
+            {"on_bad_line": "skip", "max_bad_share": 0.7},
+            ["2 of 3 rows skipped; the first: <stream>:2:1: label 'x' is not a number"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_deserves_a_look_is_told_with_counts_and_places(
     text: str, options: dict[str, Any], messages: list[str]
 ) -> None:
@@ -176,14 +230,18 @@ def test_features_that_the_training_data_have_not_are_told_with_the_largest() ->
     data, messages = said("1 qid:8 1:1 7:1\n0 qid:8 3:1 9:2\n0 qid:9 9:2\n", like=like)
     assert data.n_features == 2
     assert messages == [
-        "4 values belong to features outside the training data (largest number: 9, line 2); they are ignored",
+        (
+            "4 values belong to features outside the training data (largest number: 9, line 2);"
+            " they are ignored"
+        ),
     ]
 
 
 def test_ids_of_the_training_data_are_told_or_refused() -> None:
     like = said("1 qid:1 1:1\n1 qid:2 1:1\n1 qid:12 1:1\n")[0]
     words = (
-        "2 of 3 query ids also occur in the training data (such as 12), which is a leak unless ids restart in each file"
+        "2 of 3 query ids also occur in the training data (such as 12), which is a leak unless ids"
+        " restart in each file"
     )
     assert said("1 qid:2 1:1\n1 qid:12 1:1\n1 qid:3 1:1\n", like=like)[1] == [words]
     assert refusal("1 qid:2 1:1\n1 qid:12 1:1\n1 qid:3 1:1\n", like=like, strict=True)[0] == words
@@ -199,9 +257,16 @@ def test_half_of_the_cells_make_a_dense_matrix(cells: int, layout: str) -> None:
 
 @pytest.mark.parametrize(
     ("token", "text"),
-    [(b"a", "'a'"), (b"a\rb", r"'a\rb'"), (b"a\0b", r"'a\x00b'"), (b"\xff", r"'\xff'"), (b"y" * 40, f"'{'y' * 40}'"),
-     (b"\x1b[0m\t\x7f", r"'\x1b[0m\t\x7f'"), (b"y" * 41, f"'{'y' * 40}...'")],
-)  # fmt: skip
+    [
+        (b"a", "'a'"),
+        (b"a\rb", r"'a\rb'"),
+        (b"a\0b", r"'a\x00b'"),
+        (b"\xff", r"'\xff'"),
+        (b"y" * 40, f"'{'y' * 40}'"),
+        (b"\x1b[0m\t\x7f", r"'\x1b[0m\t\x7f'"),
+        (b"y" * 41, f"'{'y' * 40}...'"),
+    ],
+)
 def test_a_token_is_shown_printable_and_not_too_long(token: bytes, text: str) -> None:
     assert quote_token(token) == text
 
@@ -224,7 +289,9 @@ def test_a_token_is_shown_printable_and_not_too_long(token: bytes, text: str) ->
         (b"", None, None),
     ],
 )
-def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refused: str | None) -> None:
+def test_a_table_is_known_by_its_first_line(
+    head: bytes, kind: str | None, refused: str | None
+) -> None:
     assert {b"": None, b",": "csv", b"\t": "tsv"}[separator_in(head)] == kind
     if refused is None:
         check_no_table(head, "a.txt")

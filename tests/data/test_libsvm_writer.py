@@ -23,7 +23,9 @@ from boostrank.files.writer import score_text, write_libsvm
 from tests.data.conftest import dense, same_bits
 
 
-def round_trip(tmp_path: Path, data: RankingDataset, name: str = "data.txt", **options: Any) -> RankingDataset:
+def round_trip(
+    tmp_path: Path, data: RankingDataset, name: str = "data.txt", **options: Any
+) -> RankingDataset:
     write_libsvm(tmp_path / name, data, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
@@ -38,7 +40,9 @@ def assert_same(back: RankingDataset, data: RankingDataset) -> None:
     assert np.array_equal(back.queries.ptr, data.queries.ptr)
 
 
-@given(bits=hnp.arrays(np.uint32, (6, 4), elements=st.integers(0, 2**32 - 1)), zero_based=st.booleans())
+@given(
+    bits=hnp.arrays(np.uint32, (6, 4), elements=st.integers(0, 2**32 - 1)), zero_based=st.booleans()
+)
 def test_every_float32_comes_back(tmp_path: Path, bits: np.ndarray, zero_based: bool) -> None:
     X = bits.view(np.float32)
     data = RankingDataset.from_arrays(X, [0, 1, 2.5, -1, 1e300, 0.1], qid=[3, 3, 3, 1, 1, 2])
@@ -66,7 +70,10 @@ def test_features_that_cannot_be_written_to_are_written_out(tmp_path: Path, kind
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e12])
 def test_numbers_are_as_short_as_numpys_shortest(tmp_path: Path, scale: float) -> None:
     values = (np.random.default_rng(4).normal(size=2000) * scale).astype(np.float32)
-    write_libsvm(tmp_path / "data.txt", RankingDataset.from_arrays(values[:, None], np.zeros(2000), group=[2000]))
+    write_libsvm(
+        tmp_path / "data.txt",
+        RankingDataset.from_arrays(values[:, None], np.zeros(2000), group=[2000]),
+    )
     for line, value in zip((tmp_path / "data.txt").read_text().splitlines(), values, strict=True):
         mantissa = line.split(":")[2].split("e")[0]
         shortest = np.format_float_scientific(value, unique=True, trim="-").split("e")[0]
@@ -75,7 +82,9 @@ def test_numbers_are_as_short_as_numpys_shortest(tmp_path: Path, scale: float) -
 
 def test_powers_of_ten_and_their_neighbours_come_back(tmp_path: Path) -> None:
     powers = np.array([float(f"1e{k}") for k in range(-45, 39)], np.float32)
-    edges = np.array([2.0**-39, 2.0**49, 0.5, 9.5, 12345.678, 1234560.0, 2.5e6, 9999999.0, 2.5e-5], np.float32)
+    edges = np.array(
+        [2.0**-39, 2.0**49, 0.5, 9.5, 12345.678, 1234560.0, 2.5e6, 9999999.0, 2.5e-5], np.float32
+    )
     up = np.float32(np.inf)
     values = np.concatenate([powers, edges])
     values = np.concatenate([values, np.nextafter(values, up), np.nextafter(values, -up)])
@@ -100,7 +109,9 @@ def test_the_text_is_what_one_would_write_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bool) -> None:
-    X = sparse.csr_matrix((np.array([1.5, -0.0, 3], np.float32), ([0, 2, 2], [3, 5, 4])), shape=(4, 9))
+    X = sparse.csr_matrix(
+        (np.array([1.5, -0.0, 3], np.float32), ([0, 2, 2], [3, 5, 4])), shape=(4, 9)
+    )
     data = RankingDataset.from_arrays(X, [1, 0, 0, 2], qid=[1, 1, 2, 2])
     back = round_trip(tmp_path, data, zero_based=zero_based)
     assert_same(back, data)
@@ -114,7 +125,9 @@ def test_many_batches_and_names_come_back(tmp_path: Path, monkeypatch: pytest.Mo
     batches: list[int] = []
     cells = writer._cells
     monkeypatch.setattr(writer, "_BATCH_CELLS", 50)
-    monkeypatch.setattr(writer, "_cells", lambda features: batches.append(features.shape[0]) or cells(features))
+    monkeypatch.setattr(
+        writer, "_cells", lambda features: batches.append(features.shape[0]) or cells(features)
+    )
     rng = np.random.default_rng(0)
     names = [str(i) if i % 3 else "" for i in range(200)]
     thin = sparse.csr_matrix(rng.normal(size=(200, 70)) * (rng.random((200, 70)) < 0.05))
@@ -148,11 +161,16 @@ def test_weights_go_to_a_sidecar(tmp_path: Path) -> None:
     assert weights is not None
     assert weights.tolist() == [0.1, 7.0]
     each = replace(data, queries=QueryIndex.from_sizes([2, 3]))
-    each = replace(each, queries=replace(each.queries, document_weights=np.array([0.0, 0.1, 1, 1, 1])))
+    each = replace(
+        each, queries=replace(each.queries, document_weights=np.array([0.0, 0.1, 1, 1, 1]))
+    )
     of_documents = round_trip(tmp_path, each).document_weights
     assert of_documents is not None
     assert of_documents.tolist() == [0.0, 0.1, 1, 1, 1]
-    for other, words in ({"weights": np.ones(2)}, "not both"), ({"document_weights": np.ones(5)}, "query weights"):
+    for other, words in (
+        ({"weights": np.ones(2)}, "not both"),
+        ({"document_weights": np.ones(5)}, "query weights"),
+    ):
         with pytest.raises(DataError, match=words):
             round_trip(tmp_path, replace(each, queries=replace(each.queries, **other)))
 
@@ -171,7 +189,9 @@ def test_a_sidecar_of_other_data_is_not_adopted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a b", "a#b", "", "a\n", "\u00a0"])
 def test_an_id_that_the_format_cannot_hold_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="cannot be written"):
-        write_libsvm(tmp_path / "data.txt", (np.eye(2), [0, 1], np.array(["x", name], dtype=object)))
+        write_libsvm(
+            tmp_path / "data.txt", (np.eye(2), [0, 1], np.array(["x", name], dtype=object))
+        )
 
 
 @pytest.mark.parametrize("name", ["b\nc", "b c", " ", "docid=b"])
@@ -183,7 +203,9 @@ def test_names_that_the_format_cannot_hold_are_refused(tmp_path: Path, name: str
         replace(data, document_names=["a"])
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from boostrank.files import writer
 
     data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
@@ -207,15 +229,34 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 def test_scores_are_written_as_python_writes_them() -> None:
     rng = np.random.default_rng(5)
     powers = np.concatenate([10.0 ** np.arange(-7, 20), 2.0 ** np.arange(-60, 60)])
-    odd = [0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, 600000000000000.25, 12345678901234.5, 0.1, 0.3, 2 / 3]
+    odd = [
+        0.0,
+        -0.0,
+        np.nan,
+        np.inf,
+        -np.inf,
+        5e-324,
+        600000000000000.25,
+        12345678901234.5,
+        0.1,
+        0.3,
+        2 / 3,
+    ]
     scores = np.concatenate(
         [
-            odd, powers, np.nextafter(powers, 0), np.nextafter(powers, np.inf), -powers,
-            rng.normal(size=20_000), rng.normal(size=5000).astype(np.float32), np.round(rng.normal(size=5000), 4),
+            odd,
+            powers,
+            np.nextafter(powers, 0),
+            np.nextafter(powers, np.inf),
+            -powers,
+            rng.normal(size=20_000),
+            rng.normal(size=5000).astype(np.float32),
+            np.round(rng.normal(size=5000), 4),
             rng.integers(2**52, 2**53, 20_000) / 2.0 ** rng.integers(4, 70, 20_000),
-            rng.integers(0, 2**63, 5000).view(np.float64), rng.integers(-(2**24), 2**24, 5000) / 2.0**20,
+            rng.integers(0, 2**63, 5000).view(np.float64),
+            rng.integers(-(2**24), 2**24, 5000) / 2.0**20,
         ]
-    )  # fmt: skip
+    )
     assert score_text(scores) == "".join(f"{score!r}\n" for score in scores.tolist()).encode()
     assert score_text(scores[:0]) == b""
     assert score_text(scores[::2]) == score_text(scores[::2].copy())

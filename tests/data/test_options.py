@@ -42,8 +42,11 @@ def test_what_differs_from_the_defaults_decides_what_is_read() -> None:
     assert ReadOptions(zero_based=None, missing_tokens=[], label_map={}).changed == {}
     options = ReadOptions(zero_based=True, missing_tokens="NA", label_map="-1=0,2=1", strict=True)
     assert options.changed == {
-        "missing_tokens": ("NA",), "zero_based": "true", "label_map": {-1.0: 0.0, 2.0: 1.0}, "strict": True,
-    }  # fmt: skip
+        "missing_tokens": ("NA",),
+        "zero_based": "true",
+        "label_map": {-1.0: 0.0, 2.0: 1.0},
+        "strict": True,
+    }
     assert ReadOptions(**options.changed) == options == pickle.loads(pickle.dumps(options))
 
 

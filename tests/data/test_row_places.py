@@ -1,4 +1,6 @@
-"""A row that cannot be used is told by the file and the line that it was read from, however it was read."""
+"""A row that cannot be used is told by the file and the line that it was read from, however it was
+read.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,13 @@ def make(tmp_path: Path) -> Make:
     """Writes a file of nine rows, three a query, of which row 7 (from 0) has a label of its own."""
 
     def write(
-        name: str = "t.txt", label: str = "-1", sep: str = " ", line: str = "{label} qid:{q} 1:{i}", head: str = "",
+        name: str = "t.txt",
+        label: str = "-1",
+        sep: str = " ",
+        line: str = "{label} qid:{q} 1:{i}",
+        head: str = "",
         before: dict[int, str] | None = None,
-    ) -> Path:  # fmt: skip
+    ) -> Path:
         labels: list[Any] = [i % 3 for i in range(9)]
         labels[BAD] = label
         rows = [line.format(label=labels[i], q=i // 3, i=i) for i in range(9)]
@@ -48,22 +54,37 @@ def refused(data: RankingDataset, words: str) -> None:
         BoundMetrics("err", data.labels, data.queries)
 
 
-@pytest.mark.parametrize("label", [pytest.param(label, marks=pytest.mark.fault(n)) for n, label in
-                                   ((25, "-1"), (26, "0.5"), (27, "1e30"))])  # fmt: skip
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param(label, marks=pytest.mark.fault(n))
+        for n, label in ((25, "-1"), (26, "0.5"), (27, "1e30"))
+    ],
+)
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-def test_a_label_that_the_objective_does_not_take_is_told_by_its_line(make: Make, label: str, backend: str) -> None:
+def test_a_label_that_the_objective_does_not_take_is_told_by_its_line(
+    make: Make, label: str, backend: str
+) -> None:
     data = boostrank.read(make(label=label))
     gain = "0,1,3" if label == "0.5" else "exponential"
-    with pytest.raises(FileFormatError, match=rf"t\.txt:8: query 2: label {re.escape(f'{float(label):g}')} "):
-        boostrank.train({"objective": "lambdarank", "gain": gain}, data, 1, backend=backend, start="none")
+    with pytest.raises(
+        FileFormatError, match=rf"t\.txt:8: query 2: label {re.escape(f'{float(label):g}')} "
+    ):
+        boostrank.train(
+            {"objective": "lambdarank", "gain": gain}, data, 1, backend=backend, start="none"
+        )
 
 
 def test_lines_without_rows_are_counted(make: Make) -> None:
-    refused(boostrank.read(make(head="# about\n\n", before={6: "# a query\n"})), r"t\.txt:11: query 2")
+    refused(
+        boostrank.read(make(head="# about\n\n", before={6: "# a query\n"})), r"t\.txt:11: query 2"
+    )
     refused(boostrank.read(make(before={7: "\n"})), r"t\.txt:9: query 2")
 
 
-def test_files_are_told_apart_also_where_their_sizes_are_beside_them(make: Make, tmp_path: Path) -> None:
+def test_files_are_told_apart_also_where_their_sizes_are_beside_them(
+    make: Make, tmp_path: Path
+) -> None:
     first, second = make("a.txt", "1", line="{label} 1:{i}"), make("b.txt", line="{label} 1:{i}")
     for file in (first, second):
         Path(f"{file}.query").write_text("3\n3\n3\n")
@@ -73,7 +94,9 @@ def test_files_are_told_apart_also_where_their_sizes_are_beside_them(make: Make,
 
 def test_scattered_rows_are_told_as_they_stand_in_the_file(make: Make) -> None:
     with pytest.warns(boostrank.core.errors.DataWarning, match="regrouped"):
-        data = boostrank.read(make(line="{label} qid:{i} 1:{i}", before={3: "1 qid:7 1:1\n"}), regroup=True)
+        data = boostrank.read(
+            make(line="{label} qid:{i} 1:{i}", before={3: "1 qid:7 1:1\n"}), regroup=True
+        )
     refused(data, r"t\.txt:9: query 7")
 
 

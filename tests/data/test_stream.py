@@ -28,8 +28,17 @@ def text_of(rows: int, columns: int, *, seed: int = 0, present: float = 1.0) -> 
     lines = []
     for row in range(rows):
         kinds = rng.integers(0, 4, columns)
-        values = ["0", str(rng.integers(0, 99)), f"{rng.random():.6f}", "nan" if rng.random() < 0.1 else "-0"]
-        cells = [f"{i + 1}:{values[k]}" for i, k in enumerate(kinds) if rng.random() < present or row == 0]
+        values = [
+            "0",
+            str(rng.integers(0, 99)),
+            f"{rng.random():.6f}",
+            "nan" if rng.random() < 0.1 else "-0",
+        ]
+        cells = [
+            f"{i + 1}:{values[k]}"
+            for i, k in enumerate(kinds)
+            if rng.random() < present or row == 0
+        ]
         lines.append(f"{rng.integers(0, 5)} qid:{row // 7} {' '.join(cells)}\n")
     return "".join(lines)
 
@@ -43,7 +52,11 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def in_memory(data: RankingDataset) -> RankingDataset:
     return RankingDataset(
-        data.features[0 : data.n_documents], data.labels, data.queries, data.feature_names, data.provenance
+        data.features[0 : data.n_documents],
+        data.labels,
+        data.queries,
+        data.feature_names,
+        data.provenance,
     )
 
 
@@ -59,7 +72,10 @@ def test_streamed_rows_are_those_of_the_reader(file: Path, cache: bool) -> None:
 
 
 def test_slices_and_picked_rows_are_read_across_blocks(file: Path) -> None:
-    plain, streamed = read_libsvm(file), stream_libsvm(file, cache=False, chunk_bytes=1000, threads=1)
+    plain, streamed = (
+        read_libsvm(file),
+        stream_libsvm(file, cache=False, chunk_bytes=1000, threads=1),
+    )
     assert streamed.features.store.starts.size > 3
     rows = np.array([299, 0, 17, 17, 120])
     for picked, expected in (
@@ -134,22 +150,32 @@ def test_some_rows_stay_on_disk(file: Path) -> None:
         np.testing.assert_array_equal(dense(stored_rows[3:17]), picked[3:17])
         np.testing.assert_array_equal(dense(stored_rows[:]), picked)
         pieces = list(stored_rows.pieces())
-        assert [start for start, _ in pieces] == np.cumsum([0, *(p.shape[0] for _, p in pieces)])[:-1].tolist()
-        np.testing.assert_array_equal(np.concatenate([every[:0], *(dense(piece) for _, piece in pieces)]), picked)
+        assert [start for start, _ in pieces] == np.cumsum([0, *(p.shape[0] for _, p in pieces)])[
+            :-1
+        ].tolist()
+        np.testing.assert_array_equal(
+            np.concatenate([every[:0], *(dense(piece) for _, piece in pieces)]), picked
+        )
         if picked.size:
             chosen = rng.integers(0, picked.shape[0], 9)
             np.testing.assert_array_equal(dense(stored_rows[chosen]), picked[chosen])
             kept = rows[rows.size - picked.shape[0] :]
             labels = np.zeros(kept.size)
-            memory = RankingDataset(whole.features[kept], labels, QueryIndex.from_sizes([kept.size]))
+            memory = RankingDataset(
+                whole.features[kept], labels, QueryIndex.from_sizes([kept.size])
+            )
             if not np.array_equal(picked, every[kept], equal_nan=True):  # in another order
-                memory = memory.with_features([memory.feature_names[i] for i in order], whose="these")
+                memory = memory.with_features(
+                    [memory.feature_names[i] for i in order], whose="these"
+                )
             stored = RankingDataset(stored_rows, labels, memory.queries, memory.feature_names)
             assert stored.constant_features() == memory.constant_features()
             assert stored.fingerprint == memory.fingerprint
 
 
-def test_the_second_start_reads_nothing_of_the_text(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_start_reads_nothing_of_the_text(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = stream_libsvm(file)
     monkeypatch.setattr("boostrank.files.store.read_files", None)
     second = stream_libsvm(file)
@@ -167,8 +193,9 @@ def test_what_the_reader_warned_of_is_said_again(tmp_path: Path) -> None:
             data = stream_libsvm(path)
         words = [str(w.message) for w in caught if w.category is DataWarning]
         assert sorted(w.removeprefix(f"{path}: ") for w in words) == [
-            "1 missing values: 1 in f1", "the last line has no newline; the file may be truncated",
-        ]  # fmt: skip
+            "1 missing values: 1 in f1",
+            "the last line has no newline; the file may be truncated",
+        ]
     assert data.queries.qid.tolist() == ["a"]
 
 
@@ -198,12 +225,23 @@ def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
         out.write("9")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = os.stat(file)
-    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (
+        before.st_size,
+        before.st_mtime_ns,
+        before.st_ino,
+    )
     assert stream_libsvm(file).labels[0] == 9.0
 
 
 @pytest.mark.parametrize(
-    "option", [{"label_map": "4=7"}, {"n_features": 20}, {"inf": "keep"}, {"layout": "csr"}, {"missing_tokens": "NA"}]
+    "option",
+    [
+        {"label_map": "4=7"},
+        {"n_features": 20},
+        {"inf": "keep"},
+        {"layout": "csr"},
+        {"missing_tokens": "NA"},
+    ],
 )
 def test_other_options_are_another_entry(file: Path, option: dict[str, Any]) -> None:
     """Case 60."""
@@ -224,7 +262,9 @@ def test_a_validation_set_is_remembered_for_its_training_set(file: Path, tmp_pat
             assert stream_libsvm(valid, like=feature_source).n_features == like.n_features
 
 
-def test_a_file_that_changes_after_the_start_is_refused_when_its_rows_are_needed(file: Path) -> None:
+def test_a_file_that_changes_after_the_start_is_refused_when_its_rows_are_needed(
+    file: Path,
+) -> None:
     stream_libsvm(file)
     remembered = stream_libsvm(file)
     time.sleep(0.02)
@@ -264,7 +304,9 @@ def test_several_files_are_one_data_set(tmp_path: Path) -> None:
         assert stream_libsvm(parts).fingerprint == read_libsvm(tmp_path / "whole.txt").fingerprint
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the super-user may write anywhere")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the super-user may write anywhere"
+)
 def test_a_read_only_folder_means_no_cache_and_one_line(file: Path) -> None:
     os.chmod(file.parent, 0o500)
     try:

@@ -20,7 +20,9 @@ def data() -> SyntheticData:
 
 def list_names(data: SyntheticData, role: str) -> list[str]:
     return [
-        name for name, feature_role in zip(data.dataset.feature_names, data.roles, strict=True) if feature_role == role
+        name
+        for name, feature_role in zip(data.dataset.feature_names, data.roles, strict=True)
+        if feature_role == role
     ]
 
 
@@ -54,7 +56,9 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not() -> None:
 def test_more_useless_features_leave_all_other_numbers_alone() -> None:
     few, many = make_ranking_data(50, useless=1), make_ranking_data(50, useless=9)
     assert many.dataset.n_features == few.dataset.n_features + 8
-    np.testing.assert_array_equal(many.dataset.features[:, : few.dataset.n_features], few.dataset.features)
+    np.testing.assert_array_equal(
+        many.dataset.features[:, : few.dataset.n_features], few.dataset.features
+    )
     np.testing.assert_array_equal(many.dataset.labels, few.dataset.labels)
 
 
@@ -92,7 +96,9 @@ def test_every_role_is_there_and_named(data: SyntheticData) -> None:
     assert len(list_names(data, "useless")) == 8
 
 
-def test_informative_features_tell_of_relevance_and_useless_ones_do_not(data: SyntheticData) -> None:
+def test_informative_features_tell_of_relevance_and_useless_ones_do_not(
+    data: SyntheticData,
+) -> None:
     # Age and depth matter in some queries only: the effect over all queries is small but there.
     for name in list_names(data, "informative"):
         present = ~np.isnan(column(data, name))
@@ -105,8 +111,12 @@ def test_informative_features_tell_of_relevance_and_useless_ones_do_not(data: Sy
 def test_redundant_features_follow_from_others(data: SyntheticData) -> None:
     parts = [column(data, f"bm25_{field}") for field in ("body", "title", "anchor")]
     np.testing.assert_allclose(column(data, "bm25_sum"), np.sum(parts, axis=0), atol=1e-5)
-    np.testing.assert_allclose(column(data, "log_inlinks"), np.log1p(column(data, "inlinks")), atol=1e-5)
-    assert stats.spearmanr(column(data, "bm25_body_copy"), column(data, "bm25_body")).statistic > 0.95
+    np.testing.assert_allclose(
+        column(data, "log_inlinks"), np.log1p(column(data, "inlinks")), atol=1e-5
+    )
+    assert (
+        stats.spearmanr(column(data, "bm25_body_copy"), column(data, "bm25_body")).statistic > 0.95
+    )
 
 
 def test_the_intent_of_a_query_decides_whether_body_or_links_matter(data: SyntheticData) -> None:
@@ -122,9 +132,14 @@ def test_the_intent_of_a_query_decides_whether_body_or_links_matter(data: Synthe
 
 def test_missing_values_come_by_chance_and_by_irrelevance(data: SyntheticData) -> None:
     missing = np.isnan(data.dataset.features)
-    has_missing = {n for n, m in zip(data.dataset.feature_names, missing.any(axis=0), strict=True) if m}
+    has_missing = {
+        n for n, m in zip(data.dataset.feature_names, missing.any(axis=0), strict=True) if m
+    }
     assert has_missing == {"page_quality", "age_days", "dwell_seconds"}
-    by_chance, by_irrelevance = np.isnan(column(data, "page_quality")), np.isnan(column(data, "dwell_seconds"))
+    by_chance, by_irrelevance = (
+        np.isnan(column(data, "page_quality")),
+        np.isnan(column(data, "dwell_seconds")),
+    )
     assert by_chance.mean() == pytest.approx(0.1, abs=0.01)
     assert abs(data.relevance[by_chance].mean() - data.relevance[~by_chance].mean()) < 0.05
     assert data.relevance[by_irrelevance].mean() < data.relevance[~by_irrelevance].mean() - 0.2
@@ -149,7 +164,9 @@ def test_it_can_be_learned_but_not_perfectly(data: SyntheticData) -> None:
     train, _, test = data.split()
     booster = lgb.train(
         {"objective": "lambdarank", "num_leaves": 31, "verbose": -1, "num_threads": 2, "seed": 1},
-        lgb.Dataset(train.dataset.features, train.dataset.labels, group=train.dataset.queries.sizes),
+        lgb.Dataset(
+            train.dataset.features, train.dataset.labels, group=train.dataset.queries.sizes
+        ),
         num_boost_round=30,
     )
     singles = [
@@ -165,13 +182,19 @@ def test_it_can_be_learned_but_not_perfectly(data: SyntheticData) -> None:
 def test_a_split_keeps_queries_whole_and_loses_none(data: SyntheticData) -> None:
     parts = data.split()
     assert [len(p.dataset.queries) for p in parts] == [1200, 400, 400]
-    np.testing.assert_array_equal(np.concatenate([p.dataset.queries.qid for p in parts]), data.dataset.queries.qid)
-    np.testing.assert_array_equal(np.concatenate([p.dataset.features for p in parts]), data.dataset.features)
+    np.testing.assert_array_equal(
+        np.concatenate([p.dataset.queries.qid for p in parts]), data.dataset.queries.qid
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([p.dataset.features for p in parts]), data.dataset.features
+    )
     np.testing.assert_array_equal(np.concatenate([p.relevance for p in parts]), data.relevance)
     assert all(p.roles == data.roles for p in parts)
 
 
-@pytest.mark.parametrize("bad", [{"queries": 0}, {"mean_length": 0.5}, {"useless": -1}, {"seed": float("nan")}])
+@pytest.mark.parametrize(
+    "bad", [{"queries": 0}, {"mean_length": 0.5}, {"useless": -1}, {"seed": float("nan")}]
+)
 def test_a_value_out_of_range_is_refused_by_name(bad: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match=next(iter(bad))):
         make_ranking_data(**bad)

@@ -1,4 +1,6 @@
-"""CSV, TSV, Parquet and Arrow files: read as libsvm text of the same numbers, refused where they are not sound."""
+"""CSV, TSV, Parquet and Arrow files: read as libsvm text of the same numbers, refused where they
+are not sound.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import boostrank
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, MissingDependency, ParameterError
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    FileFormatError,
+    MissingDependency,
+    ParameterError,
+)
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import pieces_of_files
@@ -59,9 +67,10 @@ def write_tables(folder: Path, columns: dict[str, Any], rows_a_group: int = 3) -
 
 
 CELL = st.one_of(
-    st.floats(width=32, allow_nan=False, allow_infinity=False), st.just(math.nan),
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.just(math.nan),
     st.integers(-(2**24), 2**24).map(float),
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -71,20 +80,33 @@ def tables(draw: Any) -> tuple[list[float], list[Any], list[list[float]]]:
     qids = [name(i) for i, size in enumerate(sizes) for _ in range(size)]
     rows, width = len(qids), draw(st.integers(1, 4))
     labels = draw(st.lists(st.floats(-5, 5), min_size=rows, max_size=rows))
-    return labels, qids, draw(st.lists(st.lists(CELL, min_size=rows, max_size=rows), min_size=width, max_size=width))
+    return (
+        labels,
+        qids,
+        draw(
+            st.lists(st.lists(CELL, min_size=rows, max_size=rows), min_size=width, max_size=width)
+        ),
+    )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(tables(), st.sampled_from([np.float32, np.float64]), st.integers(1, 200))
 @pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 def test_a_table_is_the_same_in_every_format(
-    tmp_path: Path, table: tuple[list[float], list[Any], list[list[float]]], kind: Any, chunk_bytes: int
+    tmp_path: Path,
+    table: tuple[list[float], list[Any], list[list[float]]],
+    kind: Any,
+    chunk_bytes: int,
 ) -> None:
     labels, qids, columns = table
     feature_columns = {f"c{j}": np.array(column, kind) for j, column in enumerate(columns)}
     lines = [
         f"{label!r} qid:{qid} "
-        + " ".join(f"{j}:{float(column[i])!r}" for j, column in enumerate(feature_columns.values(), 1))
+        + " ".join(
+            f"{j}:{float(column[i])!r}" for j, column in enumerate(feature_columns.values(), 1)
+        )
         for i, (label, qid) in enumerate(zip(labels, qids, strict=True))
     ]
     (tmp_path / "t.txt").write_text(
@@ -102,11 +124,15 @@ def test_a_table_is_the_same_in_every_format(
 
 
 TYPES = {
-    "label": pa.array([1, 0, 2, 0], pa.int8()), "qid": pa.array(["a", "a", "7", "7"]).dictionary_encode(),
-    "half": pa.array(np.array([1.5, 2, 3, 4], np.float16)), "bool": pa.array([True, None, False, True]),
-    "int": pa.array([1, None, 3, 2**24], pa.int64()), "decimal": pa.array([1, 2, None, 4]).cast(pa.decimal128(24, 2)),
-    "uint": pa.array([5, None, 5, 7], pa.uint64()), "none": pa.nulls(4),
-}  # fmt: skip
+    "label": pa.array([1, 0, 2, 0], pa.int8()),
+    "qid": pa.array(["a", "a", "7", "7"]).dictionary_encode(),
+    "half": pa.array(np.array([1.5, 2, 3, 4], np.float16)),
+    "bool": pa.array([True, None, False, True]),
+    "int": pa.array([1, None, 3, 2**24], pa.int64()),
+    "decimal": pa.array([1, 2, None, 4]).cast(pa.decimal128(24, 2)),
+    "uint": pa.array([5, None, 5, 7], pa.uint64()),
+    "none": pa.nulls(4),
+}
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
@@ -130,12 +156,15 @@ def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, en
 def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     path, good = tmp_path / "t.parquet", {"label": [1.0], "qid": [1]}
     for column, words in (
-        (pa.array(["http"]), "column 'url' contains text: --categorical url reads it as categories; --drop url"),
+        (
+            pa.array(["http"]),
+            "column 'url' contains text: --categorical url reads it as categories; --drop url",
+        ),
         (pa.array([0], pa.timestamp("s")), "column 'url' contains times"),
         (pa.array([[1]]), "column 'url' is of type list"),
         (pa.array([["a"]]), "column 'url' is of type list"),
         (pa.array([{"string": 1}]), "column 'url' is of type struct"),
-    ):  # fmt: skip
+    ):
         parquet.write_table(pa.table({**good, "x": [1.0], "url": column}), path)
         with refused(words):
             boostrank.read(path)
@@ -145,15 +174,19 @@ def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        pa.array([["a"], ["b"]]), pa.array([{"string": "a"}, {"string": "b"}]),
+        pa.array([["a"], ["b"]]),
+        pa.array([{"string": "a"}, {"string": "b"}]),
         pa.RunEndEncodedArray.from_arrays([1, 2], pa.array(["a", "b"])),
         pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([["a"], ["b"]])),
     ],
-)  # fmt: skip
+)
 def test_text_within_other_types_is_no_text(tmp_path: Path, values: Any) -> None:
     good, path = {"label": [1.0, 0.0], "qid": [1, 1], "x": [1.0, 2.0]}, str(tmp_path / "t.feather")
-    for column, words in (("qid", "ids must be integers or text"), ("c", "categories must be text; --drop c"),
-                          ("label", "expected numbers")):  # fmt: skip
+    for column, words in (
+        ("qid", "ids must be integers or text"),
+        ("c", "categories must be text; --drop c"),
+        ("label", "expected numbers"),
+    ):
         table = pa.table(good | {column: values})
         with pa.ipc.new_file(path, table.schema) as file:
             file.write_table(table)
@@ -164,15 +197,21 @@ def test_text_within_other_types_is_no_text(tmp_path: Path, values: Any) -> None
 
 def test_decimals_are_no_categories(tmp_path: Path) -> None:
     price = pa.array([1, 2]).cast(pa.decimal128(24, 2))
-    parquet.write_table(pa.table({"label": [1, 0], "qid": [1, 1], "price": price}), tmp_path / "t.parquet")
-    with refused("column 'price' is of type decimal128(24, 2), but categories must be text; --drop price"):
+    parquet.write_table(
+        pa.table({"label": [1, 0], "qid": [1, 1], "price": price}), tmp_path / "t.parquet"
+    )
+    with refused(
+        "column 'price' is of type decimal128(24, 2), but categories must be text; --drop price"
+    ):
         boostrank.read(tmp_path / "t.parquet", categorical="price")
 
 
 def test_query_ids_may_be_a_dictionary_of_views_as_polars_writes_them(tmp_path: Path) -> None:
     if not hasattr(pa, "string_view"):
         pytest.skip("an old pyarrow")
-    ids = pa.DictionaryArray.from_arrays(pa.array([1, 1, 0], pa.uint32()), pa.array(["a", "b"], pa.string_view()))
+    ids = pa.DictionaryArray.from_arrays(
+        pa.array([1, 1, 0], pa.uint32()), pa.array(["a", "b"], pa.string_view())
+    )
     table = pa.table({"label": [1, 0, 2], "qid": ids, "x": [1.0, 2.0, 3.0]})
     with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as file:
         file.write_table(table)
@@ -200,7 +239,11 @@ HEAD = "label,qid,a,b\n"
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        (HEAD + "1,1,2,3\n0,1,x,3\n", 3, "value 'x' of column 'a' is not a number: --drop a leaves the column out"),
+        (
+            HEAD + "1,1,2,3\n0,1,x,3\n",
+            3,
+            "value 'x' of column 'a' is not a number: --drop a leaves the column out",
+        ),
         (HEAD + "1,1,2,3\n\n0,1,3\n", 4, "the row has 3 cells, but the first line has 4 names"),
         (HEAD + "1,1,2,3\n0,1,3,4,5\n", 3, "the row has 5 cells"),
         (HEAD + ",1,2,3\n", 2, "label in column 'label' is missing"),
@@ -213,18 +256,26 @@ HEAD = "label,qid,a,b\n"
         (HEAD + "1,1,-Infinity,3\n", 2, "value -inf of column 'a' is infinite; use --inf keep"),
         (HEAD + "1,1,NULL,3\n", 2, "--missing-token NULL reads it as one"),
         (HEAD + '1,1,"2,5",3\n', 2, "'2,5' of column 'a'"),
-        (HEAD + '1,1,"2\n3",3\n', 2, "a quote (\") is not closed on its line"),
-        (HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n", 4, "qid 1 reappears after another query; it was first seen on line 2"),
+        (HEAD + '1,1,"2\n3",3\n', 2, 'a quote (") is not closed on its line'),
+        (
+            HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n",
+            4,
+            "qid 1 reappears after another query; it was first seen on line 2",
+        ),
         (HEAD + "1,1,2,3\r0,1,2,3\n", 2, "carriage return without a line feed"),
         (HEAD + "1,1,2\0,3\n", 2, "NUL byte"),
-        (HEAD + '1,1,x","y\n0,1,p"q"\n', 2, "a quote (\") is not closed on its line"),
+        (HEAD + '1,1,x","y\n0,1,p"q"\n', 2, 'a quote (") is not closed on its line'),
         (HEAD + "1,1,2,3\n0,1,\u0661,3\n", 3, "is not a number"),
         (HEAD.replace("\n", "\r") + "1,1,2,3\r", 1, "carriage return without a line feed"),
         ('label,qid,"a\n1,1,2\n', 1, "the first line cannot be split into names"),
         ("label,qid,a,a\n1,1,2,3\n", 1, "2 columns are called 'a'"),
         ("label,,qid,a\n0,1,1,2\n", 1, "column 2 has no name"),
         ("2,1,0.5\n", 1, "the first line contains numbers"),
-        ("rel,qid,a\n1,1,2\n", 1, "no column is called label or relevance or grade or rating; name"),
+        (
+            "rel,qid,a\n1,1,2\n",
+            1,
+            "no column is called label or relevance or grade or rating; name",
+        ),
         ("label,a\n1,2\n", 1, "no column is called qid or query_id or query; name"),
         ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance'"),
         ("label,qid\n1,1\n", 1, "no column is left for features"),
@@ -234,14 +285,18 @@ HEAD = "label,qid,a,b\n"
         ("", 0, "the file is empty"),
         (HEAD, 0, "no rows"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_text_is_refused_with_its_line(write: Write, text: str, line: int, words: str) -> None:
+)
+def test_what_is_wrong_with_a_text_is_refused_with_its_line(
+    write: Write, text: str, line: int, words: str
+) -> None:
     with refused(words, line=line):
         boostrank.read(write(text))
 
 
 @pytest.mark.parametrize("column", ["c", "qid"])
-def test_text_that_is_not_utf8_is_refused_with_its_line_where_it_is_read(write: Write, column: str) -> None:
+def test_text_that_is_not_utf8_is_refused_with_its_line_where_it_is_read(
+    write: Write, column: str
+) -> None:
     row = {"label": b"1", "qid": b"1", "a": b"2", "c": b"x"} | {column: b"caf\xe9"}
     path = write(b"label,qid,a,c\n1,1,2,x\n" + b",".join(row.values()) + b"\n")
     with refused("the line is not UTF-8: convert the file", line=3):
@@ -255,12 +310,26 @@ def test_blanks_around_a_word_for_what_is_missing_change_nothing(write: Write) -
     text = 'label,qid,a,c\n1,1, NA , x\n0,1,2,  \n0,1,NA," "\n0,1,3, NA \n0,1,  ,x \n'
     data = boostrank.read(write(text), missing_tokens=["NA"], categorical="c")
     nan = math.nan
-    np.testing.assert_array_equal(data.features, [[nan, 0], [2, nan], [nan, nan], [3, nan], [nan, 0]])
+    np.testing.assert_array_equal(
+        data.features, [[nan, 0], [2, nan], [nan, nan], [3, nan], [nan, 0]]
+    )
     assert data.categories["c"].values == ("x",)
 
 
 def test_odd_numbers_are_those_of_the_libsvm_reader(write: Write) -> None:
-    words = ["+1", ".5", "1.", "-0", "1e-50", "16777217", "0.1", "1E+2", " 7 ", "nan", "3.4028235e38"]
+    words = [
+        "+1",
+        ".5",
+        "1.",
+        "-0",
+        "1e-50",
+        "16777217",
+        "0.1",
+        "1E+2",
+        " 7 ",
+        "nan",
+        "3.4028235e38",
+    ]
     rows = "".join(f"1,1,{word}\n" for word in words)
     libsvm = "".join(f"1 qid:1 1:{word.strip()}\n" for word in words)
     data = boostrank.read(write("label,qid,a\n" + rows))
@@ -269,21 +338,35 @@ def test_odd_numbers_are_those_of_the_libsvm_reader(write: Write) -> None:
 
 
 def test_the_options_of_the_reader_hold(write: Write) -> None:
-    text = write("rel,q,a,b,w,u\n2,x,inf,NA,2,z\n0,x,1,,2,z\n\n1,y,3,?,1,z\n-1,x,5,6,2,z\n1,y,bad,6,1,z\n")
+    text = write(
+        "rel,q,a,b,w,u\n2,x,inf,NA,2,z\n0,x,1,,2,z\n\n1,y,3,?,1,z\n-1,x,5,6,2,z\n1,y,bad,6,1,z\n"
+    )
     with pytest.warns(DataWarning) as caught:
         data = boostrank.read(
-            text, label="rel", qid="q", weight="w", drop="u", inf="missing", missing_tokens=["NA", "?"], regroup=True,
-            on_bad_line="skip", max_bad_share=0.5, label_map="-1=0",
-        )  # fmt: skip
+            text,
+            label="rel",
+            qid="q",
+            weight="w",
+            drop="u",
+            inf="missing",
+            missing_tokens=["NA", "?"],
+            regroup=True,
+            on_bad_line="skip",
+            max_bad_share=0.5,
+            label_map="-1=0",
+        )
     assert any(
-        "1 of 5 rows skipped; the first: " in str(warning.message) and ":7: " in str(warning.message)
+        "1 of 5 rows skipped; the first: " in str(warning.message)
+        and ":7: " in str(warning.message)
         for warning in caught
     )
     assert data.queries.qid.tolist() == ["x", "y"]
     assert data.queries.weights is not None
     assert data.queries.weights.tolist() == [2.0, 1.0]
     assert data.labels.tolist() == [2.0, 0.0, 0.0, 1.0]
-    np.testing.assert_array_equal(data.features, np.array([[math.nan] * 2, [1, math.nan], [5, 6], [3, math.nan]], "f4"))
+    np.testing.assert_array_equal(
+        data.features, np.array([[math.nan] * 2, [1, math.nan], [5, 6], [3, math.nan]], "f4")
+    )
     assert data.provenance.options["label"] == "rel"
     assert data.provenance.options["drop"] == ["u"]
     each = boostrank.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,0\n"), weight="w")
@@ -296,13 +379,18 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
     with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
         read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
-    with pytest.raises(ParameterError, match="zero_based='true' is not supported by this data format"):
+    with pytest.raises(
+        ParameterError, match="zero_based='true' is not supported by this data format"
+    ):
         boostrank.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
 
 
 def test_a_last_line_without_newline_is_said(write: Write) -> None:
     with pytest.warns(DataWarning, match="the last line has no newline; the file may be truncated"):
-        assert boostrank.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
+        assert boostrank.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [
+            [2.0, 3.0],
+            [4.0, 5.0],
+        ]
 
 
 @pytest.mark.parametrize("drop", ["weight,docno", None])
@@ -329,7 +417,9 @@ NAMED = {
 
 @pytest.mark.parametrize("file_index", range(5))
 @pytest.mark.parametrize("threads", [1, 3])
-def test_documents_keep_their_names_on_request(tmp_path: Path, file_index: int, threads: int) -> None:
+def test_documents_keep_their_names_on_request(
+    tmp_path: Path, file_index: int, threads: int
+) -> None:
     path = write_tables(tmp_path, NAMED)[file_index]
     plain = boostrank.read(path)
     assert plain.feature_names == ("bm25",)
@@ -345,14 +435,18 @@ def test_documents_keep_their_names_on_request(tmp_path: Path, file_index: int, 
         assert data.take([1, 0]).document_names.tolist() == ["", "p4", "p1", "p,2"]  # type: ignore[union-attr]
         assert data.queries.qid.tolist() == ["red shoe", "hat"]
         assert data.fingerprint == plain.fingerprint
-    framed = RankingDataset.from_frame(pa.table(NAMED), label="grade", qid="query", id="product_id", sort=True)
+    framed = RankingDataset.from_frame(
+        pa.table(NAMED), label="grade", qid="query", id="product_id", sort=True
+    )
     names = framed.document_names
     assert names is not None
     assert framed.in_input_order(names).tolist() == ["p1", "p,2", "", "p4"]
 
 
 def test_a_column_of_document_names_can_be_chosen_dropped_or_a_feature(tmp_path: Path) -> None:
-    path = write_tables(tmp_path, NAMED | {"product_id": [4711, 4712, 4713, 4714], "sku": [7.0, 8.0, None, 9.0]})[2]
+    path = write_tables(
+        tmp_path, NAMED | {"product_id": [4711, 4712, 4713, 4714], "sku": [7.0, 8.0, None, 9.0]}
+    )[2]
 
     def read(**options: Any) -> RankingDataset:
         return boostrank.read(path, keep_names=True, **options)
@@ -371,20 +465,30 @@ def test_a_column_of_document_names_can_be_chosen_dropped_or_a_feature(tmp_path:
 
 
 def test_columns_of_later_files_go_by_name(write: Write) -> None:
-    train = boostrank.read(write("rel,query,a,b,url\n1,1,2,3,z\n", "train.csv"), label="rel", qid="query", drop="url")
+    train = boostrank.read(
+        write("rel,query,a,b,url\n1,1,2,3,z\n", "train.csv"), label="rel", qid="query", drop="url"
+    )
     later = write("b,url,a,query,rel\n3,z,2,9,1\n", "later.csv")
     data = boostrank.read(later, like=train)  # label, query and url as in the training
     assert data.feature_names == ("a", "b")
     assert data.features.tolist() == [[2.0, 3.0]]
-    with refused("lacks 'a', which the model or its training data has; has 'c', 'd', which", "rename"):
+    with refused(
+        "lacks 'a', which the model or its training data has; has 'c', 'd', which", "rename"
+    ):
         boostrank.read(write("rel,query,b,c,d\n1,9,3,2,1\n"), like=train)
-    both = boostrank.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("b,a,qid,label\n5,4,2,0\n", "y.csv")])
+    both = boostrank.read(
+        [write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("b,a,qid,label\n5,4,2,0\n", "y.csv")]
+    )
     assert both.features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
     with refused("lacks 'b'"):
-        boostrank.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("a,qid,label\n4,2,0\n", "y.csv")])
+        boostrank.read(
+            [write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("a,qid,label\n4,2,0\n", "y.csv")]
+        )
     libsvm = read_libsvm(write("1 qid:1 1:1 2:2\n", "t.txt"))
     with pytest.warns(DataWarning, match="matched by position, starting with 'a'"):
-        assert boostrank.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [[2.0, 3.0]]
+        assert boostrank.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [
+            [2.0, 3.0]
+        ]
 
 
 def test_features_with_the_names_of_labels_and_queries_stay_features(write: Write) -> None:
@@ -403,8 +507,13 @@ def test_rows_are_handed_on_without_labels(write: Write, tmp_path: Path) -> None
     write("b,a\n3,2\n5,4\n", "rows.csv")
     parquet.write_table(pa.table({"b": [3, 5], "a": [2, 4]}), tmp_path / "rows.parquet")
     for name in ("rows.csv", "rows.parquet"):
-        for columns, expected in ((None, [[2.0, 3.0], [4.0, 5.0]]), (np.array([1]), [[3.0], [5.0]])):
-            pieces = pieces_of_files(tmp_path / name, np.copy, like=train.feature_space, columns=columns, chunk_bytes=4)
+        for columns, expected in (
+            (None, [[2.0, 3.0], [4.0, 5.0]]),
+            (np.array([1]), [[3.0], [5.0]]),
+        ):
+            pieces = pieces_of_files(
+                tmp_path / name, np.copy, like=train.feature_space, columns=columns, chunk_bytes=4
+            )
             assert pieces is not None
             assert np.concatenate(list(pieces)).tolist() == expected
 
@@ -431,10 +540,15 @@ def test_rows_on_disk_are_those_in_memory_and_are_remembered(tmp_path: Path, end
 def test_names_and_first_bytes_say_what_a_file_is(write: Write, tmp_path: Path) -> None:
     tsv = HEAD.replace(",", "\t") + "1\t1\t2\t3\n"
     for text, name, kind in (
-        (HEAD, "a.csv.gz", "csv"), (HEAD, "a.TSV", "tsv"), (HEAD, "a.dat", "csv"), (tsv, "b.dat", "tsv"),
-        ("# c\n1 qid:1 1:2\n", "c.dat", "libsvm"), ("1,2 qid:1\n", "d.dat", "libsvm"), (b"PAR1....", "e", "parquet"),
+        (HEAD, "a.csv.gz", "csv"),
+        (HEAD, "a.TSV", "tsv"),
+        (HEAD, "a.dat", "csv"),
+        (tsv, "b.dat", "tsv"),
+        ("# c\n1 qid:1 1:2\n", "c.dat", "libsvm"),
+        ("1,2 qid:1\n", "d.dat", "libsvm"),
+        (b"PAR1....", "e", "parquet"),
         (b"ARROW1\0\0", "f", "arrow"),
-    ):  # fmt: skip
+    ):
         assert format_of(write(text, name)).name == kind, name
     assert format_of("-").name == "libsvm"
     assert boostrank.read(write(tsv, "b.dat")).features.tolist() == [[2.0, 3.0]]
@@ -482,15 +596,23 @@ def test_categories_with_an_order_are_those_of_the_frame(tmp_path: Path, ending:
     pandas = pytest.importorskip("pandas", reason="which notes the order in the file")
     sizes = pandas.Categorical(list("SLMMLS"), categories=["XS", "S", "M", "L"], ordered=True)
     years = pandas.Categorical([3, 1] * 3, categories=[3, 1], ordered=True)
-    frame = pandas.DataFrame({"label": [0.0, 1.0] * 3, "qid": [1] * 6, "size": sizes, "year": years})
-    path, options = tmp_path / f"t.{ending}", {"row_group_size": 2} if ending == "parquet" else {"chunksize": 2}
+    frame = pandas.DataFrame(
+        {"label": [0.0, 1.0] * 3, "qid": [1] * 6, "size": sizes, "year": years}
+    )
+    path, options = (
+        tmp_path / f"t.{ending}",
+        {"row_group_size": 2} if ending == "parquet" else {"chunksize": 2},
+    )
     getattr(frame, f"to_{ending}")(path, **options)
     drop = []
     if ending == "parquet":  # which has no dictionaries of numbers
         with pytest.warns(DataWarning, match="'year'.* order "):
             assert not boostrank.read(path).categories["year"].ordered
         drop = ["year"]
-    read, framed = boostrank.read(path, drop=drop, chunk_bytes=8), RankingDataset.from_frame(frame, drop=drop)
+    read, framed = (
+        boostrank.read(path, drop=drop, chunk_bytes=8),
+        RankingDataset.from_frame(frame, drop=drop),
+    )
     assert same_bits(read.features, framed.features)
     assert read.categories == framed.categories
     assert read.categories["size"].ordered
@@ -505,11 +627,18 @@ def test_the_order_of_categories_is_that_of_a_frame_without_notes_of_pandas(
     path, frame = tmp_path / f"t.{ending}", {"label": [1, 0], "qid": [1, 1]}
     if library == "polars":
         polars = pytest.importorskip("polars")
-        frame = polars.DataFrame(frame | {"c": polars.Series(["x", "y"], dtype=polars.Enum(["y", "x"]))})
+        frame = polars.DataFrame(
+            frame | {"c": polars.Series(["x", "y"], dtype=polars.Enum(["y", "x"]))}
+        )
         frame.write_parquet(path) if ending == "parquet" else frame.write_ipc(path)
     else:
-        frame = pa.table(frame | {"c": pa.DictionaryArray.from_arrays(pa.array([1, 0]), ["y", "x"], ordered=True)})
-        parquet.write_table(frame, path) if ending == "parquet" else feather.write_feather(frame, str(path))
+        frame = pa.table(
+            frame
+            | {"c": pa.DictionaryArray.from_arrays(pa.array([1, 0]), ["y", "x"], ordered=True)}
+        )
+        parquet.write_table(frame, path) if ending == "parquet" else feather.write_feather(
+            frame, str(path)
+        )
     categories = boostrank.read(path).categories
     assert categories == RankingDataset.from_frame(frame).categories
     assert categories["c"].ordered == (library == "pyarrow")
@@ -518,26 +647,38 @@ def test_the_order_of_categories_is_that_of_a_frame_without_notes_of_pandas(
 @pytest.mark.parametrize("noted", [{"ordered": True}, "abc", [1], 7, True, None])
 @pytest.mark.filterwarnings("ignore:.*lacks the order:boostrank.core.errors.DataWarning")
 def test_odd_notes_about_categories_are_as_none(tmp_path: Path, noted: Any) -> None:
-    table = pa.table({"label": [1, 0], "qid": [1, 1], "c": pa.array(["x", "y"]).dictionary_encode()})
+    table = pa.table(
+        {"label": [1, 0], "qid": [1, 1], "c": pa.array(["x", "y"]).dictionary_encode()}
+    )
     notes = {"columns": [{"name": "c", "pandas_type": "categorical", "metadata": noted}]}
-    parquet.write_table(table.replace_schema_metadata({"pandas": json.dumps(notes)}), tmp_path / "t.parquet")
+    parquet.write_table(
+        table.replace_schema_metadata({"pandas": json.dumps(notes)}), tmp_path / "t.parquet"
+    )
     assert boostrank.read(tmp_path / "t.parquet").categories == {"c": Categories(("x", "y"))}
 
 
 @pytest.mark.filterwarnings("ignore:.*also in the training:boostrank.core.errors.DataWarning")
-def test_a_text_holds_numbers_where_the_categories_are_numbers(write: Write, tmp_path: Path) -> None:
+def test_a_text_holds_numbers_where_the_categories_are_numbers(
+    write: Write, tmp_path: Path
+) -> None:
     years = pa.array([2020, 2010]).dictionary_encode()
-    feather.write_feather(pa.table({"label": [1, 0], "qid": [1, 1], "year": years}), str(tmp_path / "t.feather"))
+    feather.write_feather(
+        pa.table({"label": [1, 0], "qid": [1, 1], "year": years}), str(tmp_path / "t.feather")
+    )
     train = boostrank.read(tmp_path / "t.feather")
     with pytest.warns(DataWarning, match=r"1 value.* of a category .*\(1990.0\)"):
-        later = boostrank.read(write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train)
+        later = boostrank.read(
+            write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train
+        )
     np.testing.assert_array_equal(later.features[:, 0], [1, 0, math.nan, math.nan])
     with pytest.raises(DataError, match="contains 'new', a category that is text"):
         boostrank.read(write("label,qid,year\n1,7,new\n"), like=train)
 
 
 def test_text_of_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    bad = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], "i4")), pa.py_buffer(b"a\xff")])
+    bad = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], "i4")), pa.py_buffer(b"a\xff")]
+    )
     for column in ("c", "qid"):
         table = {"label": [1, 0], "qid": [1, 1], "c": ["x", "y"], "a": [1, 2]} | {column: bad}
         parquet.write_table(pa.table(table), tmp_path / "t.parquet")
@@ -549,7 +690,9 @@ def test_text_of_a_damaged_file_is_refused(tmp_path: Path) -> None:
 def test_places_outside_of_a_dictionary_are_refused(tmp_path: Path, column: str) -> None:
     places = pa.array([0, 2**30], pa.int32())
     bad = pa.DictionaryArray.from_arrays(places, pa.array([0, 1, 2]), safe=False)
-    table = pa.table({"label": [1, 0], "qid": [1, 1], "w": [1, 1], "c": [1, 2], "a": [1, 2]} | {column: bad})
+    table = pa.table(
+        {"label": [1, 0], "qid": [1, 1], "w": [1, 1], "c": [1, 2], "a": [1, 2]} | {column: bad}
+    )
     with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as file:
         file.write_table(table)
     with refused(f"column '{column}' is damaged"):
@@ -557,7 +700,11 @@ def test_places_outside_of_a_dictionary_are_refused(tmp_path: Path, column: str)
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    columns = {"label": np.arange(99.0), "qid": np.arange(99), "a": np.random.default_rng(0).random(99)}
+    columns = {
+        "label": np.arange(99.0),
+        "qid": np.arange(99),
+        "a": np.random.default_rng(0).random(99),
+    }
     for path in write_tables(tmp_path, columns)[2:]:
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
@@ -565,7 +712,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
             boostrank.read(path)
 
 
-def test_without_pyarrow_the_words_say_what_to_install(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_words_say_what_to_install(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependency, match=r"pip install 'boostrank\[tables\]'"):
         boostrank.read(write(HEAD + "1,1,2,3\n"))
@@ -578,11 +727,18 @@ CODES = [[0.0], [math.nan], [1.0], [0.0], [2.0], [1.0]]
 @pytest.mark.parametrize("stream", [False, True])
 def test_categories_are_those_of_data_frames_in_every_format(tmp_path: Path, stream: bool) -> None:
     pandas = pytest.importorskip("pandas", reason="a frame to compare with")
-    columns: dict[str, Any] = {"label": [0, 1, 2, 0, 1, 2], "qid": [1, 1, 1, 2, 2, 2], "colour": pa.array(COLOURS)}
+    columns: dict[str, Any] = {
+        "label": [0, 1, 2, 0, 1, 2],
+        "qid": [1, 1, 1, 2, 2, 2],
+        "colour": pa.array(COLOURS),
+    }
     frame = pandas.DataFrame({"colour": pandas.Categorical(COLOURS, ["red", "blue", "green"])})
     expected = RankingDataset.from_arrays(frame, columns["label"], qid=columns["qid"])
     read = boostrank.stream if stream else boostrank.read
-    datasets = [read(path, categorical="colour", chunk_bytes=8, threads=2) for path in write_tables(tmp_path, columns)]
+    datasets = [
+        read(path, categorical="colour", chunk_bytes=8, threads=2)
+        for path in write_tables(tmp_path, columns)
+    ]
     declared = columns | {"colour": pa.array(COLOURS).dictionary_encode()}
     datasets += [read(path, chunk_bytes=8) for path in write_tables(tmp_path, declared)[2:]]
     if stream:  # from the cache
@@ -593,26 +749,42 @@ def test_categories_are_those_of_data_frames_in_every_format(tmp_path: Path, str
         assert data.provenance.index_base is None
 
 
-def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, tmp_path: Path) -> None:
-    text = "label,qid,colour\n" + "".join(f"{i % 2},{i // 3},{colour or ''}\n" for i, colour in enumerate(COLOURS))
+def test_categories_of_later_files_have_the_codes_of_the_training(
+    write: Write, tmp_path: Path
+) -> None:
+    text = "label,qid,colour\n" + "".join(
+        f"{i % 2},{i // 3},{colour or ''}\n" for i, colour in enumerate(COLOURS)
+    )
     train = boostrank.read(write(text, "train.csv"), categorical=["colour"])
     assert train.features.tolist()[2:] == CODES[2:]
     later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")
-    with pytest.warns(DataWarning, match=r"2 values of a category .*\('pink'\); they are treated as missing"):
+    with pytest.warns(
+        DataWarning, match=r"2 values of a category .*\('pink'\); they are treated as missing"
+    ):
         data = boostrank.read(later, like=train)
-    np.testing.assert_array_equal(data.features, np.array([[2], [0], [math.nan], [math.nan]], np.float32))
+    np.testing.assert_array_equal(
+        data.features, np.array([[2], [0], [math.nan], [math.nan]], np.float32)
+    )
     assert data.categories == train.categories
     for columns in (None, np.array([0])):
         with pytest.warns(DataWarning, match="'pink'"):
-            pieces = list(pieces_of_files(later, np.copy, like=train.feature_space, columns=columns) or ())
+            pieces = list(
+                pieces_of_files(later, np.copy, like=train.feature_space, columns=columns) or ()
+            )
         np.testing.assert_array_equal(np.concatenate(pieces), data.features)
-    parquet.write_table(pa.table({"label": [1], "qid": [9], "colour": [3.5]}), tmp_path / "later.parquet")
+    parquet.write_table(
+        pa.table({"label": [1], "qid": [9], "colour": [3.5]}), tmp_path / "later.parquet"
+    )
     with pytest.raises(DataError, match="a category that is a number, but the others"):
         boostrank.read(tmp_path / "later.parquet", like=train)
     numbers = boostrank.read(write("label,qid,colour\n1,9,3\n"))
-    with refused("column 'colour' contains categories, but the model or its training data has numbers"):
+    with refused(
+        "column 'colour' contains categories, but the model or its training data has numbers"
+    ):
         boostrank.read(later, like=numbers, categorical="colour")
     with refused("no column is called 'color' (--categorical). Did you mean 'colour'?"):
         boostrank.read(later, categorical="color")
-    both = boostrank.read([tmp_path / "train.csv", write("colour,label,qid\npink,1,9\n")], categorical="colour")
+    both = boostrank.read(
+        [tmp_path / "train.csv", write("colour,label,qid\npink,1,9\n")], categorical="colour"
+    )
     assert both.categories["colour"].values == ("red", "blue", "green", "pink")

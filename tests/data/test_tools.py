@@ -23,7 +23,14 @@ from pathlib import Path
 import pytest
 from backports import zstd
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, TrainingError
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    FileFormatError,
+    InputError,
+    ParameterError,
+    TrainingError,
+)
 from boostrank.files import pieces as _queries
 from boostrank.files import tools
 from boostrank.files.assemble import read_files as read_libsvm
@@ -34,7 +41,9 @@ Tool = Callable[..., object]
 
 
 def make_queries(count: int = 40, seed: int = 0) -> list[str]:
-    """The lines of each query, with all that a file may hold: comments, blank lines, CRLF, tabs, text ids."""
+    """The lines of each query, with all that a file may hold: comments, blank lines, CRLF, tabs,
+    text ids.
+    """
     rng = random.Random(seed)
     queries = []
     for q in range(count):
@@ -42,8 +51,10 @@ def make_queries(count: int = 40, seed: int = 0) -> list[str]:
         lines = [f"# query {q} 1:2 qid:9\n"] if rng.random() < 0.3 else []
         for _ in range(rng.choice([1, 2, 3, 10])):
             tail = rng.choice(["\n", "\r\n", " \n", "\n\n", " # qid:7 x\n", "\n#\n", " 1:x\n"])
-            lines.append(f"{rng.choice(['', ' '])}{rng.randrange(5)}{rng.choice([' ', '  ', chr(9)])}qid:{qid} "
-                         f"1:{rng.random()} 7:{rng.randrange(9)}{tail}")  # fmt: skip
+            lines.append(
+                f"{rng.choice(['', ' '])}{rng.randrange(5)}{rng.choice([' ', '  ', chr(9)])}qid:{qid}"
+                f" 1:{rng.random()} 7:{rng.randrange(9)}{tail}"
+            )
         queries.append("".join(lines))
     return queries
 
@@ -58,7 +69,11 @@ def lines_of(*paths: Path) -> Counter[bytes]:
 
 def rows_of(text: bytes) -> list[bytes]:
     """The rows alone, without comments, blank lines and line ends."""
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
+    return [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.lstrip().startswith(b"#")
+    ]
 
 
 def qids(text: bytes) -> list[str]:
@@ -75,9 +90,12 @@ def reordered(queries: list[str], seed: int = 1) -> bytes:
 def run(name: str, source: object, output: Path, **options: object) -> list[Path]:
     """Call a tool with some options; the files that it wrote."""
     arguments: dict[str, dict[str, object]] = {
-        "split": {"parts": {"a": 0.5, "b": 0.3, "c": 0.2}}, "shard": {"shards": 3}, "sample": {"queries": 9},
-        "sort": {}, "merge": {},
-    }  # fmt: skip
+        "split": {"parts": {"a": 0.5, "b": 0.3, "c": 0.2}},
+        "shard": {"shards": 3},
+        "sample": {"queries": 9},
+        "sort": {},
+        "merge": {},
+    }
     source = [source] if name == "merge" else source
     written = getattr(tools, name)(source, str(output), **(arguments[name] | options))
     return [Path(part.path) for part in (written if isinstance(written, list) else [written])]
@@ -108,7 +126,9 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("chunks")
 @pytest.mark.parametrize("name", ["split", "shard", "sort", "merge"])
-def test_every_line_comes_out_once_and_no_query_is_cut(name: str, source: Path, tmp_path: Path) -> None:
+def test_every_line_comes_out_once_and_no_query_is_cut(
+    name: str, source: Path, tmp_path: Path
+) -> None:
     paths = run(name, source, tmp_path / "out.txt")
     assert lines_of(*paths) == lines_of(source)
     seen = [qid for path in paths for qid in qids(path.read_bytes())]
@@ -129,11 +149,20 @@ def test_comments_and_blank_lines_stay_with_the_row_that_follows(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(name: str, source: Path, tmp_path: Path) -> None:
+def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(
+    name: str, source: Path, tmp_path: Path
+) -> None:
     expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
-    for kind, pack in {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd.compress}.items():
+    for kind, pack in {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": zstd.compress,
+    }.items():
         (tmp_path / "packed").write_bytes(pack(TEXT))
-        assert [p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / f"{kind}.txt")] == expected
+        assert [
+            p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / f"{kind}.txt")
+        ] == expected
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=(TEXT,))
@@ -144,8 +173,15 @@ def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(name: str, s
 
 @pytest.mark.parametrize("name", TOOLS)
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
-def test_outputs_are_compressed_as_their_names_say(name: str, kind: str, source: Path, tmp_path: Path) -> None:
-    unpack = {"gz": gzip.decompress, "bz2": bz2.decompress, "xz": lzma.decompress, "zst": zstd.decompress}[kind]
+def test_outputs_are_compressed_as_their_names_say(
+    name: str, kind: str, source: Path, tmp_path: Path
+) -> None:
+    unpack = {
+        "gz": gzip.decompress,
+        "bz2": bz2.decompress,
+        "xz": lzma.decompress,
+        "zst": zstd.decompress,
+    }[kind]
     expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
     packed = run(name, source, tmp_path / f"out.txt.{kind}")
     assert [unpack(path.read_bytes()) for path in packed] == expected
@@ -157,7 +193,9 @@ def test_outputs_are_compressed_as_their_names_say(name: str, kind: str, source:
 def test_several_files_are_one_data_set(name: str, source: Path, tmp_path: Path) -> None:
     expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
     for i in range(4):
-        (tmp_path / f"part{i}").write_text("".join(QUERIES[i * 10 : i * 10 + 10]).removesuffix("\n"))
+        (tmp_path / f"part{i}").write_text(
+            "".join(QUERIES[i * 10 : i * 10 + 10]).removesuffix("\n")
+        )
     parts = run(name, tmp_path / "part*", tmp_path / "parts.txt")
     assert [rows_of(path.read_bytes()) for path in parts] == [rows_of(text) for text in expected]
 
@@ -173,18 +211,27 @@ def test_a_last_line_without_newline_gets_one_with_a_word(name: str, tmp_path: P
     assert all(b"\xef\xbb\xbf" not in path.read_bytes() for path in paths)
 
 
-def test_a_split_does_not_depend_on_the_order_or_on_what_else_is_there(source: Path, tmp_path: Path) -> None:
+def test_a_split_does_not_depend_on_the_order_or_on_what_else_is_there(
+    source: Path, tmp_path: Path
+) -> None:
     parts = [set(qids(path.read_bytes())) for path in run("split", source, tmp_path / "one.txt")]
     more = make_queries(100, seed=3)[40:]
     (tmp_path / "two").write_bytes(reordered(QUERIES + more))
-    later = [set(qids(path.read_bytes())) for path in run("split", tmp_path / "two", tmp_path / "two.txt")]
+    later = [
+        set(qids(path.read_bytes()))
+        for path in run("split", tmp_path / "two", tmp_path / "two.txt")
+    ]
     assert all(before <= after for before, after in zip(parts, later, strict=True))
-    assert [set(qids(p.read_bytes())) for p in run("split", source, tmp_path / "s.txt", seed=1)] != parts
+    assert [
+        set(qids(p.read_bytes())) for p in run("split", source, tmp_path / "s.txt", seed=1)
+    ] != parts
 
 
 def test_a_split_has_about_the_shares_that_were_asked_for(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("".join(f"1 qid:{i} 1:1\n" for i in range(20_000)))
-    written = tools.split(tmp_path / "in", str(tmp_path / "out"), {"train": 0.8, "valid": 0.15, "test": 0.05})
+    written = tools.split(
+        tmp_path / "in", str(tmp_path / "out"), {"train": 0.8, "valid": 0.15, "test": 0.05}
+    )
     for part, share in zip(written, (0.8, 0.15, 0.05), strict=True):
         assert abs(part.queries / 20_000 - share) < 4 * (share * (1 - share) / 20_000) ** 0.5
     assert sum(part.rows for part in written) == 20_000
@@ -193,7 +240,9 @@ def test_a_split_has_about_the_shares_that_were_asked_for(tmp_path: Path) -> Non
 def test_shards_differ_by_no_more_than_the_longest_query(source: Path, tmp_path: Path) -> None:
     for shards in (1, 2, 7):
         written = tools.shard(source, str(tmp_path / "s-{:02}.txt"), shards)
-        assert [part.path for part in written] == [str(tmp_path / f"s-{i:02}.txt") for i in range(shards)]
+        assert [part.path for part in written] == [
+            str(tmp_path / f"s-{i:02}.txt") for i in range(shards)
+        ]
         rows = [part.rows for part in written]
         assert max(rows) - min(rows) <= 10
         assert sum(part.queries for part in written) == len(QUERIES)
@@ -223,7 +272,9 @@ def test_a_sample_does_not_depend_on_the_order(source: Path, tmp_path: Path) -> 
         assert qids(reseeded_sample.read_bytes()) != qids(sample.read_bytes())
 
 
-def test_a_sample_is_not_a_subset_of_the_first_part_of_a_split(source: Path, tmp_path: Path) -> None:
+def test_a_sample_is_not_a_subset_of_the_first_part_of_a_split(
+    source: Path, tmp_path: Path
+) -> None:
     parts = [set(qids(path.read_bytes())) for path in run("split", source, tmp_path / "p.txt")]
     (path,) = run("sample", source, tmp_path / "s", queries=20)
     assert all(part & set(qids(path.read_bytes())) for part in parts)
@@ -238,7 +289,9 @@ def test_sorting_brings_rows_together_stably(memory: int, tmp_path: Path) -> Non
     tools.sort(tmp_path / "in", str(tmp_path / "out"), memory=memory)
     firsts = {q: min(i for p, i in rows if p == q) for q, _ in rows}
     expected = sorted(rows, key=lambda row: (firsts[row[0]], row[1]))
-    assert (tmp_path / "out").read_text() == "".join(f"{i % 5} qid:{q} 1:{i}\n" for q, i in expected)
+    assert (tmp_path / "out").read_text() == "".join(
+        f"{i % 5} qid:{q} 1:{i}\n" for q, i in expected
+    )
     assert same_data(read_libsvm(tmp_path / "out"), read_libsvm(tmp_path / "in", regroup=True))
 
 
@@ -269,20 +322,28 @@ def test_renaming_changes_the_ids_alone(source: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["split", "shard", "sample", "merge"])
 @pytest.mark.parametrize("count", [3, 5000])
-def test_fault_042_a_query_that_comes_back_is_refused_and_sort_is_named(name: str, count: int, tmp_path: Path) -> None:
+def test_fault_042_a_query_that_comes_back_is_refused_and_sort_is_named(
+    name: str, count: int, tmp_path: Path
+) -> None:
     text = "".join(f"1 qid:{i} 1:1\n0 qid:{i} 1:2\n" for i in range(count)) + "0 qid:1 1:9\n"
     (tmp_path / "in").write_text(text)
-    with refused("qid 1 reappears", "first seen on line 3", "boostrank data sort", line=2 * count + 1):
+    with refused(
+        "qid 1 reappears", "first seen on line 3", "boostrank data sort", line=2 * count + 1
+    ):
         run(name, tmp_path / "in", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 @pytest.mark.parametrize("name", ["split", "shard", "sample", "merge"])
-def test_fault_042_a_query_in_two_files_is_refused_wherever_it_stands(name: str, tmp_path: Path) -> None:
+def test_fault_042_a_query_in_two_files_is_refused_wherever_it_stands(
+    name: str, tmp_path: Path
+) -> None:
     (tmp_path / "in1").write_text("1 qid:1 1:1\n1 qid:2 1:1\n")
     for text in ("1 qid:2 1:1\n0 qid:3 1:1\n", "0 qid:3 1:1\n1 qid:2 1:1\n"):
         (tmp_path / "in2").write_text(text)
-        with refused("qid 2 reappears", f"first seen on {tmp_path / 'in1'}:2", "boostrank data sort"):
+        with refused(
+            "qid 2 reappears", f"first seen on {tmp_path / 'in1'}:2", "boostrank data sort"
+        ):
             run(name, tmp_path / "in*", tmp_path / "out")
     with refused("qid 2 reappears", "--rename"):
         tools.merge([tmp_path / "in1", tmp_path / "in2"], str(tmp_path / "out"))
@@ -326,7 +387,11 @@ def test_a_failure_leaves_old_outputs_as_they_were(name: str, tmp_path: Path) ->
     with refused("label 'x'"):
         run(name, tmp_path / "bad", tmp_path / "out.txt")
     assert {path: path.read_bytes() for path in outputs} == before
-    assert {path.name for path in tmp_path.iterdir()} == {"good", "bad", *(path.name for path in outputs)}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "good",
+        "bad",
+        *(path.name for path in outputs),
+    }
 
 
 @pytest.mark.parametrize("name", ["split", "sort"])
@@ -335,10 +400,22 @@ def test_a_kill_leaves_old_outputs_as_they_were(name: str, tmp_path: Path) -> No
     outputs = run(name, tmp_path / "good", tmp_path / "out.txt")
     before = {path: path.read_bytes() for path in outputs}
     options = ["--parts", "a=0.5,b=0.3,c=0.2"] if name == "split" else ["--memory-limit", "1MiB"]
-    command = [sys.executable, "-m", "boostrank", "data", name, "-", *options, "-o", str(tmp_path / "out.txt")]
+    command = [
+        sys.executable,
+        "-m",
+        "boostrank",
+        "data",
+        name,
+        "-",
+        *options,
+        "-o",
+        str(tmp_path / "out.txt"),
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
-        process.stdin.write(b"".join(b"1 qid:%d 1:1 # %s\n" % (i, b"x" * 200) for i in range(50_000)))
+        process.stdin.write(
+            b"".join(b"1 qid:%d 1:1 # %s\n" % (i, b"x" * 200) for i in range(50_000))
+        )
         process.stdin.flush()
         deadline = time.monotonic() + 60
         while not list(tmp_path.glob(".out*.tmp")) and time.monotonic() < deadline:
@@ -410,7 +487,9 @@ def test_weights_beside_the_input_are_mentioned(source: Path, tmp_path: Path) ->
 
 def test_an_output_without_queries_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("1 qid:1 1:1\n1 qid:2 1:1\n")
-    with pytest.raises(DataError, match=r"no query for .*s-002.*so nothing was written; take fewer shards"):
+    with pytest.raises(
+        DataError, match=r"no query for .*s-002.*so nothing was written; take fewer shards"
+    ):
         run("shard", tmp_path / "in", tmp_path / "s", shards=3)
     with pytest.raises(DataError, match="try another seed"):
         tools.split(tmp_path / "in", str(tmp_path / "s"), {"a": 0.999999, "b": 0.000001})
@@ -449,13 +528,20 @@ def test_arguments_that_make_no_sense_are_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
-def test_a_number_has_three_digits_and_a_name_goes_before_the_endings(source: Path, tmp_path: Path) -> None:
+def test_a_number_has_three_digits_and_a_name_goes_before_the_endings(
+    source: Path, tmp_path: Path
+) -> None:
     (tmp_path / "d.d").mkdir()
     assert [p.name for p in run("shard", source, tmp_path / "d.d" / "w.txt.gz", shards=2)] == [
-        "w-000.txt.gz", "w-001.txt.gz",
-    ]  # fmt: skip
+        "w-000.txt.gz",
+        "w-001.txt.gz",
+    ]
     assert [p.name for p in run("shard", source, tmp_path / "{}-w", shards=2)] == ["000-w", "001-w"]
-    assert [p.name for p in run("split", source, tmp_path / "{}.txt")] == ["a.txt", "b.txt", "c.txt"]
+    assert [p.name for p in run("split", source, tmp_path / "{}.txt")] == [
+        "a.txt",
+        "b.txt",
+        "c.txt",
+    ]
     assert [p.name for p in run("split", source, tmp_path / "d.d" / "w")] == ["w-a", "w-b", "w-c"]
 
 
@@ -476,7 +562,9 @@ def test_fault_057_memory_stays_flat_whatever_is_unpacked(name: str, tmp_path: P
     size = len(text)
     del text
     (tmp_path / "small").write_bytes(gzip.compress(b"1 qid:1 1:1\n2 qid:2 1:1\n3 qid:3 1:1\n"))
-    run(name, tmp_path / "small", tmp_path / "first")  # modules and kernels that are loaded once are not counted
+    run(
+        name, tmp_path / "small", tmp_path / "first"
+    )  # modules and kernels that are loaded once are not counted
     tracemalloc.start()
     try:
         options = {"memory": 1 << 20} if name == "sort" else {}
@@ -492,5 +580,10 @@ def test_fault_057_memory_stays_flat_whatever_is_unpacked(name: str, tmp_path: P
 def test_progress_reaches_the_end(source: Path, tmp_path: Path) -> None:
     for name in TOOLS:
         seen: list[tuple[int, int | None]] = []
-        run(name, source, tmp_path / "out", progress=lambda done, total, seen=seen: seen.append((done, total)))
+        run(
+            name,
+            source,
+            tmp_path / "out",
+            progress=lambda done, total, seen=seen: seen.append((done, total)),
+        )
         assert seen[-1] == (len(TEXT), len(TEXT))

@@ -1,4 +1,6 @@
-"""The file tools on tables: rows keep every value and type, and queries are those that training reads."""
+"""The file tools on tables: rows keep every value and type, and queries are those that training
+reads.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def write(table: pa.Table, path: Path) -> Path:
         delimiter = "," if ending == ".csv" else "\t"
         options = pa.csv.WriteOptions(delimiter=delimiter)
         plain = path.with_name("plain")
-        pa.csv.write_csv(table.set_column(5, "colour", table["colour"].cast(pa.string())), plain, options)
+        pa.csv.write_csv(
+            table.set_column(5, "colour", table["colour"].cast(pa.string())), plain, options
+        )
         content = plain.read_bytes()
         if path.suffix == ".gz":
             content = gzip.compress(content)
@@ -76,7 +80,11 @@ def rows_of(*paths: Path) -> list[Any]:
         if path.name.endswith((".csv", ".tsv.gz")):
             rows += body.split(b"\n")[1:-1]
         else:
-            table = pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+            table = (
+                pa.parquet.read_table(path)
+                if path.suffix == ".parquet"
+                else pa.ipc.open_file(path).read_all()
+            )
             types = tuple(str(field.type) for field in table.schema)
             rows += [(types, *row.values()) for row in table.to_pylist()]
     return rows
@@ -122,13 +130,22 @@ def test_shards_merged_again_are_the_same_rows(source: Path) -> None:
 
 def test_a_split_is_that_of_the_ids_in_any_format(source: Path, tmp_path: Path) -> None:
     parts = {"a": 0.5, "b": 0.5}
-    drawn = [keyed(Path(part.path)) for part in tools.split(source, str(output(source)), parts, seed=3)]
+    drawn = [
+        keyed(Path(part.path)) for part in tools.split(source, str(output(source)), parts, seed=3)
+    ]
     libsvm = tmp_path / "in.txt"
-    libsvm.write_text("".join(f"1 qid:{qid.decode().replace(' ', '_')} 1:1\n" for qid in keyed(source)))
+    libsvm.write_text(
+        "".join(f"1 qid:{qid.decode().replace(' ', '_')} 1:1\n" for qid in keyed(source))
+    )
     numbers = [[q for q in ids if b" " not in q] for ids in drawn]
-    theirs = [keyed(Path(part.path)) for part in tools.split(libsvm, str(tmp_path / "o.txt"), parts, seed=3)]
+    theirs = [
+        keyed(Path(part.path))
+        for part in tools.split(libsvm, str(tmp_path / "o.txt"), parts, seed=3)
+    ]
     assert numbers == [[q for q in ids if b"_" not in q] for ids in theirs]
-    again = [keyed(Path(part.path)) for part in tools.split(source, str(output(source)), parts, seed=4)]
+    again = [
+        keyed(Path(part.path)) for part in tools.split(source, str(output(source)), parts, seed=4)
+    ]
     assert again != drawn
 
 
@@ -152,7 +169,10 @@ def test_sorting_is_what_the_reader_regroups(memory: int, source: Path, tmp_path
     options = {"drop": ("sku", "price", "at"), "categorical": ("colour",)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        ours, expected = read_files(output(source), **options), read_files(mixed, regroup=True, **options)
+        ours, expected = (
+            read_files(output(source), **options),
+            read_files(mixed, regroup=True, **options),
+        )
     assert ours.queries.qid.tolist() == expected.queries.qid.tolist()
     np.testing.assert_array_equal(ours.labels, expected.labels)
     np.testing.assert_array_equal(ours.features, expected.features)
@@ -160,12 +180,17 @@ def test_sorting_is_what_the_reader_regroups(memory: int, source: Path, tmp_path
 
 
 def test_renaming_changes_the_ids_alone(source: Path) -> None:
-    done = tools.merge([[source], [write(make_table(), source.with_name("b" + "".join(source.suffixes)))]],
-                       str(output(source)), rename=True)  # fmt: skip
+    done = tools.merge(
+        [[source], [write(make_table(), source.with_name("b" + "".join(source.suffixes)))]],
+        str(output(source)),
+        rename=True,
+    )
     assert done.queries == 80
     assert keyed(output(source))[:40] == [b"1-" + qid for qid in keyed(source)]
     if source.suffix == ".csv":
-        assert [row.replace(b'"1-', b'"') for row in rows_of(output(source))][:9] == original(source)[:9]
+        assert [row.replace(b'"1-', b'"') for row in rows_of(output(source))][:9] == original(
+            source
+        )[:9]
 
 
 def test_dictionaries_of_several_files_are_joined(tmp_path: Path) -> None:
@@ -174,7 +199,14 @@ def test_dictionaries_of_several_files_are_joined(tmp_path: Path) -> None:
             table = pa.table({"qid": [i] * len(words), "c": pa.array(words).dictionary_encode()})
             write(table, tmp_path / f"{i}.{ending}")
         tools.merge([tmp_path / f"{i}.{ending}" for i in range(3)], str(tmp_path / f"all.{ending}"))
-        assert [row[2] for row in rows_of(tmp_path / f"all.{ending}")] == ["a", "b", "c", "b", None, "d"]
+        assert [row[2] for row in rows_of(tmp_path / f"all.{ending}")] == [
+            "a",
+            "b",
+            "c",
+            "b",
+            None,
+            "d",
+        ]
 
 
 def test_columns_of_another_order_or_type_are_matched_or_refused(tmp_path: Path) -> None:
@@ -188,7 +220,10 @@ def test_columns_of_another_order_or_type_are_matched_or_refused(tmp_path: Path)
     assert caught.value.file == str(tmp_path / "3.parquet")
     (tmp_path / "1.csv").write_text("qid,a\n1,2\n")
     (tmp_path / "2.csv").write_text("a,qid\n1,2\n")
-    for files in ([tmp_path / "1.csv", tmp_path / "2.csv"], [[tmp_path / "1.csv", tmp_path / "2.csv"]]):
+    for files in (
+        [tmp_path / "1.csv", tmp_path / "2.csv"],
+        [[tmp_path / "1.csv", tmp_path / "2.csv"]],
+    ):
         with pytest.raises(FileFormatError) as caught:
             tools.merge(files, str(tmp_path / "o.csv"))
         assert caught.value.file == str(tmp_path / "2.csv")
@@ -208,8 +243,16 @@ def test_parquet_and_arrow_are_written_by_the_name(tmp_path: Path) -> None:
     assert pa.parquet.read_schema(tmp_path / "back.parquet").equals(make_table().schema)
 
 
-@pytest.mark.parametrize(("ending", "name"), [("csv", "o.parquet"), ("parquet", "o.csv"), ("parquet", "o.parquet.gz"),
-                                             ("arrow", "-"), ("csv", "o.tsv")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ending", "name"),
+    [
+        ("csv", "o.parquet"),
+        ("parquet", "o.csv"),
+        ("parquet", "o.parquet.gz"),
+        ("arrow", "-"),
+        ("csv", "o.tsv"),
+    ],
+)
 def test_an_output_of_another_format_is_refused(ending: str, name: str, tmp_path: Path) -> None:
     source = write(make_table(), tmp_path / f"in.{ending}")
     output_path = name if name == "-" else str(tmp_path / name)
@@ -218,15 +261,23 @@ def test_an_output_of_another_format_is_refused(ending: str, name: str, tmp_path
     assert {path.name for path in tmp_path.iterdir()} == {source.name}
 
 
-def test_a_row_without_a_query_id_and_a_query_that_comes_back_are_refused_with_their_place(source: Path) -> None:
+def test_a_row_without_a_query_id_and_a_query_that_comes_back_are_refused_with_their_place(
+    source: Path,
+) -> None:
     table = make_table().slice(0, 30)
     ids = table["query"].to_pylist()
     for row, word, name in ((20, None, "n"), (29, ids[0], "back")):
         changed = pa.array([*ids[:row], word, *ids[row + 1 :]])
-        bad = write(table.set_column(1, "query", changed), source.with_name(name + "".join(source.suffixes)))
+        bad = write(
+            table.set_column(1, "query", changed), source.with_name(name + "".join(source.suffixes))
+        )
         with pytest.raises(FileFormatError) as caught:
             tools.split(bad, str(output(source)), {"a": 0.5, "b": 0.5})
-        location = f"row {row + 1}:" if source.suffix in (".parquet", ".arrow", ".arrows") else f":{row + 2}:"
+        location = (
+            f"row {row + 1}:"
+            if source.suffix in (".parquet", ".arrow", ".arrows")
+            else f":{row + 2}:"
+        )
         assert location in str(caught.value)
 
 

@@ -24,10 +24,14 @@ def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_libsvm(folder / f"{name}.txt", data)
     for name in ("web", "web-valid", "log", "day1"):
         shutil.copy(folder / "train.txt", folder / f"{name}.txt")
-    write_libsvm(folder / "web.txt.gz", make_ranking_data(queries=1100, seed=9, mean_length=2).dataset)
+    write_libsvm(
+        folder / "web.txt.gz", make_ranking_data(queries=1100, seed=9, mean_length=2).dataset
+    )
     (folder / "day2.txt").write_text((folder / "day1.txt").read_text().replace("qid:", "qid:9"))
     for number, name in enumerate(("vali", "test", "new"), 1):
-        text = (folder / f"{name}.txt").read_text().replace("qid:", f"qid:{number}0")  # a query is in one shard
+        text = (
+            (folder / f"{name}.txt").read_text().replace("qid:", f"qid:{number}0")
+        )  # a query is in one shard
         for subfolder in ("data/vali",) if name == "new" else ("shards", "data/shards"):
             (folder / subfolder).mkdir(parents=True, exist_ok=True)
             (folder / subfolder / f"{number}.txt").write_text(text)
@@ -36,9 +40,14 @@ def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         run_line("boostrank data make demo/data --queries 300 --seed 1")
         for model, objective in (("auto", "auto"), ("lambdarank", "lightgbm:lambdarank")):
-            run_line(f"boostrank train demo/data/train.txt --objective {objective} {few} --model demo/{model}.txt")
+            run_line(
+                f"boostrank train demo/data/train.txt --objective {objective} {few} --model"
+                f" demo/{model}.txt"
+            )
         for seed, model in enumerate(("old", "model")):
-            run_line(f"boostrank train train.txt {few} --start none --seed {seed} --model {model}.txt")
+            run_line(
+                f"boostrank train train.txt {few} --start none --seed {seed} --model {model}.txt"
+            )
     return folder
 
 
@@ -55,7 +64,9 @@ def folder(made_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(scope="session")
 def scheduler() -> Iterator[Any]:
     """The address of a Dask scheduler with two workers on this machine."""
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+    distributed = pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
+    )
     pytest.importorskip("xgboost", reason="XGBoost is not installed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50

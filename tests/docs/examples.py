@@ -1,9 +1,9 @@
 """Examples in Markdown and notebooks: the fenced blocks of a page, or cells, and how each is run.
 
-python               run in the page's one namespace, in order; with title="my.py" it is written there
-sh                   its `boostrank` lines are run; what other tools do is not ours to test
-console              `$ boostrank ...` is run, and the shown lines without digits must come out again
-text, toml, dockerfile, nothing  read, not run
+python               run in the page's one namespace, in order; with title="my.py" it is written
+there sh                   its `boostrank` lines are run; what other tools do is not ours to test
+console              `$ boostrank ...` is run, and the shown lines without digits must come out
+again text, toml, dockerfile, nothing  read, not run
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def run_page(page: Path, replaced: dict[str, str]) -> str:
             command, expected_output = text.removeprefix("$ ").split("\n", 1)
             out = run_line(command)
             missing = [
-                line for line in constant_lines(expected_output) if line not in [*map(squeezed, out.splitlines())]
+                line
+                for line in constant_lines(expected_output)
+                if line not in [*map(squeezed, out.splitlines())]
             ]
             assert not missing, f"{command}\nshows {missing}, which is not in\n{out}"
     return printed.getvalue()
@@ -124,7 +126,9 @@ def run_line(line: str) -> str:
         at = arguments.index(">")
         arguments, target = arguments[:at], arguments[at + 1]
     result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, f"{line}\nends with {result.exit_code}\n{result.stdout}{result.stderr}"
+    assert result.exit_code == 0, (
+        f"{line}\nends with {result.exit_code}\n{result.stdout}{result.stderr}"
+    )
     if target is not None:
         Path(target).write_text(result.stdout, encoding="utf-8")
     return result.stdout

@@ -1,4 +1,6 @@
-"""Docstrings: the examples of public names and objectives run, and arguments are those of the signature."""
+"""Docstrings: the examples of public names and objectives run, and arguments are those of the
+signature.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,12 @@ def differences(path: Path) -> Iterator[str]:
         listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         listed += [arguments.vararg] if arguments.vararg else []
         unknown = names - {argument.arg.rstrip("_") for argument in listed}
-        if unknown and arguments.kwarg is None:  # else they are keywords that the function passes on
-            yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {', '.join(sorted(unknown))}"
+        if (
+            unknown and arguments.kwarg is None
+        ):  # else they are keywords that the function passes on
+            yield (
+                f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {', '.join(sorted(unknown))}"
+            )
 
 
 def test_arguments_in_docstrings_are_those_of_the_signature() -> None:
@@ -91,7 +97,9 @@ def test_public_names_describe_each_argument_or_none() -> None:
     assert missing == {}
 
 
-def test_an_argument_that_the_signature_lacks_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_argument_that_the_signature_lacks_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(differences.__globals__, "ROOT", tmp_path)
     file = tmp_path / "my.py"
     file.write_text('def f(a, b):\n    """Add.\n\n    Args:\n        a, c: numbers.\n    """\n')

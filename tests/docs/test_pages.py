@@ -43,7 +43,9 @@ def test_the_figures_of_research_stand_in_the_report_that_it_names() -> None:
         _, mean, difference, p, luck = [cell.strip() for cell in row.strip("|").split("|")]
         assert f"| {mean} |" in PEERS
         if difference:  # there: the method minus `auto`
-            centre, low, high = [_turned(number) for number in re.findall(r"[+-]\.\d{4}", difference)]
+            centre, low, high = [
+                _turned(number) for number in re.findall(r"[+-]\.\d{4}", difference)
+            ]
             assert f"| {centre} [{high}, {low}] | {p} | {luck} |" in PEERS, row
 
 
@@ -56,8 +58,13 @@ def test_every_name_of_boostrank_is_there() -> None:
     names = sorted(set(re.findall(r"(?<![./\w-])boostrank((?:\.[A-Za-z_]\w*)+)\b(?![/-])", text)))
     assert ".cluster.train" in names
     code = f"import pkgutil\nfor name in {names}: pkgutil.resolve_name('boostrank' + name)"
-    # Other than what tests start usually, with scikit-learn (tests/conftest.py): some names need it.
-    paths = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if not path.endswith("without_sklearn")]
+    # Other than what tests start usually, with scikit-learn (tests/conftest.py): some names need
+    # it.
+    paths = [
+        path
+        for path in os.environ["PYTHONPATH"].split(os.pathsep)
+        if not path.endswith("without_sklearn")
+    ]
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *paths])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
@@ -66,10 +73,14 @@ def test_every_name_of_boostrank_is_there() -> None:
 def test_the_named_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     text = "\n".join(text_of(page) for page in PAGES)
-    targets = set(re.findall(r"`make ([a-z-]+)`", text)) | set(re.findall(r"^make ([a-z-]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"`make ([a-z-]+)`", text)) | set(
+        re.findall(r"^make ([a-z-]+)", text, re.MULTILINE)
+    )
     assert {"demo", "test", "docs"} <= targets
     for target in targets:
-        assert re.search(rf"^[\w\- ]*(?<![\w-]){target}(?![\w-])[\w\- ]*:", makefile, re.MULTILINE), target
+        assert re.search(
+            rf"^[\w\- ]*(?<![\w-]){target}(?![\w-])[\w\- ]*:", makefile, re.MULTILINE
+        ), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -86,13 +97,19 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (ROOT / path).exists() or path in generated or is_generated, f"{page.name}: {target}"
 
 
-def test_the_pages_of_objectives_hold_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("vl_convert", reason="charts are not installed: pip install 'boostrank[report]'")
+def test_the_pages_of_objectives_hold_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip(
+        "vl_convert", reason="charts are not installed: pip install 'boostrank[report]'"
+    )
     monkeypatch.syspath_prepend(ROOT / "docs" / "_generate")
     import objective_pages
 
     rows = objective_pages.table(OBJECTIVES).splitlines()
-    assert [row.split("|")[1].strip() for row in rows[2:]] == [f"[`{n}`]({n}.md)" for n in OBJECTIVES.names()]
+    assert [row.split("|")[1].strip() for row in rows[2:]] == [
+        f"[`{n}`]({n}.md)" for n in OBJECTIVES.names()
+    ]
     assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
     for spec in OBJECTIVES:
         text = objective_pages.page(spec)
@@ -101,7 +118,9 @@ def test_the_pages_of_objectives_hold_what_the_command_prints(monkeypatch: pytes
 
 
 def test_a_user_s_file_of_objectives_gets_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("vl_convert", reason="charts are not installed: pip install 'boostrank[report]'")
+    pytest.importorskip(
+        "vl_convert", reason="charts are not installed: pip install 'boostrank[report]'"
+    )
     monkeypatch.syspath_prepend(ROOT / "docs" / "_generate")
     import objective_pages
     import pictures
@@ -111,7 +130,11 @@ def test_a_user_s_file_of_objectives_gets_a_page_too(monkeypatch: pytest.MonkeyP
     registry: Registry = Registry("boostrank.objectives", "objective")
     registry.add(SPEC)
     pages = objective_pages.pages([registry.get("template")])
-    assert list(pages) == ["objectives/index.md", "objectives/template.md", "objectives/template.svg"]
+    assert list(pages) == [
+        "objectives/index.md",
+        "objectives/template.md",
+        "objectives/template.svg",
+    ]
     svg = pictures.picture(SPEC)
     assert svg.startswith(b"<svg")
     assert b"sigma=0.25" in svg

@@ -1,9 +1,11 @@
-"""The wheel in an environment of its own: what `pip install` of it gives can be run. `make wheel-test`.
+"""The wheel in an environment of its own: what `pip install` of it gives can be run. `make
+wheel-test`.
 
     python -m tests.docs.wheel [xgboost-cpu]
 
-Builds the wheel, looks into it, installs it with the extra `report` and what is named, and runs `--help`, `data make`,
-`train`, `predict`, `report` and `objectives --template` outside the repository.
+Builds the wheel, looks into it, installs it with the extra `report` and what is named, and runs
+`--help`, `data make`, `train`, `predict`, `report` and `objectives --template` outside the
+repository.
 """
 
 from __future__ import annotations
@@ -19,16 +21,24 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 # What is not Python, and is read while the package runs.
-_DATA = ("boostrank/py.typed", "boostrank/objectives/_template.py", "boostrank/reporting/templates/page.html",
-         "boostrank/reporting/templates/script.js")  # fmt: skip
+_DATA = (
+    "boostrank/py.typed",
+    "boostrank/objectives/_template.py",
+    "boostrank/reporting/templates/page.html",
+    "boostrank/reporting/templates/script.js",
+)
 
 
 def main(extras: list[str]) -> None:
     """Raises CalledProcessError or SystemExit where something is not as it should be."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = folder / "source"  # a copy: what an earlier build left in `build/` would come along
-        shutil.copytree(ROOT / "boostrank", source / "boostrank", ignore=shutil.ignore_patterns("__pycache__"))
+        source = (
+            folder / "source"
+        )  # a copy: what an earlier build left in `build/` would come along
+        shutil.copytree(
+            ROOT / "boostrank", source / "boostrank", ignore=shutil.ignore_patterns("__pycache__")
+        )
         for file in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / file, source)
         _call(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source)
@@ -37,7 +47,16 @@ def main(extras: list[str]) -> None:
         venv.create(folder / "env", with_pip=True)
         python = folder / "env" / "bin" / "python"
         _say(f"installing {wheel.name} ...")
-        _call(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[report]", *extras)
+        _call(
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            f"{wheel}[report]",
+            *extras,
+        )
         _run(folder)
     _say("the wheel installs, and runs")
 
@@ -46,9 +65,15 @@ def _look_into(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     missing = [name for name in _DATA if name not in names]
-    strange = [name for name in names if not name.startswith(("boostrank/", f"{'-'.join(wheel.name.split('-')[:2])}."))]
+    strange = [
+        name
+        for name in names
+        if not name.startswith(("boostrank/", f"{'-'.join(wheel.name.split('-')[:2])}."))
+    ]
     if missing or strange or not any(name.endswith("licenses/LICENSE") for name in names):
-        raise SystemExit(f"{wheel.name}: missing {missing}, strange {strange}, LICENSE in {names[-8:]}")
+        raise SystemExit(
+            f"{wheel.name}: missing {missing}, strange {strange}, LICENSE in {names[-8:]}"
+        )
 
 
 def _run(folder: Path) -> None:
@@ -71,7 +96,9 @@ def _run(folder: Path) -> None:
 
 
 def _call(*command: object, cwd: Path | None = None) -> str:
-    done = subprocess.run([str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE, text=True
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}")
     return done.stdout

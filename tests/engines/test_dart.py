@@ -21,11 +21,13 @@ def test_trees_do_not_depend_on_memory_that_lightgbm_leaves_unset() -> None:
     # glibc fills what is allocated by the variable; elsewhere both are alike anyway.
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", TRAINING], stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-c", TRAINING],
+            stdout=subprocess.PIPE,
+            text=True,
             env=os.environ | {"MALLOC_PERTURB_": byte},
         )
         for byte in ("0", "165")
-    ]  # fmt: skip
+    ]
     filled_with_zeros, filled_with_bits = [process.communicate()[0] for process in processes]
     assert filled_with_zeros == filled_with_bits
     assert filled_with_zeros.count("Tree=") == 8

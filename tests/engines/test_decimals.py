@@ -1,4 +1,6 @@
-"""Decimals in float64: every program that reads a model's file scores the digits that people have as boostrank does."""
+"""Decimals in float64: every program that reads a model's file scores the digits that people have
+as boostrank does.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ import pytest
 import boostrank
 from boostrank.engines.trees import of_doubles
 
-PARAMS: dict[str, Any] = {"objective": "regression", "verbosity": -1, "num_threads": 1, "learning_rate": 0.3}
+PARAMS: dict[str, Any] = {
+    "objective": "regression",
+    "verbosity": -1,
+    "num_threads": 1,
+    "learning_rate": 0.3,
+}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +33,9 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 def test_a_threshold_sends_doubles_to_the_side_of_their_float32() -> None:
     rng = np.random.default_rng(1)
     middle = np.array([0.5, 0.51, 1e-35, -1e-35, -2.25, 1e30, 3e-39, 0.0, -0.0, 1e-300])
-    threshold = np.concatenate([middle, rng.normal(size=1000), rng.normal(size=1000).astype(np.float32)])
+    threshold = np.concatenate(
+        [middle, rng.normal(size=1000), rng.normal(size=1000).astype(np.float32)]
+    )
     singles_of_doubles = of_doubles(threshold)
     singles = threshold.astype(np.float32)
     for step in (np.float32(-np.inf), np.float32(np.inf)):
@@ -37,14 +46,17 @@ def test_a_threshold_sends_doubles_to_the_side_of_their_float32() -> None:
     for digits in range(1, 9):
         decimals = np.round(threshold, digits)
         np.testing.assert_array_equal(
-            decimals <= singles_of_doubles, decimals.astype(np.float32).astype(np.float64) <= threshold
+            decimals <= singles_of_doubles,
+            decimals.astype(np.float32).astype(np.float64) <= threshold,
         )
     np.testing.assert_array_equal(of_doubles(singles_of_doubles), singles_of_doubles)
     kept = np.array([np.inf, -np.inf, np.nan, 1.7976931348623157e308, -1e39])
     np.testing.assert_array_equal(of_doubles(kept), kept)
 
 
-@pytest.mark.parametrize("more", [{}, {"extra_trees": True}, {"start": "linear"}, {"folds": 2}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"extra_trees": True}, {"start": "linear"}, {"folds": 2}], ids=str
+)
 def test_lightgbm_scores_decimals_alike(
     more: dict[str, Any], rows: tuple[np.ndarray, np.ndarray], tmp_path: Path
 ) -> None:

@@ -73,5 +73,7 @@ def test_a_forked_process_scores_and_trains_as_its_parent_and_says_that_it_takes
     pytest.importorskip(backend)
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     command = [sys.executable, "-c", SCRIPT, backend, str(tmp_path / "model")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=550, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=550, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,13 @@ import boostrank
 from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.linear.adapter import BACKEND, Risk, ScaledRows, measure_scaling, ridge_regression
+from boostrank.engines.linear.adapter import (
+    BACKEND,
+    Risk,
+    ScaledRows,
+    measure_scaling,
+    ridge_regression,
+)
 from boostrank.engines.linear.format import LINEAR, LinearModel
 from boostrank.objectives import OBJECTIVES
 
@@ -26,7 +32,14 @@ SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg",
 def ranking(seed: int = 0, queries: int = 40, size: int = 15, gaps: bool = False) -> RankingDataset:
     """Labels follow two of five features, on very different scales; the last feature never changes."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(queries * size, 6)) * [1.0, 30.0, 0.01, 1.0, 5.0, 0.0] + [0.0, 100.0, 0.0, 3.0, 0.0, 7.0]
+    X = rng.normal(size=(queries * size, 6)) * [1.0, 30.0, 0.01, 1.0, 5.0, 0.0] + [
+        0.0,
+        100.0,
+        0.0,
+        3.0,
+        0.0,
+        7.0,
+    ]
     signal = X[:, 0] + (X[:, 1] - 100.0) / 30.0 + 1.2 * rng.normal(size=len(X))
     if gaps:
         X[rng.random(X.shape) < 0.1] = np.nan
@@ -42,7 +55,9 @@ def data() -> tuple[RankingDataset, RankingDataset]:
 
 @pytest.fixture(scope="module")
 def trained(data: Any) -> boostrank.RankingModel:
-    return boostrank.train({"objective": "approx-ndcg"}, data[0], 12, valid_sets=[data[1]], backend="linear")
+    return boostrank.train(
+        {"objective": "approx-ndcg"}, data[0], 12, valid_sets=[data[1]], backend="linear"
+    )
 
 
 def risk_of(data: RankingDataset, name: str, **params: Any) -> Risk:
@@ -51,7 +66,8 @@ def risk_of(data: RankingDataset, name: str, **params: Any) -> Risk:
     return Risk(rows, bound.evaluate, len(data.queries), 0.01, np.full(7, 0.1), 9)
 
 
-# What is minimised ----------------------------------------------------------------------------------------------------
+# What is minimised
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -96,23 +112,33 @@ def test_the_start_is_sklearns_ridge_regression(make: Any, data: Any) -> None:
     assert weights[5] == 0.0  # the feature that never changes
 
 
-# How ------------------------------------------------------------------------------------------------------------------
+# How
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_start_is_a_converged_ranksvm(data: Any) -> None:
     train = data[0]
-    params = {"objective": "ranksvm", "initial": "zero", "toward": "zero", "lambda_l2": 0.1, "tolerance": 1e-9}
+    params = {
+        "objective": "ranksvm",
+        "initial": "zero",
+        "toward": "zero",
+        "lambda_l2": 0.1,
+        "tolerance": 1e-9,
+    }
     converged = boostrank.train(params, train, 80, backend="linear").predict(train, num_iteration=0)
     # No step of the objective moves weights that the penalty holds.
     params = {"objective": "approx-ndcg", "initial": "ranksvm", "ridge": 0.1, "lambda_l2": 1e9}
     cut = replace(train, queries=replace(train.queries, k=np.full(len(train.queries), 3)))
     start = boostrank.train(params, cut, 1, backend="linear").predict(train)
-    np.testing.assert_allclose(start - start.mean(), converged - converged.mean(), rtol=0, atol=1e-3)
+    np.testing.assert_allclose(
+        start - start.mean(), converged - converged.mean(), rtol=0, atol=1e-3
+    )
     assert np.ptp(start) > 0.1
 
 
 def test_annealed_smooth_ndcg_beats_the_regression_it_begins_with() -> None:
-    # The best feature also moves from query to query, which a regression pays for and a ranking does not.
+    # The best feature also moves from query to query, which a regression pays for and a ranking
+    # does not.
     rng = np.random.default_rng(0)
     good, noisy = rng.normal(size=(40, 15)), rng.normal(size=(40, 15))
     label = np.digitize(good + noisy, [0.5, 1.5, 2.5]).ravel()
@@ -145,7 +171,11 @@ def test_annealed_smooth_ndcg_beats_the_regression_it_begins_with() -> None:
 def test_every_kind_of_objective_learns(params: dict[str, Any], optimizer: str, data: Any) -> None:
     train = data[0]
     model = boostrank.train(
-        {**params, "initial": "random", "lambda_l2": 1e-4}, train, 15, valid_sets=[train], backend="linear"
+        {**params, "initial": "random", "lambda_l2": 1e-4},
+        train,
+        15,
+        valid_sets=[train],
+        backend="linear",
     )
     curve = model.evals_result["training"]["ndcg@10"]
     assert len(curve) == 15
@@ -158,7 +188,13 @@ def test_every_kind_of_objective_learns(params: dict[str, Any], optimizer: str, 
 def test_early_stopping_goes_back_to_the_best_round(data: Any, tmp_path: Path) -> None:
     train, valid = data
     model = boostrank.train(
-        {"objective": "lambdarank", "early_stopping_round": 5, "eval_at": 10, "learning_rate": 1.0, "lambda_l2": 0},
+        {
+            "objective": "lambdarank",
+            "early_stopping_round": 5,
+            "eval_at": 10,
+            "learning_rate": 1.0,
+            "lambda_l2": 0,
+        },
         train,
         60,
         valid_sets=[valid],
@@ -166,7 +202,11 @@ def test_early_stopping_goes_back_to_the_best_round(data: Any, tmp_path: Path) -
     )
     curve = model.evals_result["valid_0"]["ndcg@10"]
     assert model.best_iteration == int(np.argmax(curve)) + 1 < 60
-    ndcg = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, model.predict(valid), valid.queries).mean
+    ndcg = (
+        boostrank.Metric.parse("ndcg@10")
+        .evaluate(valid.labels, model.predict(valid), valid.queries)
+        .mean
+    )
     assert ndcg == pytest.approx(max(curve))
     last = model.predict(valid, num_iteration=0)
     assert not np.array_equal(last, model.predict(valid))
@@ -192,7 +232,8 @@ def test_a_model_goes_on_from_another(data: Any) -> None:
         boostrank.train(params, train, 1, init_model=trees, backend="linear")
 
 
-# Features -------------------------------------------------------------------------------------------------------------
+# Features
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_sparse_and_dense_rows_train_the_same_model() -> None:
@@ -207,7 +248,10 @@ def test_sparse_and_dense_rows_train_the_same_model() -> None:
         {"objective": "approx-ndcg"},
         {"objective": "lambdarank"},
     ):
-        models = [boostrank.train({**params, "lambda_l2": 0.01}, d, 6, backend="linear") for d in (dense, thin)]
+        models = [
+            boostrank.train({**params, "lambda_l2": 0.01}, d, 6, backend="linear")
+            for d in (dense, thin)
+        ]
         scores = [m.predict(d) for m, d in zip(models, (dense, thin), strict=True)]
         np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
 
@@ -250,7 +294,8 @@ def test_no_rows_give_no_scores(trained: Any) -> None:
     assert trained.contributions(np.zeros((0, 6), np.float32)).shape == (0, 7)
 
 
-# The file -------------------------------------------------------------------------------------------------------------
+# The file
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_saved_model_is_the_same_to_the_last_bit(data: Any, trained: Any, tmp_path: Path) -> None:
@@ -322,12 +367,16 @@ def test_damage_of_any_kind_is_refused_or_harmless(trained: Any) -> None:
         assert np.isfinite(model.weights()).all()
         assert len(model.feature_names) == 6
     assert refused > 250
-    for deep in (b'{"format": "boostrank linear", "a": ' + b"[" * 100_000, body.replace(b'"f1"', b'"\\ud800"')):
+    for deep in (
+        b'{"format": "boostrank linear", "a": ' + b"[" * 100_000,
+        body.replace(b'"f1"', b'"\\ud800"'),
+    ):
         with pytest.raises(ModelError):
             LINEAR.parse(deep)
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# What is refused
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_linear_model_cannot_is_refused_with_words(data: Any, tmp_path: Path) -> None:
@@ -366,7 +415,9 @@ def test_callbacks_see_rounds_and_may_change_the_step(data: Any) -> None:
     a, b, c = model.booster.weights(1), model.booster.weights(2), model.booster.weights(3)
     assert np.abs(b - a).max() > 1e-3 > np.abs(c - b).max()
     with pytest.raises(ParameterError, match="learning_rate"):
-        boostrank.train({}, train, 2, backend="linear", callbacks=[lgb.reset_parameter(lambda_l2=[1, 2])])
+        boostrank.train(
+            {}, train, 2, backend="linear", callbacks=[lgb.reset_parameter(lambda_l2=[1, 2])]
+        )
 
 
 @pytest.mark.parametrize("name", OBJECTIVES.names())

@@ -22,7 +22,13 @@ def count_start_trees(text: str) -> int:
     return len(start_trees(text.encode()))
 
 
-TREES = {"objective": "lambdarank", "num_leaves": 5, "verbosity": -1, "num_threads": 1, "eval_at": 10}
+TREES = {
+    "objective": "lambdarank",
+    "num_leaves": 5,
+    "verbosity": -1,
+    "num_threads": 1,
+    "eval_at": 10,
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +46,9 @@ def test_lightgbm_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path:
     text = (tmp_path / "m.txt").read_text()
     parse_model(text.encode())
     alone = lgb.Booster(model_file=str(tmp_path / "m.txt"))
-    rows = np.vstack([data[1].features, np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.float32)])
+    rows = np.vstack(
+        [data[1].features, np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.float32)]
+    )
     expected = boosted.predict(rows)
     np.testing.assert_allclose(alone.predict(rows, raw_score=True), expected, rtol=0, atol=1e-9)
     again = boostrank.RankingModel.load(tmp_path / "m.txt")
@@ -66,7 +74,9 @@ def test_the_score_is_that_of_the_steps_and_the_trees(boosted: Any, start: Any, 
     assert np.isnan(rows).any()
     both = start(rows) + trees.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows), both, rtol=0, atol=1e-9)
-    few = lgb.Booster(model_str=boosted._booster.native.model_to_string(start_iteration=first, num_iteration=2))
+    few = lgb.Booster(
+        model_str=boosted._booster.native.model_to_string(start_iteration=first, num_iteration=2)
+    )
     two = start(rows) + few.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows, num_iteration=2), two, rtol=0, atol=1e-9)
 
@@ -81,7 +91,9 @@ def walked(node: dict[str, Any], row: np.ndarray) -> float:
 
 
 def test_a_program_that_walks_leaf_values_gives_the_same_scores(boosted: Any, data: Any) -> None:
-    rows = np.vstack([data[1].features[:40], np.full((1, 6), np.nan, np.float32)]).astype(np.float64)
+    rows = np.vstack([data[1].features[:40], np.full((1, 6), np.nan, np.float32)]).astype(
+        np.float64
+    )
     trees = [tree["tree_structure"] for tree in boosted.booster.dump_model()["tree_info"]]
     scores = [sum(walked(tree, row) for tree in trees) for row in rows]
     np.testing.assert_allclose(scores, boosted.predict(rows), rtol=0, atol=1e-12)
@@ -99,7 +111,10 @@ def test_every_node_of_a_start_counts_its_documents(boosted: Any, data: Any) -> 
         return total
 
     for tree in boosted.booster.dump_model()["tree_info"][:first]:
-        assert count(tree["tree_structure"]) - data[0].n_documents in (0, 1)  # a leaf of none counts one
+        assert count(tree["tree_structure"]) - data[0].n_documents in (
+            0,
+            1,
+        )  # a leaf of none counts one
 
 
 def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: Any) -> None:
@@ -117,7 +132,11 @@ def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: An
     assert rounds == list(range(len(curve)))
     assert model.best_iteration == int(np.argmax(curve)) + 1
     assert model.best_score["valid_0"]["ndcg@10"] == max(curve)
-    ndcg = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, model.predict(valid), valid.queries).mean
+    ndcg = (
+        boostrank.Metric.parse("ndcg@10")
+        .evaluate(valid.labels, model.predict(valid), valid.queries)
+        .mean
+    )
     assert ndcg == pytest.approx(max(curve))
     annealed = boostrank.train({**TREES, "objective": "reg-shf-sdcg"}, train, 4, start="linear")
     assert annealed.info["objective"]["total_rounds"] == 4
@@ -131,11 +150,15 @@ def test_contributions_hold_the_linear_part(boosted: Any, data: Any) -> None:
     assert np.abs(parts[:, 0]).max() > 0.1
 
 
-def test_a_model_with_a_start_is_continued_and_resumed(boosted: Any, data: Any, tmp_path: Path) -> None:
+def test_a_model_with_a_start_is_continued_and_resumed(
+    boosted: Any, data: Any, tmp_path: Path
+) -> None:
     train = data[0]
     more = boostrank.train(TREES, train, 3, init_model=boosted)
     assert more.best_iteration == 9
-    np.testing.assert_allclose(more.predict(train, num_iteration=6), boosted.predict(train), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        more.predict(train, num_iteration=6), boosted.predict(train), rtol=0, atol=1e-9
+    )
 
     class Stop(Exception):
         pass
@@ -148,12 +171,19 @@ def test_a_model_with_a_start_is_continued_and_resumed(boosted: Any, data: Any, 
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Stop):
         boostrank.train(
-            TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(path, every=2), callbacks=[stop]
+            TREES,
+            train,
+            6,
+            start="linear",
+            checkpoint=boostrank.Checkpoint(path, every=2),
+            callbacks=[stop],
         )
     resumed = boostrank.train(
         TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(path, every=2, resume=True)
     )
-    whole = boostrank.train(TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(tmp_path / "other"))
+    whole = boostrank.train(
+        TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(tmp_path / "other")
+    )
     assert resumed.booster.model_to_string() == whole.booster.model_to_string()
 
 
@@ -172,7 +202,9 @@ def test_what_lightgbm_itself_grows_is_no_start(data: Any) -> None:
 
 def test_start_linear_trains_one_first(data: Any) -> None:
     train, valid = data
-    model = boostrank.train({**TREES, "objective": "approx-ndcg"}, train, 3, valid_sets=[valid], start="linear")
+    model = boostrank.train(
+        {**TREES, "objective": "approx-ndcg"}, train, 3, valid_sets=[valid], start="linear"
+    )
     assert model.info["start"]["model"] == "ridge regression within queries, cross-fitted, in steps"
     assert count_start_trees(model.booster.model_to_string()) == 6  # the sixth is missing in places
 

@@ -1,4 +1,6 @@
-"""Every parameter of both engines: kept, refused by name, boostrank's, or of the engine's own objectives."""
+"""Every parameter of both engines: kept, refused by name, boostrank's, or of the engine's own
+objectives.
+"""
 
 from __future__ import annotations
 
@@ -31,59 +33,138 @@ KEPT: dict[str, dict[str, Any]] = {
         "bagging_fraction": {"bagging_fraction": 0.5, "bagging_freq": 1},
         "bagging_freq": {"bagging_freq": 2, "subsample": 0.7},
         "bagging_seed": {"bagging_seed": 9, "bagging_fraction": 0.5, "bagging_freq": 1},
-        "bin_construct_sample_cnt": 100, "boosting": "dart", "cat_l2": {"cat_l2": 1.0, "cat_feature": [5]},
-        "cat_smooth": {"cat_smooth": 1.0, "cat_feature": [5]}, "categorical_feature": [5],
-        "cegb_penalty_feature_coupled": [1.0] * 6, "cegb_penalty_feature_lazy": [0.01] * 6, "cegb_penalty_split": 0.1,
-        "cegb_tradeoff": {"cegb_tradeoff": 2.0, "cegb_penalty_split": 0.1}, "data_random_seed": 3,
-        "data_sample_strategy": {"data_sample_strategy": "goss", "learning_rate": 1.0}, "deterministic": False,
-        "device_type": "cpu", "drop_rate": {"drop_rate": 0.5, "boosting": "dart"},
-        "drop_seed": {"drop_seed": 5, "boosting": "dart"}, "enable_bundle": False,
-        "extra_seed": {"extra_seed": 2, "extra_trees": True}, "extra_trees": True,
-        "feature_contri": [0.0, 0.5, 1, 1, 1, 1], "feature_fraction": 0.5, "feature_fraction_bynode": 0.5,
-        "feature_fraction_seed": {"feature_fraction_seed": 7, "feature_fraction": 0.5}, "feature_pre_filter": False,
-        "force_col_wise": True, "force_row_wise": True,
-        "gpu_device_id": 0, "gpu_device_id_list": "0", "gpu_platform_id": 0,
-        "gpu_use_dp": True, "histogram_pool_size": 1.0, "interaction_constraints": [[0, 1]],
-        "is_enable_sparse": False, "lambda_l1": 0.5, "lambda_l2": 0.5, "learning_rate": 0.3,
-        "linear_lambda": {"linear_lambda": 0.5, "linear_tree": True}, "linear_tree": True, "max_bin": 16,
-        "max_bin_by_feature": [8] * 6, "max_cat_threshold": {"max_cat_threshold": 3, "cat_feature": [5]},
-        "max_cat_to_onehot": {"max_cat_to_onehot": 2, "cat_feature": [5]}, "max_delta_step": 0.1, "max_depth": 3,
-        "max_drop": {"max_drop": 2, "boosting": "dart"}, "min_data_in_bin": 5, "min_data_in_leaf": 10,
-        "min_data_per_group": {"min_data_per_group": 5, "cat_feature": [5]}, "min_gain_to_split": 0.5,
-        "min_sum_hessian_in_leaf": 1.0, "monotone_constraints": [1] * 6,
-        "monotone_constraints_method": "intermediate", "monotone_penalty": {"monotone_penalty": 1.0, "mc": [1] * 6},
-        "num_gpu": 1, "num_grad_quant_bins": {"num_grad_quant_bins": 8, "use_quantized_grad": True}, "num_leaves": 7,
-        "other_rate": {"other_rate": 0.3, "boosting": "goss", "learning_rate": 1.0}, "path_smooth": 1.0,
+        "bin_construct_sample_cnt": 100,
+        "boosting": "dart",
+        "cat_l2": {"cat_l2": 1.0, "cat_feature": [5]},
+        "cat_smooth": {"cat_smooth": 1.0, "cat_feature": [5]},
+        "categorical_feature": [5],
+        "cegb_penalty_feature_coupled": [1.0] * 6,
+        "cegb_penalty_feature_lazy": [0.01] * 6,
+        "cegb_penalty_split": 0.1,
+        "cegb_tradeoff": {"cegb_tradeoff": 2.0, "cegb_penalty_split": 0.1},
+        "data_random_seed": 3,
+        "data_sample_strategy": {"data_sample_strategy": "goss", "learning_rate": 1.0},
+        "deterministic": False,
+        "device_type": "cpu",
+        "drop_rate": {"drop_rate": 0.5, "boosting": "dart"},
+        "drop_seed": {"drop_seed": 5, "boosting": "dart"},
+        "enable_bundle": False,
+        "extra_seed": {"extra_seed": 2, "extra_trees": True},
+        "extra_trees": True,
+        "feature_contri": [0.0, 0.5, 1, 1, 1, 1],
+        "feature_fraction": 0.5,
+        "feature_fraction_bynode": 0.5,
+        "feature_fraction_seed": {"feature_fraction_seed": 7, "feature_fraction": 0.5},
+        "feature_pre_filter": False,
+        "force_col_wise": True,
+        "force_row_wise": True,
+        "gpu_device_id": 0,
+        "gpu_device_id_list": "0",
+        "gpu_platform_id": 0,
+        "gpu_use_dp": True,
+        "histogram_pool_size": 1.0,
+        "interaction_constraints": [[0, 1]],
+        "is_enable_sparse": False,
+        "lambda_l1": 0.5,
+        "lambda_l2": 0.5,
+        "learning_rate": 0.3,
+        "linear_lambda": {"linear_lambda": 0.5, "linear_tree": True},
+        "linear_tree": True,
+        "max_bin": 16,
+        "max_bin_by_feature": [8] * 6,
+        "max_cat_threshold": {"max_cat_threshold": 3, "cat_feature": [5]},
+        "max_cat_to_onehot": {"max_cat_to_onehot": 2, "cat_feature": [5]},
+        "max_delta_step": 0.1,
+        "max_depth": 3,
+        "max_drop": {"max_drop": 2, "boosting": "dart"},
+        "min_data_in_bin": 5,
+        "min_data_in_leaf": 10,
+        "min_data_per_group": {"min_data_per_group": 5, "cat_feature": [5]},
+        "min_gain_to_split": 0.5,
+        "min_sum_hessian_in_leaf": 1.0,
+        "monotone_constraints": [1] * 6,
+        "monotone_constraints_method": "intermediate",
+        "monotone_penalty": {"monotone_penalty": 1.0, "mc": [1] * 6},
+        "num_gpu": 1,
+        "num_grad_quant_bins": {"num_grad_quant_bins": 8, "use_quantized_grad": True},
+        "num_leaves": 7,
+        "other_rate": {"other_rate": 0.3, "boosting": "goss", "learning_rate": 1.0},
+        "path_smooth": 1.0,
         "quant_train_renew_leaf": {"quant_train_renew_leaf": True, "use_quantized_grad": True},
         "skip_drop": {"skip_drop": 0.1, "boosting": "dart"},
         "stochastic_rounding": {"stochastic_rounding": False, "use_quantized_grad": True},
         "top_rate": {"top_rate": 0.3, "boosting": "goss", "learning_rate": 1.0},
-        "uniform_drop": {"uniform_drop": True, "boosting": "dart"}, "use_missing": False, "use_quantized_grad": True,
-        "verbosity": -1, "xgboost_dart_mode": {"xgboost_dart_mode": True, "boosting": "dart"},
+        "uniform_drop": {"uniform_drop": True, "boosting": "dart"},
+        "use_missing": False,
+        "use_quantized_grad": True,
+        "verbosity": -1,
+        "xgboost_dart_mode": {"xgboost_dart_mode": True, "boosting": "dart"},
         "zero_as_missing": True,
     },
     "xgboost": {
-        "alpha": 0.5, "booster": "dart", "colsample_bylevel": 0.5, "colsample_bynode": 0.5, "colsample_bytree": 0.5,
-        "device": "cpu", "eta": 0.3, "gamma": 0.5, "grow_policy": "depthwise", "interaction_constraints": [[0, 1]],
-        "lambda": 2.0, "learning_rate": 0.3, "max_bin": 16, "max_cached_hist_node": 10, "max_cat_threshold": 3,
-        "max_cat_to_onehot": 3, "max_delta_step": 0.1, "max_depth": 3, "max_leaves": 7, "min_child_weight": 1.0,
-        "min_split_loss": 0.5, "monotone_constraints": [1] * 6,
+        "alpha": 0.5,
+        "booster": "dart",
+        "colsample_bylevel": 0.5,
+        "colsample_bynode": 0.5,
+        "colsample_bytree": 0.5,
+        "device": "cpu",
+        "eta": 0.3,
+        "gamma": 0.5,
+        "grow_policy": "depthwise",
+        "interaction_constraints": [[0, 1]],
+        "lambda": 2.0,
+        "learning_rate": 0.3,
+        "max_bin": 16,
+        "max_cached_hist_node": 10,
+        "max_cat_threshold": 3,
+        "max_cat_to_onehot": 3,
+        "max_delta_step": 0.1,
+        "max_depth": 3,
+        "max_leaves": 7,
+        "min_child_weight": 1.0,
+        "min_split_loss": 0.5,
+        "monotone_constraints": [1] * 6,
         "normalize_type": {"normalize_type": "forest", "booster": "dart"},
         "num_parallel_tree": {"num_parallel_tree": 2, "subsample": 0.5},
-        "one_drop": {"one_drop": True, "booster": "dart"}, "rate_drop": {"rate_drop": 0.5, "booster": "dart"},
-        "reg_alpha": 0.5, "reg_lambda": 2.0, "sample_type": {"sample_type": "weighted", "booster": "dart"},
+        "one_drop": {"one_drop": True, "booster": "dart"},
+        "rate_drop": {"rate_drop": 0.5, "booster": "dart"},
+        "reg_alpha": 0.5,
+        "reg_lambda": 2.0,
+        "sample_type": {"sample_type": "weighted", "booster": "dart"},
         "sampling_method": {"sampling_method": "uniform", "subsample": 0.5},
-        "skip_drop": {"skip_drop": 0.5, "booster": "dart"}, "subsample": 0.5, "tree_method": "hist", "verbosity": 0,
+        "skip_drop": {"skip_drop": 0.5, "booster": "dart"},
+        "subsample": 0.5,
+        "tree_method": "hist",
+        "verbosity": 0,
     },
-}  # fmt: skip
+}
 OURS = {
     "lightgbm": {
-        "early_stopping_min_delta", "early_stopping_round", "eval_at", "first_metric_only", "label_gain",
-        "lambdarank_norm", "lambdarank_truncation_level", "metric", "num_iterations", "num_threads", "objective",
-        "seed", "sigmoid",
+        "early_stopping_min_delta",
+        "early_stopping_round",
+        "eval_at",
+        "first_metric_only",
+        "label_gain",
+        "lambdarank_norm",
+        "lambdarank_truncation_level",
+        "metric",
+        "num_iterations",
+        "num_threads",
+        "objective",
+        "seed",
+        "sigmoid",
     },
-    "xgboost": {"eval_metric", "n_jobs", "nthread", "num_round", "num_trees", "objective", "random_state", "seed"},
-}  # fmt: skip
+    "xgboost": {
+        "eval_metric",
+        "n_jobs",
+        "nthread",
+        "num_round",
+        "num_trees",
+        "objective",
+        "random_state",
+        "seed",
+    },
+}
 # What a start cannot have: there it is refused by name, and `auto` goes without one and says so.
 NO_START = {
     "lightgbm": {"cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy"},
@@ -122,14 +203,21 @@ def all_of_xgboost() -> set[str]:
         for booster in ("gbtree", "dart", "gblinear"):
             for method in ("exact", "approx", "hist"):
                 tree = {} if booster == "gblinear" else {"tree_method": method}
-                params = {"objective": objective, "booster": booster, **tree, **more.get(objective, {})}
+                params = {
+                    "objective": objective,
+                    "booster": booster,
+                    **tree,
+                    **more.get(objective, {}),
+                }
                 with warnings.catch_warnings(action="ignore"):  # XGBoost 3.4 gives up gblinear
                     collect(json.loads(xgb.Booster(params, [data]).save_config()))
     return names - {"name", "specified_updater"}  # of parts of the configuration, not of parameters
 
 
 def all_of(backend: str) -> set[str]:
-    return set(parameter_names().values()) if backend == "lightgbm" else all_of_xgboost() | DOCUMENTED
+    return (
+        set(parameter_names().values()) if backend == "lightgbm" else all_of_xgboost() | DOCUMENTED
+    )
 
 
 def classes(backend: str) -> dict[str, set[str]]:
@@ -137,9 +225,11 @@ def classes(backend: str) -> dict[str, set[str]]:
     refused = lightgbm_params.REFUSED if backend == "lightgbm" else xgboost_params.REFUSED
     of_objectives = set(engine.params.named(dict.fromkeys(engine.params.of_objectives)))
     return {
-        "kept": set(KEPT[backend]), "refused": set(refused), "ours": OURS[backend],
+        "kept": set(KEPT[backend]),
+        "refused": set(refused),
+        "ours": OURS[backend],
         "own objectives": of_objectives - OURS[backend],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
@@ -148,8 +238,9 @@ def test_every_parameter_of_the_engine_is_in_one_class(backend: str) -> None:
     for name in sorted(all_of(backend)):
         of = [title for title, names in classes_of_names.items() if name in names]
         assert len(of) == 1, (
-            f"{backend}'s parameter {name!r} is {of or 'new'}: where start, custom objectives and sampling go with it, "
-            f"give it a value in KEPT here; else a reason in REFUSED of boostrank/engines/{backend}/params.py"
+            f"{backend}'s parameter {name!r} is {of or 'new'}: where start, custom objectives and"
+            " sampling go with it, give it a value in KEPT here; else a reason in REFUSED of"
+            f" boostrank/engines/{backend}/params.py"
         )
 
 
@@ -157,9 +248,16 @@ def test_what_is_documented_of_xgboost_is_known_to_it() -> None:
     data = xgb.DMatrix(np.zeros((4, 1)), label=[0.0, 1.0, 0.0, 1.0])
     unused = set()
     for name in DOCUMENTED - {"num_round"} | {"nonsense"}:
-        params: dict[str, Any] = {name: "rmse" if name == "eval_metric" else 1, "validate_parameters": True}
+        params: dict[str, Any] = {
+            name: "rmse" if name == "eval_metric" else 1,
+            "validate_parameters": True,
+        }
         if name == "top_k":
-            params |= {"booster": "gblinear", "updater": "coord_descent", "feature_selector": "greedy"}
+            params |= {
+                "booster": "gblinear",
+                "updater": "coord_descent",
+                "feature_selector": "greedy",
+            }
         # Another test may have asked XGBoost for silence, which is for the whole process.
         with warnings.catch_warnings(record=True) as seen, xgb.config_context(verbosity=1):
             warnings.simplefilter("always")
@@ -171,10 +269,12 @@ def test_what_is_documented_of_xgboost_is_known_to_it() -> None:
 
 @pytest.fixture(scope="module")
 def data() -> tuple[Any, Any]:
-    """Training set, and a validation set within its values: XGBoost takes numbers far beyond them for missing ones,
-    but not in its bins."""
+    """Training set, and a validation set within its values: XGBoost takes numbers far beyond them
+    for missing ones, but not in its bins."""
     train, valid = made(0), made(1)
-    x = np.clip(valid.features, np.nanmin(train.features, axis=0), np.nanmax(train.features, axis=0))
+    x = np.clip(
+        valid.features, np.nanmin(train.features, axis=0), np.nanmax(train.features, axis=0)
+    )
     return train, boostrank.RankingDataset.from_arrays(
         x, valid.labels, group=valid.queries.sizes, feature_names=valid.feature_names
     )
@@ -199,9 +299,19 @@ def trained(sets: Any, backend: str, start: str, /, **params: Any) -> tuple[Any,
 
     full_names = parameter_names() if backend == "lightgbm" else {"max_leaves": "num_leaves"}
     set_by_caller = {full_names.get(name, name) for name in params}
-    trees = {name: value for name, value in TREES[backend].items() if full_names.get(name, name) not in set_by_caller}
+    trees = {
+        name: value
+        for name, value in TREES[backend].items()
+        if full_names.get(name, name) not in set_by_caller
+    }
     model = boostrank.train(
-        {**trees, **params}, sets[0], ROUNDS, valid_sets=[sets[1]], feval=watch, backend=backend, start=start
+        {**trees, **params},
+        sets[0],
+        ROUNDS,
+        valid_sets=[sets[1]],
+        feval=watch,
+        backend=backend,
+        start=start,
     )
     return model, seen[-1]
 
@@ -217,7 +327,9 @@ def alone(model: Any, rows: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:.*device ordinal:UserWarning")
-@pytest.mark.parametrize(("backend", "name"), [(backend, name) for backend in KEPT for name in KEPT[backend]])
+@pytest.mark.parametrize(
+    ("backend", "name"), [(backend, name) for backend in KEPT for name in KEPT[backend]]
+)
 def test_what_is_kept_gives_the_scores_of_its_training_with_and_without_a_start(
     data: Any, backend: str, name: str
 ) -> None:
@@ -239,7 +351,11 @@ def test_what_is_kept_gives_the_scores_of_its_training_with_and_without_a_start(
 
 @pytest.mark.parametrize(
     ("backend", "name"),
-    [(engine, name) for engine in ("lightgbm", "xgboost") for name in sorted(classes(engine)["refused"])],
+    [
+        (engine, name)
+        for engine in ("lightgbm", "xgboost")
+        for name in sorted(classes(engine)["refused"])
+    ],
 )
 def test_what_is_refused_is_refused_with_a_reason(data: Any, backend: str, name: str) -> None:
     if backend == "lightgbm" and name not in parameter_names():
@@ -254,7 +370,11 @@ def test_what_is_refused_is_refused_with_a_reason(data: Any, backend: str, name:
         ("lightgbm", {"boosting": "rf"}, "custom objectives"),
         ("lightgbm", {"objective": "lightgbm:multiclass"}, "several scores per document"),
         ("lightgbm", {"alpha": 0.5}, "own objectives"),
-        ("lightgbm", {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}, "own obj|no parameter"),
+        (
+            "lightgbm",
+            {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1},
+            "own obj|no parameter",
+        ),
         ("xgboost", {"booster": "gblinear"}, "gbtree or dart"),
         ("xgboost", {"tree_method": "exact"}, "tree_method=exact does not use bins"),
         ("xgboost", {"tree_method": "approx"}, "tree_method=approx does not use bins"),
@@ -265,14 +385,18 @@ def test_what_is_refused_is_refused_with_a_reason(data: Any, backend: str, name:
     ],
     ids=str,
 )
-def test_values_that_would_break_something_are_refused(data: Any, backend: str, params: Any, reason: str) -> None:
+def test_values_that_would_break_something_are_refused(
+    data: Any, backend: str, params: Any, reason: str
+) -> None:
     with pytest.raises(ParameterError, match=reason):
         trained(data, backend, "none", **params)
 
 
 def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
     with pytest.warns(DataWarning, match="cegb_penalty_feature_lazy penalises each feature used"):
-        model, _ = trained(data, "lightgbm", "auto", objective="auto", cegb_penalty_feature_lazy=[0.01] * 6)
+        model, _ = trained(
+            data, "lightgbm", "auto", objective="auto", cegb_penalty_feature_lazy=[0.01] * 6
+        )
     assert "start" not in model.info
 
 
@@ -283,10 +407,18 @@ def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
         ("lightgbm", {"objective": "lightgbm:regression", "reg_sqrt": True}),
     ],
     ids=str,
-)  # fmt: skip
-def test_what_a_checkpoint_could_not_resume_exactly_is_refused_one(data: Any, backend: str, params: Any) -> None:
+)
+def test_what_a_checkpoint_could_not_resume_exactly_is_refused_one(
+    data: Any, backend: str, params: Any
+) -> None:
     with pytest.raises(ParameterError, match="no checkpoint with these parameters"):
-        boostrank.train({**TREES[backend], **params}, data[0], 2, checkpoint=boostrank.Checkpoint("c"), backend=backend)
+        boostrank.train(
+            {**TREES[backend], **params},
+            data[0],
+            2,
+            checkpoint=boostrank.Checkpoint("c"),
+            backend=backend,
+        )
 
 
 @pytest.mark.parametrize("objective", ["count:poisson", "reg:tweedie", "reg:squarederror"])

@@ -28,7 +28,9 @@ REAL = [
 
 def scores_of_both(data: RankingDataset, rounds: int, **options: Any) -> tuple[Any, Any]:
     norm = options.pop("lambdarank_norm", True)
-    sampling = Sampling(options)  # what is sampled follows from seed and round here, so that training can resume
+    sampling = Sampling(
+        options
+    )  # what is sampled follows from seed and round here, so that training can resume
 
     def seed(env: Any) -> None:
         sampling.seed(env.model, env.iteration)
@@ -74,7 +76,9 @@ def test_the_same_trees_as_lightgbm_on_generated_data(options: dict[str, Any]) -
     np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")  # of the file as it is published
+@pytest.mark.filterwarnings(
+    "ignore:.*no newline:boostrank.core.errors.DataWarning"
+)  # of the file as it is published
 @pytest.mark.parametrize("name", REAL)
 def test_the_same_trees_as_lightgbm_on_real_data(name: str, data_root: Path) -> None:
     data = boostrank.read(data_root / name)
@@ -85,7 +89,9 @@ def test_the_same_trees_as_lightgbm_on_real_data(name: str, data_root: Path) -> 
 def test_query_weights_count_as_lightgbm_counts_them() -> None:
     data = make_ranking_data(queries=120, seed=2).dataset
     weights = np.random.default_rng(0).choice([0.5, 1.0, 2.0], len(data.queries))
-    weighted = RankingDataset.from_arrays(data.features, data.labels, group=data.queries.sizes, weight=weights)
+    weighted = RankingDataset.from_arrays(
+        data.features, data.labels, group=data.queries.sizes, weight=weights
+    )
     theirs = boostrank.train({**TREES, "objective": "lightgbm:lambdarank"}, weighted, 10)
     ours = boostrank.train({**TREES, "objective": "lambdarank"}, weighted, 10)
     unweighted = boostrank.train({**TREES, "objective": "lambdarank"}, data, 10)
@@ -93,17 +99,25 @@ def test_query_weights_count_as_lightgbm_counts_them() -> None:
     assert np.abs(unweighted.predict(data) - theirs.predict(data)).max() > 0.01
 
 
-@pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")  # of the file as it is published
+@pytest.mark.filterwarnings(
+    "ignore:.*no newline:boostrank.core.errors.DataWarning"
+)  # of the file as it is published
 @pytest.mark.parametrize("name", ["generated", *REAL])
-def test_the_same_trees_as_xgboost_with_its_steps_halved(name: str, request: pytest.FixtureRequest) -> None:
-    # XGBoost doubles the hessian of every pair, which halves its steps, and its pairs need an end in the top 32.
+def test_the_same_trees_as_xgboost_with_its_steps_halved(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    # XGBoost doubles the hessian of every pair, which halves its steps, and its pairs need an end
+    # in the top 32.
     if name == "generated":
         data = make_ranking_data(queries=120, seed=1).dataset
     else:
         data = boostrank.read(request.getfixturevalue("data_root") / name)
     trees = {"num_leaves": 31, "num_threads": 1, "min_sum_hessian_in_leaf": 0, "lambda_l2": 0}
     theirs = boostrank.train(
-        {**trees, "objective": "xgboost:rank:ndcg", "learning_rate": 0.1}, data, 40, backend="xgboost"
+        {**trees, "objective": "xgboost:rank:ndcg", "learning_rate": 0.1},
+        data,
+        40,
+        backend="xgboost",
     )
     our_params = {"objective": "lambdarank", "truncation_level": 32, "learning_rate": 0.05}
     ours = boostrank.train({**trees, **our_params}, data, 40, backend="xgboost")

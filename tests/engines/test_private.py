@@ -1,4 +1,6 @@
-"""Private parts of LightGBM and XGBoost: each is still there, or the failure says which feature needs it."""
+"""Private parts of LightGBM and XGBoost: each is still there, or the failure says which feature
+needs it.
+"""
 
 from __future__ import annotations
 
@@ -39,28 +41,43 @@ METHODS: dict[str, tuple[set[str], str]] = {
         {"data", "label", "reference", "weight", "group", "predictor", "feature_name", "params"},
         "streaming into bins (--route bins)",
     ),
-    "_set_init_score_by_predictor": ({"predictor", "data", "used_indices"}, "going on from a checkpoint"),
+    "_set_init_score_by_predictor": (
+        {"predictor", "data", "used_indices"},
+        "going on from a checkpoint",
+    ),
     "_set_predictor": ({"predictor"}, "going on from a checkpoint, and a start with given scores"),
 }
 
-PARAMS = {"num_leaves": 7, "min_data_in_leaf": 1, "verbosity": -1, "num_threads": 1, "force_col_wise": True}
+PARAMS = {
+    "num_leaves": 7,
+    "min_data_in_leaf": 1,
+    "verbosity": -1,
+    "num_threads": 1,
+    "force_col_wise": True,
+}
 
 
 def rows() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
     """Features, some of them zero, and labels."""
     rng = np.random.default_rng(1)
-    features = np.where(rng.random((200, 5)) < 0.7, rng.normal(size=(200, 5)), 0.0).astype(np.float32)
+    features = np.where(rng.random((200, 5)) < 0.7, rng.normal(size=(200, 5)), 0.0).astype(
+        np.float32
+    )
     return features, features[:, 0] + rng.normal(size=200)
 
 
 @pytest.mark.parametrize("name", BASIC)
 def test_lightgbm_basic_has(name: str) -> None:
-    assert hasattr(lightgbm.basic, name), f"lightgbm.basic.{name} is gone: {BASIC[name]} needs it {HERE}"
+    assert hasattr(lightgbm.basic, name), (
+        f"lightgbm.basic.{name} is gone: {BASIC[name]} needs it {HERE}"
+    )
 
 
 @pytest.mark.parametrize("name", C_FUNCTIONS)
 def test_lightgbms_library_has(name: str) -> None:
-    assert hasattr(lightgbm.basic._LIB, name), f"LightGBM's C function {name} is gone: {C_FUNCTIONS[name]} needs it"
+    assert hasattr(lightgbm.basic._LIB, name), (
+        f"LightGBM's C function {name} is gone: {C_FUNCTIONS[name]} needs it"
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -70,7 +87,8 @@ def test_lightgbms_dataset_has(name: str) -> None:
     assert method is not None, f"lightgbm.Dataset.{name} is gone: {feature} needs it {HERE}"
     parameters = set(inspect.signature(method).parameters)
     assert expected <= parameters, (
-        f"lightgbm.Dataset.{name} takes {sorted(parameters)}: {feature} needs {sorted(expected)} {HERE}"
+        f"lightgbm.Dataset.{name} takes {sorted(parameters)}: {feature} needs {sorted(expected)}"
+        f" {HERE}"
     )
 
 
@@ -82,14 +100,18 @@ def test_lightgbms_dataset_keeps(name: str) -> None:
 
 
 def test_a_booster_tells_its_scores() -> None:
-    assert hasattr(lightgbm.Booster, "_Booster__inner_predict"), f"metrics and checkpoints need it {HERE}"
+    assert hasattr(lightgbm.Booster, "_Booster__inner_predict"), (
+        f"metrics and checkpoints need it {HERE}"
+    )
 
 
 def test_lightgbm_tells_its_parameters() -> None:
     from boostrank.engines.lightgbm.private import parameter_names
 
     names = parameter_names()
-    assert names.get("num_leaf") == "num_leaves", "_ConfigAliases says nothing: misspelt parameters are not refused"
+    assert names.get("num_leaf") == "num_leaves", (
+        "_ConfigAliases says nothing: misspelt parameters are not refused"
+    )
     assert names.get("objective") == "objective"
 
 
@@ -106,7 +128,9 @@ def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> N
                 piece = np.ascontiguousarray(data[start : start + 120])
                 rows = csr_matrix(piece) if sparse else piece
                 self.push(rows, start)
-            assert self.save_bins(str(tmp_path / "bins")), "a file of bins has another layout: none would be cached"
+            assert self.save_bins(str(tmp_path / "bins")), (
+                "a file of bins has another layout: none would be cached"
+            )
 
     class Loaded(StreamedDataset):
         def fill(self, data: Any, reference: Any) -> None:
@@ -122,8 +146,12 @@ def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> N
         return text.partition("\nparameters:")[0]
 
     expected = model_of(lightgbm.Dataset)
-    assert model_of(Pushed) == expected, "streamed bins are not those of the data in memory (--route bins)"
-    assert model_of(Loaded) == expected, "bins from the cache are not those that were saved (--route again)"
+    assert model_of(Pushed) == expected, (
+        "streamed bins are not those of the data in memory (--route bins)"
+    )
+    assert model_of(Loaded) == expected, (
+        "bins from the cache are not those that were saved (--route again)"
+    )
 
 
 def test_a_file_of_bins_that_is_cut_is_noticed(tmp_path: Path) -> None:
@@ -141,12 +169,18 @@ def test_a_continued_model_begins_with_the_scores_that_it_is_given() -> None:
     from boostrank.engines.lightgbm.private import begun, scores_now
 
     features, labels = rows()
-    first = lightgbm.train(PARAMS | {"objective": "regression"}, lightgbm.Dataset(features, labels), 2)
+    first = lightgbm.train(
+        PARAMS | {"objective": "regression"}, lightgbm.Dataset(features, labels), 2
+    )
     scores, train = np.arange(200.0), lightgbm.Dataset(features, labels)
-    booster = begun(PARAMS | {"objective": "none"}, [("training", train)], first, {id(train): scores})
+    booster = begun(
+        PARAMS | {"objective": "none"}, [("training", train)], first, {id(train): scores}
+    )
     assert booster.current_iteration() == 2
     np.testing.assert_array_equal(
-        scores_now(booster, train), scores, "a checkpoint's scores are not taken back: training goes on wrongly"
+        scores_now(booster, train),
+        scores,
+        "a checkpoint's scores are not taken back: training goes on wrongly",
     )
 
 
@@ -156,15 +190,28 @@ def test_lightgbm_takes_a_new_seed_in_the_middle_of_training() -> None:
     features, labels = rows()
 
     def tree(seed: int, round: int) -> str:
-        params = PARAMS | {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.4, "bagging_seed": seed}
-        booster = lightgbm.Booster(params | {"objective": "regression"}, lightgbm.Dataset(features, labels))
-        sampling = Sampling(PARAMS | {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.4})
+        params = PARAMS | {
+            "bagging_fraction": 0.5,
+            "bagging_freq": 1,
+            "feature_fraction": 0.4,
+            "bagging_seed": seed,
+        }
+        booster = lightgbm.Booster(
+            params | {"objective": "regression"}, lightgbm.Dataset(features, labels)
+        )
+        sampling = Sampling(
+            PARAMS | {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.4}
+        )
         sampling.seed(booster, round)
         booster.update()
         return str(booster.model_to_string().partition("Tree=0")[2].partition("end of trees")[0])
 
-    assert tree(1, round=5) == tree(2, round=5), "sampling cannot be seeded by the round: no checkpoints"
-    assert tree(1, round=5) != tree(1, round=6), "a new seed is not taken: every round samples the same"
+    assert tree(1, round=5) == tree(2, round=5), (
+        "sampling cannot be seeded by the round: no checkpoints"
+    )
+    assert tree(1, round=5) != tree(1, round=6), (
+        "a new seed is not taken: every round samples the same"
+    )
 
 
 def test_lightgbms_error_of_data_without_a_split_is_known() -> None:
@@ -176,7 +223,9 @@ def test_lightgbms_error_of_data_without_a_split_is_known() -> None:
     data = lightgbm.Dataset(np.ones((5, 2)), np.arange(5.0))
     with pytest.raises(lightgbm.basic.LightGBMError) as caught:
         lightgbm.train(PARAMS | {"objective": objective}, data, 1)
-    assert has_nothing_to_split(caught.value), f"data without a split no longer get our words: {caught.value}"
+    assert has_nothing_to_split(caught.value), (
+        f"data without a split no longer get our words: {caught.value}"
+    )
 
 
 def test_a_callable_objective_knows_its_round_in_lightgbm() -> None:
@@ -187,15 +236,25 @@ def test_a_callable_objective_knows_its_round_in_lightgbm() -> None:
         rounds.append(told())
         return scores - labels, np.ones(200)
 
-    def told() -> int | None:  # `round_of_caller` begins with the caller of an objective's own method
+    def told() -> (
+        int | None
+    ):  # `round_of_caller` begins with the caller of an objective's own method
         return round_of_caller()
 
     first = lightgbm.train(PARAMS | {"objective": objective}, lightgbm.Dataset(features, labels), 2)
-    lightgbm.train(PARAMS | {"objective": objective}, lightgbm.Dataset(features, labels), 2, init_model=first)
-    assert rounds == [0, 1, 2, 3], "objectives handed to LightGBM itself do not know their round: schedules stand still"
+    lightgbm.train(
+        PARAMS | {"objective": objective}, lightgbm.Dataset(features, labels), 2, init_model=first
+    )
+    assert rounds == [
+        0,
+        1,
+        2,
+        3,
+    ], "objectives handed to LightGBM itself do not know their round: schedules stand still"
 
 
-# XGBoost --------------------------------------------------------------------------------------------------------------
+# XGBoost
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_callable_objective_knows_its_round_in_xgboost() -> None:
@@ -213,7 +272,12 @@ def test_a_callable_objective_knows_its_round_in_xgboost() -> None:
     data = xgboost.DMatrix(features, labels)
     first = xgboost.train({"verbosity": 0}, data, 2, obj=objective)
     xgboost.train({"verbosity": 0}, data, 2, obj=objective, xgb_model=first)
-    assert rounds == [0, 1, 2, 3], "objectives handed to XGBoost itself do not know their round: schedules stand still"
+    assert rounds == [
+        0,
+        1,
+        2,
+        3,
+    ], "objectives handed to XGBoost itself do not know their round: schedules stand still"
 
 
 @pytest.mark.parametrize("method", ["hist", "approx"])
@@ -225,7 +289,14 @@ def test_xgboost_takes_a_new_seed_in_the_middle_of_training(method: str, share: 
     data = xgboost.DMatrix(*rows())
 
     def second_tree(before: int, seed: int) -> str:
-        params = {"tree_method": method, "nthread": 1, "verbosity": 0, "max_depth": 3, share: 0.4, "seed": before}
+        params = {
+            "tree_method": method,
+            "nthread": 1,
+            "verbosity": 0,
+            "max_depth": 3,
+            share: 0.4,
+            "seed": before,
+        }
         booster = xgboost.Booster(params | {"learning_rate": 0.0}, [data])
         booster.update(data, 0)
         reseed(booster, method, seed)
@@ -233,8 +304,12 @@ def test_xgboost_takes_a_new_seed_in_the_middle_of_training(method: str, share: 
         booster.update(data, 1)
         return str(booster.get_dump(with_stats=True)[1])
 
-    assert second_tree(1, 7) == second_tree(2, 7), f"{share} cannot be seeded by the round: no checkpoints with it"
-    assert len({second_tree(1, seed) for seed in range(7, 12)}) > 1, f"a new seed is not taken for {share}"
+    assert second_tree(1, 7) == second_tree(2, 7), (
+        f"{share} cannot be seeded by the round: no checkpoints with it"
+    )
+    assert len({second_tree(1, seed) for seed in range(7, 12)}) > 1, (
+        f"a new seed is not taken for {share}"
+    )
 
 
 def test_xgboosts_errors_of_the_connection_are_known() -> None:
@@ -243,10 +318,20 @@ def test_xgboosts_errors_of_the_connection_are_known() -> None:
 
     from boostrank.engines.xgboost.adapter import is_of_connection, last_line
 
-    nobody = {"dmlc_tracker_uri": "127.0.0.1", "dmlc_tracker_port": 1, "dmlc_retry": 0, "dmlc_timeout": 1}
-    with pytest.raises(XGBoostError) as caught, collective.CommunicatorContext(**nobody, dmlc_task_id="0"):
+    nobody = {
+        "dmlc_tracker_uri": "127.0.0.1",
+        "dmlc_tracker_port": 1,
+        "dmlc_retry": 0,
+        "dmlc_timeout": 1,
+    }
+    with (
+        pytest.raises(XGBoostError) as caught,
+        collective.CommunicatorContext(**nobody, dmlc_task_id="0"),
+    ):
         pass
-    assert is_of_connection(caught.value), f"a lost worker is taken for another error: {caught.value}"
+    assert is_of_connection(caught.value), (
+        f"a lost worker is taken for another error: {caught.value}"
+    )
     assert "\n" not in last_line(caught.value)
 
 
@@ -256,7 +341,9 @@ def test_xgboosts_error_has_a_stack_trace_that_is_cut_off() -> None:
 
     with pytest.raises(xgboost.core.XGBoostError) as caught:
         xgboost.train({}, xgboost.DMatrix(rows()[0], np.zeros(10)), 1)
-    assert "Stack trace" in str(caught.value), "a stack trace is marked otherwise: messages would hold it"
+    assert "Stack trace" in str(caught.value), (
+        "a stack trace is marked otherwise: messages would hold it"
+    )
     assert not is_of_connection(caught.value)
     assert "Stack trace" not in last_line(caught.value)
 
@@ -268,6 +355,8 @@ def test_xgboosts_file_has_the_weights_of_darts_trees() -> None:
     params = {"booster": "dart", "rate_drop": 0.9, "verbosity": 0}
     booster = xgboost.train(params, xgboost.DMatrix(*rows()), 4)
     weights = tree_weights(json.loads(booster.save_raw("json"))["learner"]["gradient_booster"])
-    assert weights is not None, "weight_drop is elsewhere in the file: dart is walked wrongly, and averaged"
+    assert weights is not None, (
+        "weight_drop is elsewhere in the file: dart is walked wrongly, and averaged"
+    )
     assert len(weights) == 4
     assert min(weights) < 1

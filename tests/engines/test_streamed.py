@@ -20,9 +20,17 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.files.writer import write_libsvm
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*a leak, unless:boostrank.core.errors.DataWarning")  # generated files
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*a leak, unless:boostrank.core.errors.DataWarning"
+)  # generated files
 
-PARAMS = {"objective": "shf-sdcg", "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 2, "verbosity": -1}
+PARAMS = {
+    "objective": "shf-sdcg",
+    "num_leaves": 7,
+    "min_data_in_leaf": 5,
+    "num_threads": 2,
+    "verbosity": -1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +42,34 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         data = make_ranking_data(queries, seed=seed, useless=4).dataset
         paths[name] = folder / f"{name}.txt"
         write_libsvm(paths[name], data)
-        thin = np.where(np.random.default_rng(seed).random(data.features.shape) < 0.3, data.features, 0.0)
+        thin = np.where(
+            np.random.default_rng(seed).random(data.features.shape) < 0.3, data.features, 0.0
+        )
         paths[f"{name}-sparse"] = folder / f"{name}-sparse.txt"
         features = sparse.csr_matrix(np.nan_to_num(thin).astype(np.float32))
         write_libsvm(paths[f"{name}-sparse"], RankingDataset(features, data.labels, data.queries))
     return paths
 
 
-def both(files: dict[str, Path], kind: str, cache: Any, **options: Any) -> list[tuple[RankingDataset, RankingDataset]]:
+def both(
+    files: dict[str, Path], kind: str, cache: Any, **options: Any
+) -> list[tuple[RankingDataset, RankingDataset]]:
     """(training, validation) in memory, and on disk."""
     train, valid = str(files[f"train{kind}"]), str(files[f"valid{kind}"])
     plain = boostrank.read(train)
     streamed = boostrank.stream(train, cache=cache, chunk_bytes=70_000, **options)
     return [
         (plain, boostrank.read(valid, like=plain)),
-        (streamed, boostrank.stream(valid, like=streamed, cache=cache, chunk_bytes=70_000, **options)),
+        (
+            streamed,
+            boostrank.stream(valid, like=streamed, cache=cache, chunk_bytes=70_000, **options),
+        ),
     ]
 
 
-def trained(data: tuple[RankingDataset, RankingDataset], backend: str = "lightgbm", **more: Any) -> Any:
+def trained(
+    data: tuple[RankingDataset, RankingDataset], backend: str = "lightgbm", **more: Any
+) -> Any:
     params = {k: v for k, v in PARAMS.items() if backend == "lightgbm" or k != "min_data_in_leaf"}
     init = more.pop("init_model", None)
     return boostrank.train(params | more, data[0], 5, [data[1]], backend=backend, init_model=init)
@@ -65,7 +82,9 @@ def bytes_of(model: Any, folder: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["", "-sparse"])
-@pytest.mark.parametrize("params", [{}, {"bin_construct_sample_cnt": 500, "seed": 3}, {"max_bin": 31}])
+@pytest.mark.parametrize(
+    "params", [{}, {"bin_construct_sample_cnt": 500, "seed": 3}, {"max_bin": 31}]
+)
 def test_lightgbm_streamed_is_lightgbm_in_memory(
     files: dict[str, Path], kind: str, params: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -107,14 +126,21 @@ def test_pieces_of_any_size_give_nearly_the_same_trees(
     monkeypatch.setattr(
         xgb_stream,
         "dense_batches",
-        lambda features: [(a, min(b, features.shape[0])) for a, b in pieces if a < features.shape[0]],
+        lambda features: [
+            (a, min(b, features.shape[0])) for a, b in pieces if a < features.shape[0]
+        ],
     )
-    last = [trained(data, backend).evals_result["valid_0"]["ndcg@10"][-1] for data in (in_memory, on_disk)]
+    last = [
+        trained(data, backend).evals_result["valid_0"]["ndcg@10"][-1]
+        for data in (in_memory, on_disk)
+    ]
     assert last[0] == pytest.approx(last[1], abs=0.002)
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-def test_rows_on_disk_are_scored_and_continued_from(files: dict[str, Path], backend: str, tmp_path: Path) -> None:
+def test_rows_on_disk_are_scored_and_continued_from(
+    files: dict[str, Path], backend: str, tmp_path: Path
+) -> None:
     in_memory, on_disk = both(files, "", tmp_path)
     of_memory, of_disk = trained(in_memory, backend), trained(on_disk, backend)
     np.testing.assert_array_equal(of_memory.predict(in_memory[1]), of_disk.predict(on_disk[1]))
@@ -140,7 +166,9 @@ def test_bins_are_made_again_for_other_parameters(files: dict[str, Path], tmp_pa
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "swap"])
-def test_damaged_bins_never_reach_lightgbm(files: dict[str, Path], damage: str, tmp_path: Path) -> None:
+def test_damaged_bins_never_reach_lightgbm(
+    files: dict[str, Path], damage: str, tmp_path: Path
+) -> None:
     """Case 82: LightGBM's loader would believe them, or crash."""
     expected = bytes_of(trained(both(files, "", tmp_path)[1]), tmp_path)
     bins = sorted(tmp_path.glob("*.big"), key=lambda path: path.stat().st_size)
@@ -159,7 +187,9 @@ def test_damaged_bins_never_reach_lightgbm(files: dict[str, Path], damage: str, 
     assert on_disk[0].features.is_open
 
 
-def test_the_bins_of_a_validation_set_follow_those_of_training(files: dict[str, Path], tmp_path: Path) -> None:
+def test_the_bins_of_a_validation_set_follow_those_of_training(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
     """Case 60: the same validation file beside other training data has other bins."""
     valid = str(files["valid"])
     for train in ("train", "valid"):
@@ -179,14 +209,22 @@ boostrank.train({"verbosity": -1, "num_threads": 1, "objective": "lightgbm:lambd
 """
 
 
-def test_two_runs_that_build_one_cache_at_once_are_both_right(files: dict[str, Path], tmp_path: Path) -> None:
+def test_two_runs_that_build_one_cache_at_once_are_both_right(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
     """Case 61."""
     command = [sys.executable, "-c", _TRAIN, str(files["train"]), str(tmp_path / "cache")]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
-    runs = [subprocess.Popen([*command, str(tmp_path / name)], env=environment) for name in ("a", "b")]
+    runs = [
+        subprocess.Popen([*command, str(tmp_path / name)], env=environment) for name in ("a", "b")
+    ]
     assert [run.wait() for run in runs] == [0, 0]
     subprocess.run([*command, str(tmp_path / "c")], env=environment, check=True)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+    assert (
+        (tmp_path / "a").read_bytes()
+        == (tmp_path / "b").read_bytes()
+        == (tmp_path / "c").read_bytes()
+    )
 
 
 def test_a_full_disk_means_no_bins_and_one_line(

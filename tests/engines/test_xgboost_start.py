@@ -35,11 +35,15 @@ def data() -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module")
 def boosted(data: Any) -> boostrank.RankingModel:
-    return boostrank.train(TREES, data[0], 6, valid_sets=[data[1]], start="linear", backend="xgboost")
+    return boostrank.train(
+        TREES, data[0], 6, valid_sets=[data[1]], start="linear", backend="xgboost"
+    )
 
 
 def with_gaps(data: Any) -> np.ndarray:
-    return np.vstack([data[1].features, np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.float32)])
+    return np.vstack(
+        [data[1].features, np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.float32)]
+    )
 
 
 def ndcg(model: Any, data: Any, **options: Any) -> float:
@@ -50,7 +54,9 @@ def test_xgboost_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path: 
     boosted.save(tmp_path / "m.json")
     alone = xgb.Booster(model_file=tmp_path / "m.json")
     rows = with_gaps(data)
-    np.testing.assert_array_equal(alone.inplace_predict(rows, predict_type="margin"), boosted.predict(rows))
+    np.testing.assert_array_equal(
+        alone.inplace_predict(rows, predict_type="margin"), boosted.predict(rows)
+    )
     again = boostrank.RankingModel.load(tmp_path / "m.json")
     assert again.best_iteration == boosted.best_iteration == 6
     assert alone.num_boosted_rounds() == 6 + parse_model(boosted.to_bytes()).start_trees
@@ -66,9 +72,14 @@ def test_the_metrics_of_the_training_are_those_of_the_model(boosted: Any, data: 
 def test_rounds_are_those_of_trees_for_callbacks_and_stopping(data: Any, tmp_path: Path) -> None:
     rounds: list[int] = []
     model = boostrank.train(
-        {**TREES, "learning_rate": 0.5, "early_stopping_round": 4}, data[0], 200, valid_sets=[data[1]], start="linear",
-        backend="xgboost", callbacks=[lambda env: rounds.append(env.iteration)],
-    )  # fmt: skip
+        {**TREES, "learning_rate": 0.5, "early_stopping_round": 4},
+        data[0],
+        200,
+        valid_sets=[data[1]],
+        start="linear",
+        backend="xgboost",
+        callbacks=[lambda env: rounds.append(env.iteration)],
+    )
     curve = model.evals_result["valid_0"]["ndcg@10"]
     assert rounds == list(range(len(curve)))
     assert len(curve) < 200
@@ -77,17 +88,25 @@ def test_rounds_are_those_of_trees_for_callbacks_and_stopping(data: Any, tmp_pat
     model.save(tmp_path / "m.json")
     again = boostrank.RankingModel.load(tmp_path / "m.json")
     assert ndcg(again, data[1]) == max(curve)
-    annealed = boostrank.train({**TREES, "objective": "reg-shf-sdcg"}, data[0], 4, start="linear", backend="xgboost")
+    annealed = boostrank.train(
+        {**TREES, "objective": "reg-shf-sdcg"}, data[0], 4, start="linear", backend="xgboost"
+    )
     assert annealed.info["objective"]["total_rounds"] == 4
     assert annealed.info["training"] == {"rounds": 4, "rounds_before": 0}
 
 
-def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(boosted: Any, data: Any) -> None:
-    cross_fit = cross_fitted(data[0], boosted.info["objective"]["params"].get("gain", "exponential"))
+def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(
+    boosted: Any, data: Any
+) -> None:
+    cross_fit = cross_fitted(
+        data[0], boosted.info["objective"]["params"].get("gain", "exponential")
+    )
     model = parse_model(boosted.to_bytes())
     assert model.start_trees == len(cross_fit.start.curves) > 3
     trees = xgb.Booster()
-    trees.load_model(bytearray(model.with_trees({}, model.forest["trees"][model.start_trees :], model.ends)))
+    trees.load_model(
+        bytearray(model.with_trees({}, model.forest["trees"][model.start_trees :], model.ends))
+    )
     start = Curves.of(list(cross_fit.start.curves.items())).values(data[1].features).sum(axis=1)
     both = start + trees.inplace_predict(data[1].features, predict_type="margin")
     np.testing.assert_allclose(boosted.predict(data[1]), both, rtol=0, atol=1e-5)
@@ -106,8 +125,12 @@ def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(bo
 def test_auto_has_a_start_and_says_where_it_cannot(data: Any) -> None:
     assert "start" in boostrank.train({}, data[0], 1, backend="xgboost").info
     assert "start" not in boostrank.train({}, data[0], 1, backend="xgboost", start="none").info
-    with pytest.warns(DataWarning, match="no linear start with these parameters: a model of booster=dart"):
-        assert "start" not in boostrank.train({"booster": "dart"}, data[0], 1, backend="xgboost").info
+    with pytest.warns(
+        DataWarning, match="no linear start with these parameters: a model of booster=dart"
+    ):
+        assert (
+            "start" not in boostrank.train({"booster": "dart"}, data[0], 1, backend="xgboost").info
+        )
     with pytest.raises(ParameterError, match="booster=dart"):
         boostrank.train({**TREES, "booster": "dart"}, data[0], 1, start="linear", backend="xgboost")
 
@@ -115,7 +138,10 @@ def test_auto_has_a_start_and_says_where_it_cannot(data: Any) -> None:
 def walked(node: dict[str, Any], row: np.ndarray) -> np.float32:
     """What a program says that reads a dump."""
     while "leaf" not in node:
-        value, children = row[int(node["split"].removeprefix("f")) - 1], {c["nodeid"]: c for c in node["children"]}
+        value, children = (
+            row[int(node["split"].removeprefix("f")) - 1],
+            {c["nodeid"]: c for c in node["children"]},
+        )
         below = bool(value < np.float32(node["split_condition"]))
         way = "yes" if below else "no"
         if np.isnan(value):
@@ -141,9 +167,13 @@ def test_contributions_add_up_and_the_walker_walks(boosted: Any, data: Any) -> N
     np.testing.assert_allclose(walker.scores(rows), boosted.predict(rows), rtol=0, atol=1e-5)
 
 
-def test_a_model_with_a_start_is_continued_resumed_and_averaged(boosted: Any, data: Any, tmp_path: Path) -> None:
+def test_a_model_with_a_start_is_continued_resumed_and_averaged(
+    boosted: Any, data: Any, tmp_path: Path
+) -> None:
     train, valid = data
-    more = boostrank.train(TREES, train, 3, valid_sets=[valid], init_model=boosted, backend="xgboost")
+    more = boostrank.train(
+        TREES, train, 3, valid_sets=[valid], init_model=boosted, backend="xgboost"
+    )
     assert more.best_iteration == 9
     np.testing.assert_array_equal(more.predict(valid, num_iteration=6), boosted.predict(valid))
     assert more.evals_result["valid_0"]["ndcg@10"][-1] == ndcg(more, valid)
@@ -159,8 +189,17 @@ def test_a_model_with_a_start_is_continued_resumed_and_averaged(boosted: Any, da
     options: dict[str, Any] = {"start": "linear", "backend": "xgboost", "valid_sets": [valid]}
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Stop):
-        boostrank.train(TREES, train, 6, checkpoint=boostrank.Checkpoint(path, every=2), callbacks=[stop], **options)
-    resumed = boostrank.train(TREES, train, 6, checkpoint=boostrank.Checkpoint(path, every=2, resume=True), **options)
+        boostrank.train(
+            TREES,
+            train,
+            6,
+            checkpoint=boostrank.Checkpoint(path, every=2),
+            callbacks=[stop],
+            **options,
+        )
+    resumed = boostrank.train(
+        TREES, train, 6, checkpoint=boostrank.Checkpoint(path, every=2, resume=True), **options
+    )
     assert resumed.to_bytes() == boosted.to_bytes()
 
     both = boostrank.average([boosted, more])
@@ -173,7 +212,10 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
     train = data[0]
     filled = np.nan_to_num(train.features)
     kinds = [filled, sparse.csr_matrix(filled)]
-    of = [boostrank.RankingDataset.from_arrays(x, train.labels, group=train.queries.sizes) for x in kinds]
+    of = [
+        boostrank.RankingDataset.from_arrays(x, train.labels, group=train.queries.sizes)
+        for x in kinds
+    ]
     dense = boostrank.train(TREES, of[0], 4, start="linear", backend="xgboost")
     thin = boostrank.train(TREES, of[1], 4, start="linear", backend="xgboost")
     np.testing.assert_allclose(dense.predict(filled), thin.predict(filled), rtol=0, atol=1e-5)
@@ -182,15 +224,21 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
 def test_a_file_that_promises_another_start_than_it_has_is_refused(boosted: Any) -> None:
     body = boosted.to_bytes()
     there = parse_model(body).start_trees
-    with pytest.raises(ModelError, match=f"claims '{there + 1}' trees of a linear start, but the file has {there}"):
-        parse_model(body.replace(b'"boostrank_start":"%d"' % there, b'"boostrank_start":"%d"' % (there + 1)))
+    with pytest.raises(
+        ModelError, match=f"claims '{there + 1}' trees of a linear start, but the file has {there}"
+    ):
+        parse_model(
+            body.replace(b'"boostrank_start":"%d"' % there, b'"boostrank_start":"%d"' % (there + 1))
+        )
 
 
 def test_a_start_whose_trees_are_no_rounds_is_refused(boosted: Any) -> None:
     document = json.loads(boosted.to_bytes())
     forest = document["learner"]["gradient_booster"]["model"]
     forest["iteration_indptr"] = [0, *forest["iteration_indptr"][3:]]
-    with pytest.raises(ModelError, match="does not count each of the 6 trees of a linear start as a round"):
+    with pytest.raises(
+        ModelError, match="does not count each of the 6 trees of a linear start as a round"
+    ):
         parse_model(json.dumps(document).encode())
 
 

@@ -1,4 +1,6 @@
-"""The curvature experiment reads the shipped kernels' scratch memory: it notices when that is laid out otherwise."""
+"""The curvature experiment reads the shipped kernels' scratch memory: it notices when that is laid
+out otherwise.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_each_curvature_is_another_under_the_same_gradient(name):
     queries = boostrank.QueryIndex.from_sizes([40, 20])
     curvatures = run.curvatures_of(name)
     results = [
-        boostrank.Objective(SPECS[name], threads=1, curvature=curvature).bind(labels, queries).evaluate(scores, 0)
+        boostrank.Objective(SPECS[name], threads=1, curvature=curvature)
+        .bind(labels, queries)
+        .evaluate(scores, 0)
         for curvature in curvatures
     ]
     for i, result in enumerate(results):

@@ -44,13 +44,27 @@ def test_queries_with_the_same_documents_stay_together(file: Path) -> None:
             assert all(np.count_nonzero(of == document) == 2 for document in of)
 
 
-def test_what_is_trained_is_kept(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_trained_is_kept(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tools, "ROUNDS", 5)
     monkeypatch.setattr(
-        sys, "argv",
-        ["run", "--sets", "", "--set", f"own={file}", "--tools", "lightgbm;boostrank;lightgbm, 4 folds", "--seeds", "2",
-         "--out", str(tmp_path)],
-    )  # fmt: skip
+        sys,
+        "argv",
+        [
+            "run",
+            "--sets",
+            "",
+            "--set",
+            f"own={file}",
+            "--tools",
+            "lightgbm;boostrank;lightgbm, 4 folds",
+            "--seeds",
+            "2",
+            "--out",
+            str(tmp_path),
+        ],
+    )
     run.main()
     table = (tmp_path / "defaults-choice.md").read_text()
     numbers = json.loads((tmp_path / "defaults-choice.json").read_text())

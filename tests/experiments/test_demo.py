@@ -22,7 +22,11 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     invoke("data", "make", tmp_path, "--queries", 60, "--mean-length", 15)
-    train, valid, test = str(tmp_path / "train.txt"), str(tmp_path / "valid.txt"), str(tmp_path / "test.txt")
+    train, valid, test = (
+        str(tmp_path / "train.txt"),
+        str(tmp_path / "valid.txt"),
+        str(tmp_path / "test.txt"),
+    )
     truth, model = str(tmp_path / "test-relevance.txt"), str(tmp_path / "model.txt")
     same = str(tmp_path / "same.txt")
     arguments = ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"]
@@ -42,7 +46,9 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
         "random order": np.zeros(test_set.relevance.size),
     }
     for name, scores in asked.items():
-        result = evaluate(demo.METRIC, test_set.dataset.labels, scores, test_set.dataset.queries)[demo.METRIC]
+        result = evaluate(demo.METRIC, test_set.dataset.labels, scores, test_set.dataset.queries)[
+            demo.METRIC
+        ]
         row = rf"^{name} +{result.mean:.4f} ±{(result.high - result.low) / 2:.4f}"
         assert re.search(row, printed, re.MULTILINE), (name, result.mean)
     rows = dict(re.findall(r"^(\w.*?)  +(0.*)$", printed, re.MULTILINE))
@@ -59,6 +65,11 @@ def test_the_verdict_goes_by_the_intervals() -> None:
         return PairedDifference((low + high) / 2, low, high, 0.5, 9)
 
     sentence = demo.verdict(
-        {"A": between(0.1, 0.2), "B": between(-0.1, 0.2), "C": between(-0.2, -0.1), "D": between(0.1, 0.3)}
+        {
+            "A": between(0.1, 0.2),
+            "B": between(-0.1, 0.2),
+            "C": between(-0.2, -0.1),
+            "D": between(0.1, 0.3),
+        }
     )
     assert sentence.startswith("boostrank is ahead of A and D, level with B, behind C ")

@@ -1,4 +1,6 @@
-"""Long lists: every training is kept, each cell has its interval, and a refusal is a row of the table."""
+"""Long lists: every training is kept, each cell has its interval, and a refusal is a row of the
+table.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ import pytest
 from experiments.long_lists import run
 
 
-def test_methods_are_paired_with_lambdarank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_are_paired_with_lambdarank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run, "SETS", {200: (6, 3, 6)})
     monkeypatch.setattr(run, "SEEDS", {200: 2})
     monkeypatch.setattr(run, "ROUNDS", 3)

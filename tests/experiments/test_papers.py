@@ -25,14 +25,26 @@ def test_the_approximations_as_written_out_are_the_objectives() -> None:
     queries = boostrank.QueryIndex.from_sizes([30])
 
     def value(name: str, **params: Any) -> float:
-        return -boostrank.Objective(name, **params).bind(labels, queries).evaluate(scores, 0).stats.loss
+        return (
+            -boostrank.Objective(name, **params)
+            .bind(labels, queries)
+            .evaluate(scores, 0)
+            .stats.loss
+        )
 
-    assert _ndcg(scores, labels, 3.0, 0.0)[0] == pytest.approx(value("approx-ndcg", alpha=3.0), rel=1e-6)
+    assert _ndcg(scores, labels, 3.0, 0.0)[0] == pytest.approx(
+        value("approx-ndcg", alpha=3.0), rel=1e-6
+    )
     assert _ndcg(scores, labels, 3.0, 2.0)[0] == pytest.approx(
         value("approx-ndcg", alpha=3.0, beta=2.0, k=10), rel=1e-6
     )
-    assert _ap(scores, labels, 3.0, 2.0)[0] == pytest.approx(value("approx-ap", alpha=3.0, beta=2.0), rel=1e-6)
-    for measure, name in ((_ndcg(scores, labels, 1e4, 0.0), "ndcg"), (_ap(scores, labels, 1e4, 1e4), "map")):
+    assert _ap(scores, labels, 3.0, 2.0)[0] == pytest.approx(
+        value("approx-ap", alpha=3.0, beta=2.0), rel=1e-6
+    )
+    for measure, name in (
+        (_ndcg(scores, labels, 1e4, 0.0), "ndcg"),
+        (_ap(scores, labels, 1e4, 1e4), "map"),
+    ):
         exact = boostrank.Metric.parse(name).evaluate(labels, scores, queries).mean
         assert measure == pytest.approx((exact, exact), rel=1e-6)
 
@@ -46,7 +58,9 @@ def test_a_picture_is_an_svg_whose_names_are_escaped(tmp_path: Path) -> None:
     assert len(root.findall("{*}circle")) == 2
 
 
-def test_a_cell_is_trained_once(tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_is_trained_once(
+    tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cells, "OUT", tmp_path)
     lab = Lab(data_root / "ohsumed")
     cell = Cell(1, cells.regression(0.1), 1)
@@ -61,13 +75,17 @@ def test_a_cell_is_trained_once(tmp_path: Path, data_root: Path, monkeypatch: py
     assert Cell(1, cells.regression(0.3), 1).path != cell.path
 
 
-def test_algorithm_1_ascends_the_objective_one_query_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_algorithm_1_ascends_the_objective_one_query_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     features = rng.random((60, 3))
     labels = np.digitize(features[:, 1], [0.5, 0.8]).astype(float)
     labels[40:] = 0.0  # a query that teaches nothing
     data = boostrank.RankingDataset.from_arrays(features, labels, group=[20, 20, 20])
-    bound = boostrank.Objective("approx-ndcg", alpha=10.0, threads=1).bind(data.labels, data.queries)
+    bound = boostrank.Objective("approx-ndcg", alpha=10.0, threads=1).bind(
+        data.labels, data.queries
+    )
     losses = []
     for epochs in (0, 1, 20):
         monkeypatch.setattr(restarts, "EPOCHS", epochs)

@@ -1,4 +1,6 @@
-"""The comparison with the peers: no query leaks, equal budgets only, it resumes after a kill, tests are as defined."""
+"""The comparison with the peers: no query leaks, equal budgets only, it resumes after a kill, tests
+are as defined.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ LENGTH = Length(rounds=12, patience=4)
 
 
 def made(queries=40, twins=0, seed=0):
-    """Queries of 6 documents; the last `twins` of them have the documents of the first ones, in another order."""
+    """Queries of 6 documents; the last `twins` of them have the documents of the first ones, in
+    another order.
+    """
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(queries, 6, 3)).astype(np.float32)
     for i in range(twins):
@@ -39,8 +43,15 @@ def made(queries=40, twins=0, seed=0):
 
 def fake(method, trees, train, valid, test, seed, length, threads=1):
     """Stands in for a training: numbers that depend on all that a training depends on."""
-    rng = np.random.default_rng(int(key_of({"m": method.name, "t": trees.plain(), "s": seed})[:8], 16))
-    return {"valid": float(rng.random()), "rounds": 3, "seconds": 0.1, "test": rng.random(len(test.queries)).tolist()}
+    rng = np.random.default_rng(
+        int(key_of({"m": method.name, "t": trees.plain(), "s": seed})[:8], 16)
+    )
+    return {
+        "valid": float(rng.random()),
+        "rounds": 3,
+        "seconds": 0.1,
+        "test": rng.random(len(test.queries)).tolist(),
+    }
 
 
 def cells_of(names, data, stage="search"):
@@ -112,7 +123,10 @@ def test_a_smaller_budget_is_the_beginning_of_a_larger_one_and_stays_in_range():
     assert draws(7, 5) == many[:7]
     assert draws(7, 6) != many[:7]
     assert {t.leaves for t in many} == set(LEAVES)
-    assert all(0.03 <= t.learning_rate <= 0.2 and 5 <= t.min_docs <= 100 and 0.5 <= t.rows <= 1 for t in many)
+    assert all(
+        0.03 <= t.learning_rate <= 0.2 and 5 <= t.min_docs <= 100 and 0.5 <= t.rows <= 1
+        for t in many
+    )
 
 
 def test_every_method_gets_the_same_draws_on_a_fold_and_keys_of_its_own():
@@ -127,7 +141,9 @@ def test_keys_follow_the_data_the_library_and_the_length():
     method = Method("m", "lightgbm", {})
 
     def key(data=data, length=LENGTH, identity="1", stage="search"):
-        return Cell(method, Place("made", data, stage, 2), 0, length, {"version": identity}).key(Task(0, 0))
+        return Cell(method, Place("made", data, stage, 2), 0, length, {"version": identity}).key(
+            Task(0, 0)
+        )
 
     others = [key(made(seed=1)), key(length=Length(13, 4)), key(identity="2"), key(stage="confirm")]
     assert len({key(), *others}) == 5
@@ -148,7 +164,11 @@ def test_a_name_that_stands_for_an_objective_is_keyed_by_what_it_stands_for(monk
     method = Method("auto", "boostrank", {"objective": "auto"})
     now = engines.identity(method)
     parse = engines.parse_objective
-    monkeypatch.setattr(engines, "parse_objective", lambda text, **options: parse("mix(lambdarank, xe-ndcg, mix=0.3)"))
+    monkeypatch.setattr(
+        engines,
+        "parse_objective",
+        lambda text, **options: parse("mix(lambdarank, xe-ndcg, mix=0.3)"),
+    )
     assert key_of(engines.identity(method)) != key_of(now)
 
 
@@ -157,7 +177,9 @@ def test_the_code_digest_follows_code_and_not_words(tmp_path, monkeypatch):
     (tmp_path / "peers_low.py").write_text("A = 1\n")
 
     def digest(name, body):
-        (tmp_path / f"{name}.py").write_text(f'"""Words {name}."""\nfrom peers_low import A\n# {name}\n{body}\n')
+        (tmp_path / f"{name}.py").write_text(
+            f'"""Words {name}."""\nfrom peers_low import A\n# {name}\n{body}\n'
+        )
         return code_digest([name], within=["peers_low"])
 
     first = digest("peers_top", "B = A")
@@ -178,7 +200,9 @@ def test_the_code_digest_follows_code_and_not_words(tmp_path, monkeypatch):
         Method("lambdarank", "lightgbm", {"objective": "lambdarank"}),
         Method("ndcg", "xgboost", {"objective": "rank:ndcg"}),
         Method("yetirank", "catboost", {"loss_function": "YetiRank"}),
-        Method("symmetric", "catboost", {"loss_function": "QueryRMSE", "grow_policy": "SymmetricTree"}),
+        Method(
+            "symmetric", "catboost", {"loss_function": "QueryRMSE", "grow_policy": "SymmetricTree"}
+        ),
         Method("ydf", "ydf", {"loss": "LAMBDA_MART_NDCG", "discretize_numerical_columns": True}),
         Method("ours", "boostrank", {"objective": "regression"}),
         Method("started", "lightgbm", {"objective": "lambdarank", "start": "linear"}),
@@ -194,9 +218,13 @@ def test_the_model_that_is_kept_is_the_one_of_the_best_round(method):
     data = made(60)
     train, valid = data.take(np.arange(40)), data.take(np.arange(40, 60))
     trees = draws(3, 2)[2]
-    best, rounds, predict = engines._ENGINES[method.library](method, trees, train, valid, 1, LENGTH, 1)
+    best, rounds, predict = engines._ENGINES[method.library](
+        method, trees, train, valid, 1, LENGTH, 1
+    )
     scores = np.asarray(predict(valid.features), dtype=np.float64)
-    assert boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, scores, valid.queries).mean == pytest.approx(best)
+    assert boostrank.Metric.parse("ndcg@10").evaluate(
+        valid.labels, scores, valid.queries
+    ).mean == pytest.approx(best)
     gains = (2.0**valid.labels - 1).reshape(20, 6)
     by_sklearn = ndcg_score(gains[gains.max(1) > 0], scores.reshape(20, 6)[gains.max(1) > 0], k=10)
     assert best == pytest.approx(by_sklearn, abs=1e-6)
@@ -228,7 +256,9 @@ def slow(*given):
 engines.trained = slow
 t.work(t.cells_of(["a", "b"], t.made()), t.Budget(4, 2, 3), t.Path({str(tmp_path / "killed")!r}))
 """
-    process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     deadline = time.monotonic() + 60
     while len(list((tmp_path / "killed").glob("runs/*.json"))) < 5 and time.monotonic() < deadline:
         assert process.poll() is None
@@ -245,10 +275,16 @@ t.work(t.cells_of(["a", "b"], t.made()), t.Budget(4, 2, 3), t.Path({str(tmp_path
     assert len(calls) == budget.runs * len(cells) - kept
     whole = work(cells, budget, tmp_path / "whole")
     for cell in cells:
-        (values, runs), (expected, expected_runs) = cell.outcome(budget, resumed), cell.outcome(budget, whole)
+        (values, runs), (expected, expected_runs) = (
+            cell.outcome(budget, resumed),
+            cell.outcome(budget, whole),
+        )
         np.testing.assert_array_equal(values, expected)
         assert runs == expected_runs
-    files = [sorted(p.name for p in (tmp_path / name / "runs").glob("*.json")) for name in ("killed", "whole")]
+    files = [
+        sorted(p.name for p in (tmp_path / name / "runs").glob("*.json"))
+        for name in ("killed", "whole")
+    ]
     assert files[0] == files[1]
 
 
@@ -284,7 +320,9 @@ def test_a_table_shows_no_method_that_has_not_spent_the_whole_budget(tmp_path, m
         within = [store.get(cell.key(Task(t, 0)))["valid"] for t in range(2)]
         assert cell.best(small, store) == int(np.argmax(within))
     monkeypatch.setattr(report, "draw", lambda *arguments: None)
-    text = report.write(tmp_path / "t.md", cells, large, store, "a", {"d": "skipped, lib is not installed"})
+    text = report.write(
+        tmp_path / "t.md", cells, large, store, "a", {"d": "skipped, lib is not installed"}
+    )
     assert "* c: 0 of 2 cells" in text
     assert "* d: skipped" in text
     assert "| c " not in text
@@ -307,7 +345,11 @@ def test_what_a_library_raises_is_told_and_keeps_the_method_out(tmp_path, monkey
 
 def test_two_processes_do_not_train_the_same_cell(tmp_path):
     first, second = Store(tmp_path), Store(tmp_path)
-    with first.claim("cell") as mine, second.claim("cell") as theirs, second.claim("other") as other:
+    with (
+        first.claim("cell") as mine,
+        second.claim("cell") as theirs,
+        second.claim("other") as other,
+    ):
         assert (mine, theirs, other) == (True, False, True)
     with second.claim("cell") as free:
         assert free
@@ -316,10 +358,23 @@ def test_two_processes_do_not_train_the_same_cell(tmp_path):
 def test_the_command_runs_on_a_file_of_its_own(tmp_path, monkeypatch, capsys):
     data = made(32)
     rows = zip(data.labels, np.repeat(np.arange(32), 6), data.features, strict=True)
-    lines = [f"{y:.0f} qid:{q} " + " ".join(f"{i}:{v:.6g}" for i, v in enumerate(x, 1)) for y, q, x in rows]
+    lines = [
+        f"{y:.0f} qid:{q} " + " ".join(f"{i}:{v:.6g}" for i, v in enumerate(x, 1))
+        for y, q, x in rows
+    ]
     (tmp_path / "own.txt").write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(engines, "trained", fake)
-    argv = ["run", "--sets", "", "--set", f"own={tmp_path / 'own.txt'}", "--inner", "1", "--seeds", "1"]
+    argv = [
+        "run",
+        "--sets",
+        "",
+        "--set",
+        f"own={tmp_path / 'own.txt'}",
+        "--inner",
+        "1",
+        "--seeds",
+        "1",
+    ]
     monkeypatch.setattr(
         sys,
         "argv",
@@ -372,9 +427,16 @@ def test_pairs_are_corrected_by_holm_for_all_pairs():
 
 
 def test_mean_ranks_count_better_methods_and_half_of_the_equal_ones():
-    values = [np.array([0.5, np.nan, 0.2, 0.9]), np.array([0.5, np.nan, 0.3, 0.1]), np.array([0.1, np.nan, 0.3, 0.5])]
+    values = [
+        np.array([0.5, np.nan, 0.2, 0.9]),
+        np.array([0.5, np.nan, 0.3, 0.1]),
+        np.array([0.1, np.nan, 0.3, 0.5]),
+    ]
     ranks = [
-        [1 + sum(o[q] > v[q] for o in values) + 0.5 * (sum(o[q] == v[q] for o in values) - 1) for q in (0, 2, 3)]
+        [
+            1 + sum(o[q] > v[q] for o in values) + 0.5 * (sum(o[q] == v[q] for o in values) - 1)
+            for q in (0, 2, 3)
+        ]
         for v in values
     ]
     np.testing.assert_allclose(statistics.mean_ranks(values), np.mean(ranks, axis=1))
@@ -397,7 +459,9 @@ def test_pooling_by_sets_is_the_mean_of_the_sets_and_by_queries_that_of_all():
     measured = {m: {s: rng.random(n) + 0.1 * (m == "b") for s, n in sizes.items()} for m in "abc"}
     for method in measured.values():
         method["small"][3] = np.nan
-    models = {m: [(s, np.stack([v, v + 0.01])) for s, v in sets.items()] for m, sets in measured.items()}
+    models = {
+        m: [(s, np.stack([v, v + 0.01])) for s, v in sets.items()] for m, sets in measured.items()
+    }
     comparisons = statistics.against(measured, models, "a")
     differences = {s: np.nanmean(measured["b"][s] - measured["a"][s]) for s in sizes}
     assert comparisons["b"].by_set.mean == pytest.approx(np.mean(list(differences.values())))
@@ -407,9 +471,9 @@ def test_pooling_by_sets_is_the_mean_of_the_sets_and_by_queries_that_of_all():
     assert comparisons["b"].each["small"].mean == pytest.approx(differences["small"])
     assert set(comparisons) == {"b", "c"}
     both = sorted((comparisons["b"].by_query.p, comparisons["c"].by_query.p))
-    assert sorted((comparisons["b"].holm_by_query, comparisons["c"].holm_by_query)) == pytest.approx(
-        [min(1, 2 * both[0]), min(1, max(2 * both[0], both[1]))]
-    )
+    assert sorted(
+        (comparisons["b"].holm_by_query, comparisons["c"].holm_by_query)
+    ) == pytest.approx([min(1, 2 * both[0]), min(1, max(2 * both[0], both[1]))])
 
 
 def test_the_luck_of_the_models_is_the_spread_of_their_pooled_means():
@@ -418,15 +482,21 @@ def test_the_luck_of_the_models_is_the_spread_of_their_pooled_means():
     folds = [(name, n) for name, counts in sizes.items() for n in counts]
     # Models that differ by one number on all queries of a fold: the spread of their means is known.
     models = {
-        f"m{m}": [(name, rng.normal(0, spread, (4, 1)) + np.zeros((4, n))) for name, n in folds] for m in range(400)
+        f"m{m}": [(name, rng.normal(0, spread, (4, 1)) + np.zeros((4, n))) for name, n in folds]
+        for m in range(400)
     }
     shares = {"query": [5 / 72, 7 / 72, 60 / 72], "set": [5 / 24, 7 / 24, 1 / 2]}
     for which, sets in (("query", None), ("set", ["small", "large"])):
         pooled = np.array(
-            [sum(w * v.mean() for w, (_, v) in zip(shares[which], method, strict=True)) for method in models.values()]
+            [
+                sum(w * v.mean() for w, (_, v) in zip(shares[which], method, strict=True))
+                for method in models.values()
+            ]
         )
         estimate = statistics.luck(models, sets)
-        assert estimate == pytest.approx(spread * np.sqrt(np.square(shares[which]).sum() / 4), rel=0.05)
+        assert estimate == pytest.approx(
+            spread * np.sqrt(np.square(shares[which]).sum() / 4), rel=0.05
+        )
         assert estimate == pytest.approx(pooled.std(), rel=0.1)
     assert statistics.luck(models, ["large"], count=1) == pytest.approx(spread, rel=0.05)
     assert np.isnan(statistics.luck({"a": [("small", np.zeros((1, 5)))]}, None))
@@ -438,12 +508,15 @@ def test_p_with_luck_is_right_as_often_as_it_says():
     weights = np.ones(queries)
     # Two methods that are level: queries differ, and so do the models of both.
     p_values = [
-        statistics.p_with_luck(rng.normal(0, 0.5, queries) + rng.normal(0, luck) - rng.normal(0, luck), weights, luck)
+        statistics.p_with_luck(
+            rng.normal(0, 0.5, queries) + rng.normal(0, luck) - rng.normal(0, luck), weights, luck
+        )
         for _ in range(2000)
     ]
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.015)
     without = [
-        statistics.p_with_luck(rng.normal(0, 0.1, queries) + rng.normal(0, luck), weights, 0.0) for _ in range(200)
+        statistics.p_with_luck(rng.normal(0, 0.1, queries) + rng.normal(0, luck), weights, 0.0)
+        for _ in range(200)
     ]
     assert np.mean(np.array(without) < 0.05) > 0.5
     assert statistics.p_with_luck(np.array([0.0, np.nan, 0.0]), np.ones(3), 0.1) == 1.0

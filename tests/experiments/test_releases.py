@@ -1,4 +1,6 @@
-"""Recipes of public data sets, on small imitations of their layouts: from the folder to the table, and again."""
+"""Recipes of public data sets, on small imitations of their layouts: from the folder to the table,
+and again.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,17 @@ def imitation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Imitation:
         for fold in release.folds[:2]:
             for seed, (part, path) in enumerate(release.paths(tmp_path / folder, fold).items()):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_libsvm(path, make_ranking_data(20, seed=10 * fold + seed, mean_length=12.0).dataset)
+                write_libsvm(
+                    path, make_ranking_data(20, seed=10 * fold + seed, mean_length=12.0).dataset
+                )
                 if release.reading:  # as Istella has them
-                    path.write_text(path.read_text().replace(" 2:", " 2:1.79769313486231e+308 3:", 1), "latin1")
+                    path.write_text(
+                        path.read_text().replace(" 2:", " 2:1.79769313486231e+308 3:", 1), "latin1"
+                    )
                 sizes[fold, part] = counted(path)
         releases = [
-            replace(release, sizes=sizes) if candidate.name == name else candidate for candidate in layouts.RELEASES
+            replace(release, sizes=sizes) if candidate.name == name else candidate
+            for candidate in layouts.RELEASES
         ]
         monkeypatch.setattr(layouts, "RELEASES", releases)
         return tmp_path / folder
@@ -48,9 +55,20 @@ def call(monkeypatch: pytest.MonkeyPatch, out: Path, *words: object) -> None:
     run.main()
 
 
-def test_mslr_from_folder_to_table(imitation: Imitation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mslr_from_folder_to_table(
+    imitation: Imitation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = imitation("web10k", "MSLR-WEB10K")
-    words = ("mslr", folder, "--folds", "1,2", "--rounds", 3, "--methods", "XGBoost|QueryRMSE|boostrank lambdarank")
+    words = (
+        "mslr",
+        folder,
+        "--folds",
+        "1,2",
+        "--rounds",
+        3,
+        "--methods",
+        "XGBoost|QueryRMSE|boostrank lambdarank",
+    )
     call(monkeypatch, tmp_path / "out", *words)
     table = (tmp_path / "out" / "web10k.md").read_text()
     asked = [REFERENCE, "XGBoost, LightGBM's page", "boostrank lambdarank, LightGBM's page"]
@@ -59,14 +77,20 @@ def test_mslr_from_folder_to_table(imitation: Imitation, tmp_path: Path, monkeyp
     for rules in ("default", "lightgbm", "mslr"):
         rows = [row for row in table.splitlines() if row.startswith(f"| {rules} ")]
         assert sum(any(f"| {name} " in row for name in asked) for row in rows) == len(asked)
-        assert sum("published" in row for row in rows) == sum(p.conventions == rules for p in PUBLISHED["web10k"])
-        assert all((row.count("[") == 5) == (rules == "default") for row in rows if "published" not in row)
+        assert sum("published" in row for row in rows) == sum(
+            p.conventions == rules for p in PUBLISHED["web10k"]
+        )
+        assert all(
+            (row.count("[") == 5) == (rules == "default") for row in rows if "published" not in row
+        )
     monkeypatch.setattr(run, "trained", lambda *_: pytest.fail("trained once more"))
     call(monkeypatch, tmp_path / "out", *words)
     assert (tmp_path / "out" / "web10k.md").read_text() == table
 
 
-def test_yahoo_has_two_sets(imitation: Imitation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yahoo_has_two_sets(
+    imitation: Imitation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     imitation("set1", "yahoo")
     folder = imitation("set2", "yahoo")
     call(monkeypatch, tmp_path / "out", "yahoo", folder, "--rounds", 2, "--methods", "none")
@@ -85,7 +109,9 @@ def test_istella_reads_odd_values_and_holds_queries_out(
         assert "LightGBM, CatBoost's benchmark" in (tmp_path / "out" / f"{name}.md").read_text()
 
 
-def test_a_training_has_its_own_process(imitation: Imitation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_has_its_own_process(
+    imitation: Imitation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = imitation("set2", "yahoo")
     release = next(candidate for candidate in RELEASES if candidate.name == "set2")
     method = replace(methods("yahoo")[1], rounds=2)

@@ -1,4 +1,6 @@
-"""Small models of both engines to export: with a start and without, with missing values, with categories."""
+"""Small models of both engines to export: with a start and without, with missing values, with
+categories.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def table(kind: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     X[:, 2] *= 1e-3
     if kind.endswith("categories"):
         X[:, 4], X[:, 5] = rng.integers(0, 40, len(X)), rng.integers(0, 3, len(X))
-    y = np.clip(np.round(1 + X[:, 0] + np.abs(X[:, 4]) % 3 / 2 + 0.3 * rng.normal(size=len(X))), 0, 4)
+    y = np.clip(
+        np.round(1 + X[:, 0] + np.abs(X[:, 4]) % 3 / 2 + 0.3 * rng.normal(size=len(X))), 0, 4
+    )
     if not kind.endswith("whole"):
         X[rng.random(X.shape) < 0.1] = np.nan
     return X.astype(np.float32).astype(np.float64), y
@@ -76,7 +80,9 @@ def table(kind: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def example(kind: str) -> Example:
-    """The example of this kind (or "lightgbm-none-zeros", to which zeros are missing), trained once."""
+    """The example of this kind (or "lightgbm-none-zeros", to which zeros are missing), trained
+    once.
+    """
     engine, start, holes = kind.split("-")
     X, y = table(kind)
     groups = [GROUP] * QUERIES
@@ -88,19 +94,34 @@ def example(kind: str) -> Example:
     if holes != "categories":
         model = boostrank.train(params, data, 8, backend=engine, start=begin)
     elif engine == "lightgbm":
-        dataset = lgb.Dataset(X, y, group=groups, categorical_feature=[4, 5], params={"verbose": -1, "num_threads": 1})
+        dataset = lgb.Dataset(
+            X, y, group=groups, categorical_feature=[4, 5], params={"verbose": -1, "num_threads": 1}
+        )
         begins = None
         if start == "start":  # LightGBM itself goes on from the trees of the start
             first = boostrank.train(TREES, data, 1, start="linear")
             begins = lgb.Booster(
-                model_str=first._booster.native.model_to_string(num_iteration=first._booster.native.num_trees() - 1)
+                model_str=first._booster.native.model_to_string(
+                    num_iteration=first._booster.native.num_trees() - 1
+                )
             )
         model = RankingModel(lgb.train({**params, "verbose": -1}, dataset, 8, init_model=begins))
     else:
         dataset = xgb.DMatrix(
-            X, y, group=groups, feature_types=["q"] * 4 + ["c"] * 2, enable_categorical=True, nthread=1
+            X,
+            y,
+            group=groups,
+            feature_types=["q"] * 4 + ["c"] * 2,
+            enable_categorical=True,
+            nthread=1,
         )
-        params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1, "base_score": 0.0, "max_cat_to_onehot": 1}
+        params = {
+            "objective": "rank:ndcg",
+            "max_depth": 4,
+            "nthread": 1,
+            "base_score": 0.0,
+            "max_cat_to_onehot": 1,
+        }
         body = bytes(xgb.train(params, dataset, 8).save_raw("json"))
         if start == "start":
             first = boostrank.train(TREES, data, 1, backend=engine, start="linear")
@@ -116,7 +137,9 @@ def example(kind: str) -> Example:
 
 
 def beside(forest: Any, X: np.ndarray) -> Iterator[np.ndarray]:
-    """Rows at thresholds and beside them, zeros, tiny numbers, infinities, what is missing, unseen categories."""
+    """Rows at thresholds and beside them, zeros, tiny numbers, infinities, what is missing, unseen
+    categories.
+    """
     rng = np.random.default_rng(1)
     for feature in range(X.shape[1]):
         nodes = (forest.feature == feature) & ~forest.categorical
@@ -124,11 +147,32 @@ def beside(forest: Any, X: np.ndarray) -> Iterator[np.ndarray]:
         cuts = cuts[np.abs(cuts) < 1e30]
         low = rounded_down(cuts)
         values = [cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)]
-        values += [low, np.nextafter(low, np.float32(np.inf)), np.nextafter(low, np.float32(-np.inf))]
-        # Half way to the next float32 number, where rounding turns.
-        values += [(low.astype(np.float64) + np.nextafter(low, np.float32(np.inf)).astype(np.float64)) / 2]
         values += [
-            [0.0, -0.0, 1e-36, -1e-36, 1e-35, -1e-35, 1e-44, -1e-44, 1e-300, np.inf, -np.inf, np.nan, 1e30, -1e30]
+            low,
+            np.nextafter(low, np.float32(np.inf)),
+            np.nextafter(low, np.float32(-np.inf)),
+        ]
+        # Half way to the next float32 number, where rounding turns.
+        values += [
+            (low.astype(np.float64) + np.nextafter(low, np.float32(np.inf)).astype(np.float64)) / 2
+        ]
+        values += [
+            [
+                0.0,
+                -0.0,
+                1e-36,
+                -1e-36,
+                1e-35,
+                -1e-35,
+                1e-44,
+                -1e-44,
+                1e-300,
+                np.inf,
+                -np.inf,
+                np.nan,
+                1e30,
+                -1e30,
+            ]
         ]
         values += [[-1.0, -0.5, 2.7, 7, 39, 40, 41, 1e6, 16777216.0, 2147483648.0]]
         column = np.concatenate(values)

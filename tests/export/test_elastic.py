@@ -1,4 +1,6 @@
-"""Elasticsearch's trained model: extractors of a user, templates, and what its ids and requests cannot hold."""
+"""Elasticsearch's trained model: extractors of a user, templates, and what its ids and requests
+cannot hold.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +28,32 @@ def queries(body: bytes) -> dict[str, dict]:
 
 def test_extractors_from_a_file_are_written_as_they_are(tmp_path: Path) -> None:
     extractors = [
-        {"query_extractor": {"feature_name": name, "query": {"term": {"f": name}}, "default_score": None}}
+        {
+            "query_extractor": {
+                "feature_name": name,
+                "query": {"term": {"f": name}},
+                "default_score": None,
+            }
+        }
         for name in NAMES
     ]
-    (tmp_path / "extractors.json").write_text(json.dumps({"learning_to_rank": {"feature_extractors": extractors}}))
+    (tmp_path / "extractors.json").write_text(
+        json.dumps({"learning_to_rank": {"feature_extractors": extractors}})
+    )
     names = read_feature_names(str(tmp_path / "extractors.json"))
     model = example("lightgbm-start-missing").model
     proof = export_model(model, tmp_path / "model.json", "elastic", feature_names=names)
     assert proof.same_bits
     written = queries((tmp_path / "model.json").read_bytes())
     assert written == {
-        extractor["query_extractor"]["feature_name"]: extractor["query_extractor"] for extractor in extractors
+        extractor["query_extractor"]["feature_name"]: extractor["query_extractor"]
+        for extractor in extractors
     }
 
 
-def test_without_extractors_each_feature_has_a_template_and_a_warning_says_so(tmp_path: Path) -> None:
+def test_without_extractors_each_feature_has_a_template_and_a_warning_says_so(
+    tmp_path: Path,
+) -> None:
     model = example("lightgbm-none-whole").model
     with pytest.warns(UserWarning, match=r"FIELD.*--feature-names"):
         export_model(model, tmp_path / "model.json", "elastic", feature_names=NAMES)

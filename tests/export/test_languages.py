@@ -1,4 +1,6 @@
-"""C, Go, Java and JavaScript: the engine's bits, by the language where it is installed, and by the file's tables."""
+"""C, Go, Java and JavaScript: the engine's bits, by the language where it is installed, and by the
+file's tables.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def target(request: pytest.FixtureRequest) -> TargetSpec:
 def test_bits_are_those_of_the_engine(target: TargetSpec, kind: str) -> None:
     model_example = example(kind)
     score = target.read(target.write(model_example.served), model_example.served.feature_names)
-    np.testing.assert_array_equal(score(model_example.rows), model_example.expected(model_example.rows))
+    np.testing.assert_array_equal(
+        score(model_example.rows), model_example.expected(model_example.rows)
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -48,10 +52,19 @@ def test_where_the_language_is_not_installed_its_tables_are_read(
 
 def test_names_may_be_anything(target: TargetSpec) -> None:
     model_example = example("lightgbm-none-whole")
-    names = ('say "so"', "back\\slash\\u0041", "größe \U0001f600", "*/ ${x} `", "tables() = {1};", "%d ??/ NAMES WIDTH")
+    names = (
+        'say "so"',
+        "back\\slash\\u0041",
+        "größe \U0001f600",
+        "*/ ${x} `",
+        "tables() = {1};",
+        "%d ??/ NAMES WIDTH",
+    )
     served = replace(model_example.served, name="9 lives */ äh", feature_names=names)
     score = target.read(target.write(served), names)
-    np.testing.assert_array_equal(score(model_example.rows), model_example.expected(model_example.rows))
+    np.testing.assert_array_equal(
+        score(model_example.rows), model_example.expected(model_example.rows)
+    )
 
 
 def test_words_of_a_language_are_no_names(target: TargetSpec) -> None:
@@ -78,11 +91,16 @@ def test_large_models_fit(target: TargetSpec) -> None:
         for child in np.tile([left, right], trees)
     )
     forest = Forest(
-        rng.integers(0, 2_000, trees * nodes).astype(np.int32), rng.normal(size=trees * nodes),
-        np.ones(trees * nodes, np.uint8), *(child.astype(np.int32) for child in children),
-        rng.normal(size=trees * (nodes + 1)), (nodes * np.arange(trees)).astype(np.int32), shift.astype(np.int32),
-        np.zeros(0, np.uint32), np.zeros(1, np.int64),
-    )  # fmt: skip
+        rng.integers(0, 2_000, trees * nodes).astype(np.int32),
+        rng.normal(size=trees * nodes),
+        np.ones(trees * nodes, np.uint8),
+        *(child.astype(np.int32) for child in children),
+        rng.normal(size=trees * (nodes + 1)),
+        (nodes * np.arange(trees)).astype(np.int32),
+        shift.astype(np.int32),
+        np.zeros(0, np.uint32),
+        np.zeros(1, np.int64),
+    )
     names = tuple(f"größe {i:,} der ähnlichen Dinge" for i in range(2_000))
     served = replace(
         example("lightgbm-none-whole").served,
@@ -107,7 +125,9 @@ def test_rows_of_another_width_are_refused(target: TargetSpec) -> None:
         score(model_example.rows[:, :5])
 
 
-def test_what_does_not_compile_is_refused_with_the_reason(target: TargetSpec, tmp_path: Path) -> None:
+def test_what_does_not_compile_is_refused_with_the_reason(
+    target: TargetSpec, tmp_path: Path
+) -> None:
     model_example = example("lightgbm-none-whole")
     body = target.write(model_example.served).replace(b"node = ", b"mode = ")
     with pytest.raises(ExportError, match="mode"):

@@ -34,11 +34,19 @@ def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(each
 def test_what_pruning_left_over_is_left_out() -> None:
     X, y = table("missing")
     rows = xgb.DMatrix(X, y, group=[20] * 30, nthread=1)
-    params = {"objective": "rank:ndcg", "tree_method": "exact", "gamma": 1.0, "max_depth": 5, "nthread": 1}
+    params = {
+        "objective": "rank:ndcg",
+        "tree_method": "exact",
+        "gamma": 1.0,
+        "max_depth": 5,
+        "nthread": 1,
+    }
     body = bytes(xgb.train(params, rows, 4).save_raw("json"))
     model = XGBOOST.parse(body)
     assert any(int(tree["tree_param"]["num_deleted"]) for tree in model.forest["trees"])
-    served = ServedModel("toy", "xgboost", body, XGBOOST.served(model), ("a", "b", "c", "d", "e", "f"))
+    served = ServedModel(
+        "toy", "xgboost", body, XGBOOST.served(model), ("a", "b", "c", "d", "e", "f")
+    )
     assert_same_leaves(served, X.astype(np.float32), Rules.of(served.trees))
 
 
@@ -47,7 +55,11 @@ def test_names_are_those_that_converted_models_have() -> None:
     session = onnxruntime.InferenceSession(SPEC.write(model_example.served))
     (input_node,), (output_node,) = session.get_inputs(), session.get_outputs()
     assert (input_node.name, input_node.type, input_node.shape[1]) == ("input", "tensor(float)", 6)
-    assert (output_node.name, output_node.type, output_node.shape[1]) == ("variable", "tensor(float)", 1)
+    assert (output_node.name, output_node.type, output_node.shape[1]) == (
+        "variable",
+        "tensor(float)",
+        1,
+    )
     names = session.get_modelmeta().custom_metadata_map["feature_names"]
     assert json.loads(names) == list(model_example.served.feature_names)
 
@@ -61,16 +73,25 @@ def test_sets_of_categories_of_any_size_hold(codes: int, listed: int) -> None:
     sets[:, 0] |= 1
     leaf = np.arange(trees + 1)[:trees] * 2
     forest = Forest(
-        feature=rng.integers(0, 2, trees).astype(np.int32), threshold=np.arange(float(trees)),
-        kind=(CATEGORICAL + listed + rng.integers(0, 2, trees) * NAN_LEFT * (listed > 0)).astype(np.uint8),
-        left=~leaf.astype(np.int32), right=~(leaf + 1).astype(np.int32), value=rng.normal(size=2 * trees + 1),
-        roots=np.append(np.arange(trees), ~(2 * trees)).astype(np.int32), tree=np.arange(trees, dtype=np.int32),
-        sets=sets.ravel(), set_ptr=words * np.arange(trees + 1),
-    )  # fmt: skip
+        feature=rng.integers(0, 2, trees).astype(np.int32),
+        threshold=np.arange(float(trees)),
+        kind=(CATEGORICAL + listed + rng.integers(0, 2, trees) * NAN_LEFT * (listed > 0)).astype(
+            np.uint8
+        ),
+        left=~leaf.astype(np.int32),
+        right=~(leaf + 1).astype(np.int32),
+        value=rng.normal(size=2 * trees + 1),
+        roots=np.append(np.arange(trees), ~(2 * trees)).astype(np.int32),
+        tree=np.arange(trees, dtype=np.int32),
+        sets=sets.ravel(),
+        set_ptr=words * np.arange(trees + 1),
+    )
     served = ServedTrees(forest, np.ones(trees), np.ones(2 * trees + 1), base=0.5)
     rows = rng.integers(-2, codes + 40, (500, 2)).astype(np.float32)
     rows[::7, 0], rows[::11, 1], rows[::13, 0], rows[::17, 1] = np.nan, 1e6, -0.5, 2.7
-    assert_same_leaves(ServedModel("sets", "lightgbm", b"", served, ("a", "b")), rows, Rules(np.float32))
+    assert_same_leaves(
+        ServedModel("sets", "lightgbm", b"", served, ("a", "b")), rows, Rules(np.float32)
+    )
 
 
 def test_zeros_that_are_missing_are_refused() -> None:
@@ -81,6 +102,7 @@ def test_zeros_that_are_missing_are_refused() -> None:
 def test_codes_that_are_too_large_for_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("boostrank.export.targets.onnx._MOST_CELLS", 100)
     with pytest.raises(
-        ExportError, match=r"sets of categories, with codes up to \d+ in column 4.* from 0 without gaps"
+        ExportError,
+        match=r"sets of categories, with codes up to \d+ in column 4.* from 0 without gaps",
     ):
         SPEC.write(example("lightgbm-none-categories").served)

@@ -17,9 +17,14 @@ from tests.export.conftest import Example, example
 def leaves(forest: Forest, rows: np.ndarray, rules: Rules) -> np.ndarray:
     """The leaf that each row reaches in each tree, int64[n, T]."""
     numbered = ServedTrees(
-        replace(forest, value=np.arange(forest.value.size, dtype=float)), forest.feature, forest.value
+        replace(forest, value=np.arange(forest.value.size, dtype=float)),
+        forest.feature,
+        forest.value,
     )
-    each = (replace(numbered, forest=replace(numbered.forest, roots=root[None])) for root in forest.roots)
+    each = (
+        replace(numbered, forest=replace(numbered.forest, roots=root[None]))
+        for root in forest.roots
+    )
     return np.stack([scores(tree, rows, rules).astype(np.int64) for tree in each], axis=1)
 
 
@@ -28,7 +33,9 @@ def of_kind(pack, kind: str) -> np.ndarray:
 
 
 def passed(forest: Forest, rows: np.ndarray) -> np.ndarray:
-    """bool[M, 2]: whether some row goes left at each node, and right: by the leaves that rows reach."""
+    """bool[M, 2]: whether some row goes left at each node, and right: by the leaves that rows
+    reach.
+    """
     reached = np.zeros(forest.value.size, bool)
     reached[leaves(forest, rows, Rules())] = True
     ways = np.zeros((forest.feature.size, 2), bool)
@@ -90,20 +97,32 @@ def test_a_limit_of_rows_is_kept_and_told() -> None:
     assert 0 < pack.nodes < pack.of_nodes
 
 
-def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_millions_of_categories() -> None:
+def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_millions_of_categories() -> (
+    None
+):
     forest = example("lightgbm-start-categories").served.trees.forest
-    wide = replace(forest, sets=np.append(forest.sets, np.zeros(2**23, np.uint32)), set_ptr=forest.set_ptr.copy())
+    wide = replace(
+        forest,
+        sets=np.append(forest.sets, np.zeros(2**23, np.uint32)),
+        set_ptr=forest.set_ptr.copy(),
+    )
     wide.set_ptr[-1] += 2**23
     pack = parity_pack(wide, 6, 100_000)
     assert 0 < pack.nodes < 100 < pack.of_nodes
-    assert pack.nodes * 3 == of_kind(pack, "thresholds").shape[0] + of_kind(pack, "missing").shape[0] - 1000
+    assert (
+        pack.nodes * 3
+        == of_kind(pack, "thresholds").shape[0] + of_kind(pack, "missing").shape[0] - 1000
+    )
 
 
 def test_rows_keep_away_from_borders_by_the_resolution() -> None:
     forest = example("lightgbm-none-whole").served.trees.forest
     for resolution, near in ((None, True), (np.full(forest.feature.size, 1e-8), False)):
         rows = of_kind(parity_pack(forest, 6, 100_000, resolution), "thresholds")
-        distance = [np.abs(rows[:, 2].astype(np.float64) - cut).min() for cut in forest.threshold[forest.feature == 2]]
+        distance = [
+            np.abs(rows[:, 2].astype(np.float64) - cut).min()
+            for cut in forest.threshold[forest.feature == 2]
+        ]
         assert (min(distance) < 0.9e-8) == near
 
 

@@ -1,4 +1,6 @@
-"""Proof of an export: what scores otherwise is refused, by the kind of row; documents that move are counted."""
+"""Proof of an export: what scores otherwise is refused, by the kind of row; documents that move are
+counted.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,15 @@ NAMES = ("bm25", "clicks", "age", "links", "shop", "colour")
 def toy(**options) -> TargetSpec:
     """A target whose file is empty, and which computes in float64."""
     return TargetSpec(
-        name="toy", title="Toy", write=lambda model: b"", read=lambda body, names: None, proved_by="a toy",
-        how=("{file}", "{model}", ""), rules=Rules(), **options,
-    )  # fmt: skip
+        name="toy",
+        title="Toy",
+        write=lambda model: b"",
+        read=lambda body, names: None,
+        proved_by="a toy",
+        how=("{file}", "{model}", ""),
+        rules=Rules(),
+        **options,
+    )
 
 
 @pytest.fixture
@@ -64,7 +72,9 @@ def test_equal_scores_are_proved(to_toy, tmp_path: Path) -> None:
         (Rules(values=np.float16), "thresholds"),
     ],
 )
-def test_other_rules_are_refused_and_nothing_is_written(to_toy, tmp_path: Path, rules: Rules, kind: str) -> None:
+def test_other_rules_are_refused_and_nothing_is_written(
+    to_toy, tmp_path: Path, rules: Rules, kind: str
+) -> None:
     path = tmp_path / "m"
     path.write_text("before")
     with pytest.raises(ExportError, match=f"of kind '{kind}'"):
@@ -88,15 +98,24 @@ def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
 def test_the_reason_says_what_helps(to_toy, tmp_path: Path) -> None:
     of = example("lightgbm-none-missing")
     with pytest.raises(ExportError, match="fill it in; "):
-        to_toy(of, Rules(missing=0.0), tmp_path / "m", target={"no_missing": "it reads 0", "remedy": "fill it in"})
+        to_toy(
+            of,
+            Rules(missing=0.0),
+            tmp_path / "m",
+            target={"no_missing": "it reads 0", "remedy": "fill it in"},
+        )
 
 
 def test_documents_that_move_are_refused_by_query(to_toy, tmp_path: Path) -> None:
     X, y = table("missing")
-    data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, qid=np.repeat(np.arange(30) + 100, 20))
+    data = boostrank.RankingDataset.from_arrays(
+        X.astype(np.float32), y, qid=np.repeat(np.arange(30) + 100, 20)
+    )
     of = example("lightgbm-none-missing")
     rules, allow = Rules(missing=0.0), ("missing", "infinite")
-    with pytest.raises(ExportError, match=r"documents change rank; the first .* row \d+, query 1\d\d"):
+    with pytest.raises(
+        ExportError, match=r"documents change rank; the first .* row \d+, query 1\d\d"
+    ):
         to_toy(of, rules, tmp_path / "m", data=data, allow=allow)
     proof = to_toy(of, rules, tmp_path / "m", data=data, allow=(*allow, "moved"))
     before = data.queries.ranks(of.model.predict(data))
@@ -117,7 +136,9 @@ def test_documents_that_move_are_refused_by_query(to_toy, tmp_path: Path) -> Non
     ids=["base", "leaves", "thresholds", "missing"],
 )
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
-def test_a_model_that_is_read_wrongly_is_refused_though_its_file_says_the_same(engine: str, wrong) -> None:
+def test_a_model_that_is_read_wrongly_is_refused_though_its_file_says_the_same(
+    engine: str, wrong
+) -> None:
     of = example(f"{engine}-none-missing")
     served = replace(of.served, trees=wrong(of.served.trees))
     for target in map(TARGETS.get, ("sql", "elasticsearch", "vespa")):
@@ -131,7 +152,9 @@ def test_one_unit_of_float32_in_one_leaf_is_noticed() -> None:
     forest = of.served.trees.forest
     value = forest.value.astype(np.float32).astype(np.float64)
     value[np.argmax(np.abs(value))] *= 1 + 2.0**-23
-    changed = replace(of.served, trees=replace(of.served.trees, forest=replace(forest, value=value)))
+    changed = replace(
+        of.served, trees=replace(of.served.trees, forest=replace(forest, value=value))
+    )
     for target in map(TARGETS.get, ("xgboost", "elasticsearch", "solr", "vespa", "c")):
         with pytest.raises(ExportError, match="get different scores"):
             prove(of.model, of.served, target, target.write(changed))
@@ -140,7 +163,9 @@ def test_one_unit_of_float32_in_one_leaf_is_noticed() -> None:
 def test_a_refusal_says_what_moves_in_the_users_data(to_toy, tmp_path: Path) -> None:
     X, y = table("missing")
     data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
-    with pytest.raises(ExportError, match=r"'missing'.*in your data, \d+ of 600 documents change rank"):
+    with pytest.raises(
+        ExportError, match=r"'missing'.*in your data, \d+ of 600 documents change rank"
+    ):
         to_toy(example("lightgbm-none-missing"), Rules(missing=0.0), tmp_path / "m", data=data)
 
 
@@ -156,19 +181,28 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
     assert export_model(model, tmp_path / "m", "python").same_bits
 
 
-@pytest.mark.parametrize("name", ["exp(price)", "max(a,b)", "if(a,b,c)", "isNan(a)", "attribute()", "a(b,)", "a b"])
+@pytest.mark.parametrize(
+    "name", ["exp(price)", "max(a,b)", "if(a,b,c)", "isNan(a)", "attribute()", "a(b,)", "a b"]
+)
 def test_what_vespa_takes_for_a_function_names_no_feature(name: str, tmp_path: Path) -> None:
     model = example("lightgbm-none-whole").model
     for target in ("vespa", "vespa-lightgbm"):
         with pytest.raises(ExportError, match="is not a rank feature of Vespa"):
             export_model(model, tmp_path / "m", target, feature_names=[name, *NAMES[1:]])
-    export_model(model, tmp_path / "m", "vespa", feature_names=["fieldMatch(title).completeness", "max", *NAMES[2:]])
+    export_model(
+        model,
+        tmp_path / "m",
+        "vespa",
+        feature_names=["fieldMatch(title).completeness", "max", *NAMES[2:]],
+    )
 
 
 def test_a_file_that_its_engine_refuses_is_called_the_exported_file(tmp_path: Path) -> None:
     names = ["=", *NAMES[1:]]
     with pytest.raises(ExportError, match=r"^the exported file: "):
-        export_model(example("lightgbm-none-whole").model, tmp_path / "m", "lightgbm", feature_names=names)
+        export_model(
+            example("lightgbm-none-whole").model, tmp_path / "m", "lightgbm", feature_names=names
+        )
 
 
 def test_rows_that_everybody_has_are_not_offered_to_be_allowed(to_toy, tmp_path: Path) -> None:
@@ -176,10 +210,16 @@ def test_rows_that_everybody_has_are_not_offered_to_be_allowed(to_toy, tmp_path:
         to_toy(example("lightgbm-none-missing"), Rules(slack=1e-3), tmp_path / "m")
 
 
-@pytest.mark.parametrize(("threshold", "untried"), [(0.5, False), (-1e-7, True), (1e-35, False), (-1e-35, True)])
-def test_values_that_are_too_near_to_a_threshold_are_told(tmp_path: Path, threshold: float, untried: bool) -> None:
+@pytest.mark.parametrize(
+    ("threshold", "untried"), [(0.5, False), (-1e-7, True), (1e-35, False), (-1e-35, True)]
+)
+def test_values_that_are_too_near_to_a_threshold_are_told(
+    tmp_path: Path, threshold: float, untried: bool
+) -> None:
     of = example("lightgbm-none-whole")
-    forest = replace(of.served.trees.forest, threshold=np.full_like(of.served.trees.forest.threshold, threshold))
+    forest = replace(
+        of.served.trees.forest, threshold=np.full_like(of.served.trees.forest.threshold, threshold)
+    )
     served = replace(of.served, trees=replace(of.served.trees, forest=forest))
     solr = TARGETS.get("solr")
     allow = ("thresholds", "random", "zeros", "missing", "infinite")
@@ -213,12 +253,20 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
         "bm25\nclicks\n\nage\n",
         json.dumps(["bm25", "clicks", "age"]),
         json.dumps([{"name": "bm25", "class": "x"}, {"name": "clicks"}, {"name": "age"}]),
-        json.dumps({"featureset": {"name": "s", "features": [{"name": "bm25"}, {"name": "clicks"}, {"name": "age"}]}}),
+        json.dumps(
+            {
+                "featureset": {
+                    "name": "s",
+                    "features": [{"name": "bm25"}, {"name": "clicks"}, {"name": "age"}],
+                }
+            }
+        ),
         json.dumps(
             {
                 "learning_to_rank": {
                     "feature_extractors": [
-                        {"query_extractor": {"feature_name": name, "query": {}}} for name in ("bm25", "clicks", "age")
+                        {"query_extractor": {"feature_name": name, "query": {}}}
+                        for name in ("bm25", "clicks", "age")
                     ]
                 }
             }
@@ -257,7 +305,9 @@ def test_a_feature_store_in_another_order_keeps_the_names_of_the_columns(tmp_pat
     model = RankingModel(example("lightgbm-none-whole").model.booster)
     default_path = tmp_path / "own.json"
     export_model(model, default_path, "solr", name="m")
-    export_model(model, tmp_path / "m.json", "solr", name="m", feature_names=model.feature_names[::-1])
+    export_model(
+        model, tmp_path / "m.json", "solr", name="m", feature_names=model.feature_names[::-1]
+    )
     assert default_path.read_bytes() == (tmp_path / "m.json").read_bytes()
 
 
@@ -287,7 +337,9 @@ def test_small_trees_first_leave_less_rounding() -> None:
     X, _ = table("missing", seed=5)
     single = Rules(leaves=np.float32, sums=np.float32)
     forest = of.served.trees.forest
-    trees = replace(of.served.trees, forest=replace(forest, value=0.1 * forest.value))  # no longer in units
+    trees = replace(
+        of.served.trees, forest=replace(forest, value=0.1 * forest.value)
+    )  # no longer in units
     ordered = trees.small_first()
     exact = scores(trees, X, Rules())
     assert np.allclose(scores(ordered, X, Rules()), exact, rtol=0, atol=1e-12)
@@ -296,7 +348,9 @@ def test_small_trees_first_leave_less_rounding() -> None:
     assert after < before
     owner = ordered.forest.leaf_trees()
     added = [
-        np.average(ordered.forest.value[owner == tree] ** 2, weights=ordered.leaf_count[owner == tree])
+        np.average(
+            ordered.forest.value[owner == tree] ** 2, weights=ordered.leaf_count[owner == tree]
+        )
         for tree in range(ordered.forest.roots.size)
     ]
     assert added == sorted(added)
@@ -320,7 +374,18 @@ def test_programs_that_add_in_float32_get_small_trees_first(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "target",
-    ["c", "elastic", "elasticsearch", "javascript", "onnx", "python", "solr", "sql", "vespa", "xgboost"],
+    [
+        "c",
+        "elastic",
+        "elasticsearch",
+        "javascript",
+        "onnx",
+        "python",
+        "solr",
+        "sql",
+        "vespa",
+        "xgboost",
+    ],
 )
 def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: Path) -> None:
     if target == "onnx":
@@ -328,7 +393,9 @@ def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: 
     rng = np.random.default_rng(0)
     X = rng.integers(-2, 3, (600, 2)).astype(np.float32)
     data = boostrank.RankingDataset.from_arrays(X, 2.0 * (X[:, 0] == 0), group=[20] * 30)
-    model = boostrank.train({"num_leaves": 4, "num_threads": 1, "objective": "lambdarank"}, data, 3, start="none")
+    model = boostrank.train(
+        {"num_leaves": 4, "num_threads": 1, "objective": "lambdarank"}, data, 3, start="none"
+    )
     assert {1e-35, -1e-35} <= {round(t, 36) for t in model.trees().forest.threshold.tolist()}
     proof = export_model(model, tmp_path / "m", target, feature_names=["a", "b"], data=data)
     assert not proof.other_leaves
@@ -337,7 +404,18 @@ def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: 
 
 @pytest.mark.parametrize(
     "target",
-    ["c", "elastic", "elasticsearch", "javascript", "python", "solr", "sql", "vespa", "vespa-lightgbm", "xgboost"],
+    [
+        "c",
+        "elastic",
+        "elasticsearch",
+        "javascript",
+        "python",
+        "solr",
+        "sql",
+        "vespa",
+        "vespa-lightgbm",
+        "xgboost",
+    ],
 )
 def test_splits_that_no_number_passes(target: str, tmp_path: Path) -> None:
     """XGBoost 3.4 tells what is missing from all numbers by a threshold of -infinity."""
@@ -353,13 +431,19 @@ def test_splits_that_no_number_passes(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
-def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str, tmp_path: Path) -> None:
-    """With 1e-6 added in float32, not every number can be had: few near 0, and every other one near -3e-5."""
+def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(
+    engine: str, tmp_path: Path
+) -> None:
+    """With 1e-6 added in float32, not every number can be had: few near 0, and every other one near
+    -3e-5.
+    """
     rng = np.random.default_rng(0)
     for next_to_it, moves in ((-2.9e-5, False), (-2.9947547e-05, True)):
         values = np.array([-3.05e-5, -2.9947549e-05, next_to_it, 0.0, 6e-8, 1e-3, 20.0], np.float32)
         X = rng.choice(values, (600, 1))
-        data = boostrank.RankingDataset.from_arrays(X, np.searchsorted(values, X[:, 0]) % 5, group=[20] * 30)
+        data = boostrank.RankingDataset.from_arrays(
+            X, np.searchsorted(values, X[:, 0]) % 5, group=[20] * 30
+        )
         params = {"num_leaves": 7, "num_threads": 1}
         model = boostrank.train(params, data, 3, backend=engine, start="linear")
         if moves:
@@ -380,16 +464,22 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str,
         "vespa-lightgbm",
     ],
 )
-def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, tmp_path: Path) -> None:
+def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(
+    target: str, tmp_path: Path
+) -> None:
     """What is missing is 0 to older versions; `allow` writes the file anyway."""
-    assert export_model(example("lightgbm-none-whole").model, tmp_path / "whole", target, feature_names=NAMES).same_bits
+    assert export_model(
+        example("lightgbm-none-whole").model, tmp_path / "whole", target, feature_names=NAMES
+    ).same_bits
     for kind in ("lightgbm-start-missing", "xgboost-none-missing"):
         path = tmp_path / kind
         if target == "opensearch-2":
             with pytest.raises(ExportError, match="of kind 'missing'"):
                 export_model(example(kind).model, path, target, feature_names=NAMES)
             assert not path.exists()
-            proof = export_model(example(kind).model, path, target, feature_names=NAMES, allow=("missing",))
+            proof = export_model(
+                example(kind).model, path, target, feature_names=NAMES, allow=("missing",)
+            )
             assert set(proof.other_leaves) == {"missing"}
         else:
             assert export_model(example(kind).model, path, target, feature_names=NAMES).same_bits
@@ -400,5 +490,10 @@ def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, t
         assert not categories.other_leaves
     else:
         with pytest.raises(ExportError, match=r"2 categorical features .*--drop"):
-            export_model(example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES)
+            export_model(
+                example("lightgbm-none-categories").model,
+                tmp_path / "c",
+                target,
+                feature_names=NAMES,
+            )
         assert not (tmp_path / "c").exists()

@@ -18,8 +18,12 @@ from tests.export.conftest import Example, example
 
 def assert_same_leaves(model_example: Example) -> None:
     trees = model_example.served.trees
-    expected = scores(trees, model_example.rows, replace(Rules.of(trees), sums=np.float64, gives=np.float64))
-    of_query = SPEC.read(SPEC.write(model_example.served), model_example.served.feature_names)(model_example.rows)
+    expected = scores(
+        trees, model_example.rows, replace(Rules.of(trees), sums=np.float64, gives=np.float64)
+    )
+    of_query = SPEC.read(SPEC.write(model_example.served), model_example.served.feature_names)(
+        model_example.rows
+    )
     np.testing.assert_allclose(of_query, expected, rtol=0, atol=1e-14)
 
 
@@ -40,11 +44,17 @@ def chain(length: int, right: bool) -> Forest:
     if not right:
         left_child, right_child, thresholds = on, off, thresholds[::-1].copy()
     return Forest(
-        feature=np.zeros(length, np.int32), threshold=thresholds,
-        kind=np.where(np.arange(length) % 2, NAN_LEFT, 0).astype(np.uint8), left=left_child,
-        right=right_child, value=np.arange(length + 1.0), roots=np.zeros(1, np.int32),
-        tree=np.zeros(length, np.int32), sets=np.zeros(0, np.uint32), set_ptr=np.zeros(1, np.int64),
-    )  # fmt: skip
+        feature=np.zeros(length, np.int32),
+        threshold=thresholds,
+        kind=np.where(np.arange(length) % 2, NAN_LEFT, 0).astype(np.uint8),
+        left=left_child,
+        right=right_child,
+        value=np.arange(length + 1.0),
+        roots=np.zeros(1, np.int32),
+        tree=np.zeros(length, np.int32),
+        sets=np.zeros(0, np.uint32),
+        set_ptr=np.zeros(1, np.int64),
+    )
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -52,7 +62,9 @@ def test_deep_trees_are_not_nested_deep(right: bool) -> None:
     forest = chain(150, right)
     trees = ServedTrees(forest, np.ones(150), np.ones(151))
     rows = np.append(np.linspace(-0.1, 1.1, 500), np.nan)[:, None]
-    of_query = SPEC.read(SPEC.write(ServedModel("deep", "lightgbm", b"", trees, ("x",))), ("x",))(rows)
+    of_query = SPEC.read(SPEC.write(ServedModel("deep", "lightgbm", b"", trees, ("x",))), ("x",))(
+        rows
+    )
     np.testing.assert_array_equal(of_query, scores(trees, rows, Rules()))
 
 
@@ -82,9 +94,10 @@ def test_names_may_be_anything_that_sql_tells_apart() -> None:
 def test_a_column_that_the_table_has_not_is_an_error() -> None:
     body = SPEC.write(example("lightgbm-none-whole").served)
     with pytest.raises(sqlite3.OperationalError, match="no such column"):
-        SPEC.read(body.replace(b'"clicks"', b'"kicks"'), example("lightgbm-none-whole").served.feature_names)(
-            np.zeros((1, 6))
-        )
+        SPEC.read(
+            body.replace(b'"clicks"', b'"kicks"'),
+            example("lightgbm-none-whole").served.feature_names,
+        )(np.zeros((1, 6)))
 
 
 def test_columns_of_other_features_are_not_needed() -> None:
@@ -93,5 +106,8 @@ def test_columns_of_other_features_are_not_needed() -> None:
     body = SPEC.write(replace(model_example.served, feature_names=names))
     rows = np.hstack([model_example.rows, np.zeros((len(model_example.rows), 3000))])
     np.testing.assert_allclose(
-        SPEC.read(body, names)(rows[:50]), model_example.expected(model_example.rows[:50]), rtol=0, atol=1e-9
+        SPEC.read(body, names)(rows[:50]),
+        model_example.expected(model_example.rows[:50]),
+        rtol=0,
+        atol=1e-9,
     )

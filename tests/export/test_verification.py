@@ -1,4 +1,6 @@
-"""Scores that another program logged: the level to which they agree, and the first document that differs."""
+"""Scores that another program logged: the level to which they agree, and the first document that
+differs.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,25 @@ def data() -> boostrank.RankingDataset:
 
 @pytest.fixture(scope="module")
 def model() -> boostrank.RankingModel:
-    params = {"objective": "auto", "num_leaves": 15, "min_data_in_leaf": 5, "verbosity": -1, "num_threads": 1}
+    params = {
+        "objective": "auto",
+        "num_leaves": 15,
+        "min_data_in_leaf": 5,
+        "verbosity": -1,
+        "num_threads": 1,
+    }
     return boostrank.train(params, ranking(table(1500)), 14)
 
 
 def test_the_models_own_scores_are_equal(model: Any, data: Any) -> None:
     expected = model.predict(data)
     verification = verify(model, data, expected)
-    assert (verification.level, verification.different, verification.moved, verification.first) == ("equal", 0, 0, None)
+    assert (verification.level, verification.different, verification.moved, verification.first) == (
+        "equal",
+        0,
+        0,
+        None,
+    )
     assert verification.equal("equal")
 
 
@@ -75,7 +88,11 @@ def test_the_first_document_that_differs_is_named(model: Any, data: Any) -> None
     logged = model.predict(data)
     logged[[77, 130]] += 5.0
     verification = verify(model, data, logged)
-    assert (verification.level, verification.different, verification.first[0]) == ("different", 2, 77)
+    assert (verification.level, verification.different, verification.first[0]) == (
+        "different",
+        2,
+        77,
+    )
     assert verification.first[1] == str(data.queries.qid[3])
     assert verification.moved > 0
     assert verification.largest == pytest.approx(5.0)
@@ -100,12 +117,24 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
     def run(scores: np.ndarray, *more: str) -> Any:
         lines = {
             "lines": [f"{s:.6f}" for s in scores],
-            "json": [json.dumps({"id": i, "score": float(f"{s:.7g}")}) for i, s in enumerate(scores)],
-            "csv": ["query,_score,rank", *(f"{i // 25},{np.float32(s)!s},7" for i, s in enumerate(scores))],
+            "json": [
+                json.dumps({"id": i, "score": float(f"{s:.7g}")}) for i, s in enumerate(scores)
+            ],
+            "csv": [
+                "query,_score,rank",
+                *(f"{i // 25},{np.float32(s)!s},7" for i, s in enumerate(scores)),
+            ],
         }[form]
         (tmp_path / "s.txt").write_text("\n".join(lines) + "\n")
         options = ("--zero-based", "false", *more)
-        return invoke("verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", tmp_path / "d.txt", *options)
+        return invoke(
+            "verify",
+            tmp_path / "m.txt",
+            "--against",
+            tmp_path / "s.txt",
+            tmp_path / "d.txt",
+            *options,
+        )
 
     same = run(expected)
     assert (same.exit_code, "equal" in same.stdout) == (0, True), same.stdout + same.stderr
@@ -129,7 +158,9 @@ def test_other_files_than_scores_are_refused(model: Any, tmp_path: Path) -> None
         ('{"id": 3}\n', "s.txt:1: "),
     ):
         (tmp_path / "s.txt").write_text(lines)
-        result = invoke("verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", tmp_path / "d.txt")
+        result = invoke(
+            "verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", tmp_path / "d.txt"
+        )
         assert result.exit_code == 2
         assert words in result.stderr
 

@@ -30,11 +30,16 @@ class Results:
         """Drop the others."""
         kept = []
         for item in items:
-            numbers = cases_of(item.name, (mark.args for mark in item.iter_markers("fault"))) & self.numbers
+            numbers = (
+                cases_of(item.name, (mark.args for mark in item.iter_markers("fault")))
+                & self.numbers
+            )
             if numbers:
                 self.tests[item.nodeid] = numbers
                 kept.append(item)
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.tests])
+        config.hook.pytest_deselected(
+            items=[item for item in items if item.nodeid not in self.tests]
+        )
         items[:] = kept
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -56,12 +61,24 @@ def page(results: Results) -> tuple[str, list[int]]:
         ended = Counter(results.outcome.get(test, "not run") for test in of_case[number])
         if not ended["passed"] or ended["failed"] or ended["not run"]:
             open_cases.append(number)
-        functions = sorted({test.partition("[")[0].removeprefix("tests/") for test in of_case[number]})
+        functions = sorted(
+            {test.partition("[")[0].removeprefix("tests/") for test in of_case[number]}
+        )
         result = ", ".join(f"{count} {word}" for word, count in sorted(ended.items())) or "no test"
-        cells = (str(number), case, promise, "<br>".join(f"`{function}`" for function in functions), result)
+        cells = (
+            str(number),
+            case,
+            promise,
+            "<br>".join(f"`{function}`" for function in functions),
+            result,
+        )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     passed = len(rows) - len(open_cases)
-    head = [f"# Faults: {passed} of {len(rows)} cases are held", "", "| | case | promise | tests | result |"]
+    head = [
+        f"# Faults: {passed} of {len(rows)} cases are held",
+        "",
+        "| | case | promise | tests | result |",
+    ]
     return "\n".join([*head, "|---|---|---|---|---|", *rows, ""]), open_cases
 
 

@@ -22,4 +22,6 @@ def cases() -> dict[int, tuple[str, str]]:
 
 def cases_of(name: str, marks: Iterator[tuple[int, ...]]) -> set[int]:
     """The cases that a test names, or is marked with."""
-    return {int(number) for number in _NAME.findall(name)} | {number for mark in marks for number in mark}
+    return {int(number) for number in _NAME.findall(name)} | {
+        number for mark in marks for number in mark
+    }

@@ -1,7 +1,7 @@
 """What people in the field reported: number, kind, and what the user of each case gets.
 
-A case is a function, entered in the table by `@case(number, kind, gets)`; numbers are those of the reports. It runs
-in an empty folder. A kind has as many cases as it has inputs that differ.
+A case is a function, entered in the table by `@case(number, kind, gets)`; numbers are those of the
+reports. It runs in an empty folder. A kind has as many cases as it has inputs that differ.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def case(number: int, kind: str, gets: str) -> Callable[[Case], Case]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the table, whose rows stand below."""
     cases = sorted(CASES, key=lambda row: row[0])
-    metafunc.parametrize("run", [pytest.param(run, id=f"{number}-{run.__name__}") for number, _, _, run in cases])
+    metafunc.parametrize(
+        "run", [pytest.param(run, id=f"{number}-{run.__name__}") for number, _, _, run in cases]
+    )
 
 
 def test_reported(run: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +76,9 @@ def train(*arguments: object, model: str = "m.txt") -> tuple[object, ...]:
     return ("train", *arguments, *TRAIN, "--model", model)
 
 
-def arrays(queries: int = 6, size: int = 20, features: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def arrays(
+    queries: int = 6, size: int = 20, features: int = 3
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features, labels that the first of them decides, and query ids."""
     X = np.random.default_rng(0).random((queries * size, features)).round(3)
     return X, (3 * X[:, 0]).astype(int), np.repeat(np.arange(1, queries + 1), size)
@@ -89,12 +93,15 @@ def write_rows(path: str, first: int = 1) -> None:
     Path(path).write_text("\n".join(rows) + "\n")
 
 
-# Files that are something else ------------------------------------------------------------------------------------
+# Files that are something else
+# ------------------------------------------------------------------------------------
 
 
 @case(15, "a file that is something else", "its name, and the command that gets the data")
 def pointer_of_lfs() -> None:
-    Path("pointer.txt").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    Path("pointer.txt").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    )
     refused(*train("pointer.txt"), says=("pointer.txt", "git lfs pull"))
 
 
@@ -128,10 +135,17 @@ def files_of_other_programs() -> None:
         refused("predict", "other", "t.txt", says=("other", word))
 
 
-@case(8, "a file that is something else", "scores of pandas and CatBoost: which line or column is too much")
+@case(
+    8,
+    "a file that is something else",
+    "scores of pandas and CatBoost: which line or column is too much",
+)
 def scores_below_a_header() -> None:
     write_rows("t.txt")
-    for text, word in (("RawFormulaVal\n" + "0.5\n" * 120, "tail"), (",0\n0,0.5\n1,0.5\n", "index=False")):
+    for text, word in (
+        ("RawFormulaVal\n" + "0.5\n" * 120, "tail"),
+        (",0\n0,0.5\n1,0.5\n", "index=False"),
+    ):
         Path("scores.csv").write_text(text)
         refused("evaluate", "scores.csv", "t.txt", says=("scores.csv", word))
 
@@ -148,7 +162,8 @@ def models_of_other_programs() -> None:
         refused("evaluate", "m.json", "t.txt", says=("m.json", word))
 
 
-# Values and names, as tools write them ----------------------------------------------------------------------------
+# Values and names, as tools write them
+# ----------------------------------------------------------------------------
 
 
 def write_frame(path: str, **values: Sequence[object]) -> None:
@@ -167,7 +182,9 @@ def feature_map_with_blanks() -> None:
     write_rows("t.txt")
     for blank in (" ", "\t", "  "):
         types = ("q", "int", "i")
-        Path("map.txt").write_text("".join(f"{i + 1}{blank}x_{i}{blank}{types[i]}\n" for i in range(3)))
+        Path("map.txt").write_text(
+            "".join(f"{i + 1}{blank}x_{i}{blank}{types[i]}\n" for i in range(3))
+        )
         accepted(*train("t.txt", "--feature-names", "map.txt"))
         assert feature_names_of() == ("x_0", "x_1", "x_2")
 
@@ -194,14 +211,23 @@ def sizes_with_keys() -> None:
         with pytest.raises(DataError, match="qid"):
             boostrank.BoostRanker(n_estimators=2).fit(X, y, group=sizes)
     counted = frame["query"].value_counts()
-    for sizes in (counted.reset_index(), dict(counted), counted.to_dict().values(), (counted.index, counted)):
+    for sizes in (
+        counted.reset_index(),
+        dict(counted),
+        counted.to_dict().values(),
+        (counted.index, counted),
+    ):
         with pytest.raises(DataError, match="qid"):
             RankingDataset.from_arrays(X, y, group=sizes)
     plain = frame.groupby("query", sort=False).size().reset_index(drop=True)
     assert RankingDataset.from_arrays(X, y, group=plain).queries.sizes.tolist() == [20, 40, 60]
 
 
-@case(4, "groups out of step with the rows", "a refusal that names the argument whose rows stand otherwise")
+@case(
+    4,
+    "groups out of step with the rows",
+    "a refusal that names the argument whose rows stand otherwise",
+)
 def rows_shuffled_with_their_index() -> None:
     X, y, qid = arrays()
     frame = pd.DataFrame(X).assign(label=y, qid=qid)
@@ -214,7 +240,9 @@ def rows_shuffled_with_their_index() -> None:
         boostrank.Metric.parse("ndcg").evaluate(frame["label"], shuffled[0], frame["qid"])
     with pytest.raises(DataError, match=r"groups=.*loc"):
         next(boostrank.QueryKFold(2).split(frame, frame["label"], shuffled["qid"]))
-    RankingDataset.from_arrays(shuffled[[0, 1, 2]], shuffled["label"], qid=shuffled["qid"], sort=True)
+    RankingDataset.from_arrays(
+        shuffled[[0, 1, 2]], shuffled["label"], qid=shuffled["qid"], sort=True
+    )
 
 
 @case(16, "groups out of step with the rows", "a refusal of ids as group=, which names qid=")
@@ -228,9 +256,27 @@ def ids_as_group() -> None:
 @case(7, "names people type", "the linear gain, by XGBoost's name for it")
 def linear_gain_of_xgboost() -> None:
     write_frame("t.csv", label=np.arange(120) % 51)
-    command = ("--backend", "xgboost", "--objective", "xgboost:rank:ndcg", "--quality", "plain", "--rounds", 2)
+    command = (
+        "--backend",
+        "xgboost",
+        "--objective",
+        "xgboost:rank:ndcg",
+        "--quality",
+        "plain",
+        "--rounds",
+        2,
+    )
     accepted("train", "t.csv", *command, "--param", "ndcg_exp_gain=false", "--model", "m.json")
-    refused("train", "t.csv", *command, "--param", "ndcg_exp_gain=true", "--model", "m.json", says=("t.csv:34",))
+    refused(
+        "train",
+        "t.csv",
+        *command,
+        "--param",
+        "ndcg_exp_gain=true",
+        "--model",
+        "m.json",
+        says=("t.csv:34",),
+    )
     data = RankingDataset.from_arrays(np.eye(4), [0, 40, 2, 3], group=[4])
     model = boostrank.train({"ndcg_exp_gain": False, "verbosity": 0}, data, 2, backend="xgboost")
     assert model.info.conventions["gain"] == "linear"
@@ -248,7 +294,11 @@ def words_for_booleans() -> None:
     assert np.array_equal(data.labels, x)
 
 
-@case(9, "a name that promises a format", "a refusal that names the file which is not read, and how to go on")
+@case(
+    9,
+    "a name that promises a format",
+    "a refusal that names the file which is not read, and how to go on",
+)
 def side_files_of_engines() -> None:
     write_rows("t.txt")
     write_frame("t.csv")
@@ -266,7 +316,9 @@ def side_files_of_engines() -> None:
 
 @case(11, "a value as tools write it", "a refusal that names the option which reads it as missing")
 def largest_double() -> None:
-    Path("t.txt").write_text("1 qid:1 1:1.79769313486231570000e+308 2:1\n0 qid:1 1:-1.797e308 2:2\n")
+    Path("t.txt").write_text(
+        "1 qid:1 1:1.79769313486231570000e+308 2:1\n0 qid:1 1:-1.797e308 2:2\n"
+    )
     write_frame("t.csv", d=[-1.7976931348623157e308, *range(119)])
     for data in ("t.txt", "t.csv"):
         refused(*train(data), says=(data, "308", "--inf missing"))
@@ -310,7 +362,11 @@ def folder_of_parts() -> None:
     accepted("doctor", kind)
 
 
-@case(26, "a value as tools write it", "the first or the last value of a feature given twice, or a refusal")
+@case(
+    26,
+    "a value as tools write it",
+    "the first or the last value of a feature given twice, or a refusal",
+)
 def feature_given_twice() -> None:
     Path("t.txt").write_text("1 qid:1 1:5 2:6 1:7\n0 qid:1 1:1 1:2 2:3\n2 qid:1 3:1 2:4 2:8 1:0\n")
     refused(*train("t.txt"), says=("t.txt:1:17", "--repeated"))
@@ -319,7 +375,9 @@ def feature_given_twice() -> None:
         "last": [[7, 6, 0], [2, 3, 0], [0, 8, 1]],
     }.items():
         with pytest.warns(DataWarning, match=f"3 values .*{which}"):
-            assert boostrank.read("t.txt", repeated=which, layout="dense").features.tolist() == values
+            assert (
+                boostrank.read("t.txt", repeated=which, layout="dense").features.tolist() == values
+            )
 
 
 @case(27, "a value as tools write it", "the command that makes a table of rows with names")
@@ -336,7 +394,11 @@ def names_in_rows() -> None:
     assert data.features.tolist() == np.float32([[0.3, 1], [0.5, 0]]).tolist()
 
 
-@case(28, "a value as tools write it", "training without the index that pandas wrote, and a line about it")
+@case(
+    28,
+    "a value as tools write it",
+    "training without the index that pandas wrote, and a line about it",
+)
 def index_without_a_name() -> None:
     X, y, qid = arrays()
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=y, qid=qid)
@@ -346,7 +408,11 @@ def index_without_a_name() -> None:
     accepted("predict", "m.txt", "index.csv", "-o", "scores.txt")
 
 
-@case(29, "a value as tools write it", "the label map for the labels at hand, in the words of the place")
+@case(
+    29,
+    "a value as tools write it",
+    "the label map for the labels at hand, in the words of the place",
+)
 def labels_below_zero() -> None:
     y = np.arange(120) % 5 - 2
     write_frame("t.csv", label=y)
@@ -358,12 +424,18 @@ def labels_below_zero() -> None:
         boostrank.BoostRanker(n_estimators=2).fit(arrays()[0], y, qid=arrays()[2])
 
 
-@case(0, "names people type", "the label and the query, by the names people give them, without ids of documents")
+@case(
+    0,
+    "names people type",
+    "the label and the query, by the names people give them, without ids of documents",
+)
 def names_of_columns() -> None:
     X, y, qid = arrays()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     for label, query in (("rating", "query"), ("grade", "query_id"), ("label", "qid")):
-        frame.assign(**{label: y, query: qid, "docno": [f"d{i}" for i in range(120)]}).to_csv("t.csv", index=False)
+        frame.assign(**{label: y, query: qid, "docno": [f"d{i}" for i in range(120)]}).to_csv(
+            "t.csv", index=False
+        )
         assert "docno" in accepted(*train("t.csv")).stderr
         assert feature_names_of() == ("a", "b", "c")
     frame.assign(label=y, qid=qid, rating=X[:, 0]).to_csv("t.csv", index=False)
@@ -371,7 +443,11 @@ def names_of_columns() -> None:
     assert feature_names_of() == ("a", "b", "c", "rating")
 
 
-@case(1, "a name that promises a format", "the names in a JSON list, a feature store, or a table of numbers and names")
+@case(
+    1,
+    "a name that promises a format",
+    "the names in a JSON list, a feature store, or a table of numbers and names",
+)
 def names_in_other_files() -> None:
     write_rows("t.txt")
     store = {"features": [{"name": name, "class": "solr"} for name in ("bm25", "ctr", "age")]}
@@ -381,7 +457,11 @@ def names_in_other_files() -> None:
         assert feature_names_of() == ("bm25", "ctr", "age")
 
 
-@case(1, "a name that promises a format", "a refusal of tables of names, whose header would shift them")
+@case(
+    1,
+    "a name that promises a format",
+    "a refusal of tables of names, whose header would shift them",
+)
 def names_below_a_header() -> None:
     write_rows("t.txt")
     for text in (
@@ -395,7 +475,11 @@ def names_below_a_header() -> None:
         refused(*train("t.txt", "--feature-names", "names.txt"), says=("names.txt:1",))
 
 
-@case(7, "a value as tools write it", "a refusal of ids that are missing or that a spreadsheet rounded")
+@case(
+    7,
+    "a value as tools write it",
+    "a refusal of ids that are missing or that a spreadsheet rounded",
+)
 def ids_that_are_none() -> None:
     qid = arrays()[2]
     for word in ("nan", "<NA>", "None"):
@@ -408,13 +492,20 @@ def ids_that_are_none() -> None:
     assert boostrank.read("t.csv").queries.qid.tolist() == ["nan", "naan"]
 
 
-@case(7, "a value as tools write it", "a word for a missing value, with the option as a shell takes it")
+@case(
+    7,
+    "a value as tools write it",
+    "a word for a missing value, with the option as a shell takes it",
+)
 def words_for_missing_values() -> None:
     X = arrays()[0]
     for word in ("\\N", "<NA>", "NaT", "#DIV/0!", "."):
         write_frame("t.csv", a=[word, *X[1:, 0]])
         printed = invoke(*train("t.csv")).stderr
-        assert shlex.split(printed[printed.index("--missing-token") :])[:2] == ["--missing-token", word]
+        assert shlex.split(printed[printed.index("--missing-token") :])[:2] == [
+            "--missing-token",
+            word,
+        ]
         printed = invoke("doctor", "t.csv").stdout
         assert shlex.split(printed[printed.index("--missing-token") :].partition("\n")[0])[:2] == [
             "--missing-token",
@@ -422,7 +513,11 @@ def words_for_missing_values() -> None:
         ]
 
 
-@case(7, "a value as tools write it", "numbers with a unit: the place, and no advice to leave the column out")
+@case(
+    7,
+    "a value as tools write it",
+    "numbers with a unit: the place, and no advice to leave the column out",
+)
 def numbers_with_units() -> None:
     for form in ("{}%", "${}", "1,{:03.0f}.5"):
         write_frame("t.csv", a=[form.format(i) for i in range(120)])
@@ -448,7 +543,10 @@ def names_in_any_case() -> None:
 
 @case(18, "a value as tools write it", "a refusal of folders whose files are not one data set")
 def folder_that_is_no_data_set() -> None:
-    for folder, files in (("Fold1", ("train.txt", "vali.txt", "test.txt")), ("delta", ("_delta_log/0.json", "p.txt"))):
+    for folder, files in (
+        ("Fold1", ("train.txt", "vali.txt", "test.txt")),
+        ("delta", ("_delta_log/0.json", "p.txt")),
+    ):
         for file in files:
             path = Path(folder, file)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -457,7 +555,8 @@ def folder_that_is_no_data_set() -> None:
         assert invoke("doctor", folder).exit_code == 2
 
 
-# Habits of the engines' rankers, and objects people hold; 0 where newcomers met it --------------------------------
+# Habits of the engines' rankers, and objects people hold; 0 where newcomers met it
+# --------------------------------
 
 
 @case(10, "a value as tools write it", "the file, with any name of a feature")
@@ -474,7 +573,9 @@ def objective_that_takes_groups() -> None:
     X, y, qid = arrays()
     seen = []
 
-    def objective(y_true: np.ndarray, y_pred: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def objective(
+        y_true: np.ndarray, y_pred: np.ndarray, group: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         seen.append(list(group))
         return y_pred - y_true, np.ones_like(y_pred)
 
@@ -504,8 +605,14 @@ def argument_inside_params() -> None:
 
 @case(23, "names people type", "the module, without an import")
 def tracking_is_an_attribute() -> None:
-    program = "import boostrank; print(boostrank.tracking.JsonLines.__name__, 'Any' in dir(boostrank.tracking))"
-    assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == ["JsonLines", "False"]
+    program = (
+        "import boostrank; print(boostrank.tracking.JsonLines.__name__, 'Any' in"
+        " dir(boostrank.tracking))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == [
+        "JsonLines",
+        "False",
+    ]
     assert {"train", "BoostRanker", "tracking", "report"} <= set(dir(boostrank))
     assert not {"Any", "annotations", "import_module"} & set(dir(boostrank))
 
@@ -513,7 +620,15 @@ def tracking_is_an_attribute() -> None:
 @case(31, "names people type", "the objectives that optimise the metric")
 def metric_as_an_objective() -> None:
     write_rows("t.txt")
-    refused("train", "t.txt", "--objective", "ndcg", "--model", "m.txt", says=("ndcg", "lambdarank", "auto"))
+    refused(
+        "train",
+        "t.txt",
+        "--objective",
+        "ndcg",
+        "--model",
+        "m.txt",
+        says=("ndcg", "lambdarank", "auto"),
+    )
 
 
 @case(6, "names people type", "an engine's parameter given as an option: where it goes")
@@ -533,7 +648,10 @@ def parameters_as_options() -> None:
 @case(6, "names people type", "a parameter of the other engine: whose it is")
 def parameters_of_the_other_engine() -> None:
     X, y, qid = arrays()
-    for name, mine, theirs in (("tree_method", "lightgbm", "xgboost"), ("path_smooth", "xgboost", "lightgbm")):
+    for name, mine, theirs in (
+        ("tree_method", "lightgbm", "xgboost"),
+        ("path_smooth", "xgboost", "lightgbm"),
+    ):
         with pytest.raises(boostrank.ParameterError, match=f"{name}.*backend='{theirs}'"):
             boostrank.train({name: 1}, RankingDataset.from_arrays(X, y, qid=qid), 1, backend=mine)
 
@@ -556,7 +674,11 @@ def names_that_are_formulas() -> None:
     names = ["=1+1", "+A1", "-A1", "@sum", "\tx", "\rx", "-0.5", "+1e-3", "a=b"]
     frame = pd.DataFrame({"feature": names, "=value": range(-4, 5)})
     rows = list(csv.DictReader(io.StringIO(csv_bytes(frame).decode(), newline="")))
-    assert [row["feature"] for row in rows] == [*(f"'{name}" for name in names[:5]), "' x", *names[6:]]
+    assert [row["feature"] for row in rows] == [
+        *(f"'{name}" for name in names[:5]),
+        "' x",
+        *names[6:],
+    ]
     assert [int(row["'=value"]) for row in rows] == list(range(-4, 5))
 
 
@@ -569,7 +691,9 @@ def explained_by_shap() -> None:
     np.testing.assert_allclose(ranker.predict(X, pred_contrib=True)[:, :-1], values, atol=1e-9)
 
 
-@case(0, "names people type", "the training, with the arguments of LGBMRanker's and XGBRanker's fit")
+@case(
+    0, "names people type", "the training, with the arguments of LGBMRanker's and XGBRanker's fit"
+)
 def arguments_of_other_fits() -> None:
     X, y, qid = arrays()
     sizes = [20] * 6
@@ -584,7 +708,10 @@ def arguments_of_other_fits() -> None:
     expected = trained(**watched).evals_result_
     assert list(expected) == ["valid_0"]
     assert trained(eval_X=pair[0], eval_y=pair[1], eval_group=[sizes[:2]]).evals_result_ == expected
-    assert trained(eval_X=pair[:1], eval_y=pair[1:], eval_qid=[qid[:40]], verbose=False).evals_result_ == expected
+    assert (
+        trained(eval_X=pair[:1], eval_y=pair[1:], eval_qid=[qid[:40]], verbose=False).evals_result_
+        == expected
+    )
     weighted = trained(**watched, sample_weight_eval_set=[[1, 3]]).evals_result_
     assert weighted == trained(**watched, eval_sample_weight=[[1, 3]]).evals_result_ != expected
     assert trained(**watched, eval_metric="map", early_stopping_rounds=1).best_iteration_ < 3
@@ -614,7 +741,14 @@ def metrics_of_ones_own() -> None:
         return [("four", float(y_pred.size), True)]
 
     ranker = boostrank.BoostRanker("lambdarank", n_estimators=2, eval_at=3, verbosity=-1)
-    ranker.fit(X, y, qid=qid, eval_set=[(X[:40], y[:40])], eval_qid=[qid[:40]], eval_metric=["ndcg", two, four])
+    ranker.fit(
+        X,
+        y,
+        qid=qid,
+        eval_set=[(X[:40], y[:40])],
+        eval_qid=[qid[:40]],
+        eval_metric=["ndcg", two, four],
+    )
     history = ranker.evals_result_["valid_0"]
     assert list(history) == ["ndcg@3", "two", "four"]
     assert history["two"][-1] == pytest.approx(ranker.predict(X[:40]).mean())
@@ -624,13 +758,19 @@ def metrics_of_ones_own() -> None:
     assert list(seen["four"][1]) == [20, 20]
 
 
-@case(0, "names people type", "the predictions, with the arguments of LGBMRanker's and XGBRanker's predict")
+@case(
+    0,
+    "names people type",
+    "the predictions, with the arguments of LGBMRanker's and XGBRanker's predict",
+)
 def arguments_of_other_predicts() -> None:
     X, y, qid = arrays()
     ranker = boostrank.BoostRanker("lambdarank", n_estimators=4, verbosity=-1).fit(X, y, qid=qid)
     predict = ranker.booster_.predict
     for theirs in ({}, {"num_iteration": 2}, {"pred_leaf": True}, {"pred_contrib": True}):
-        np.testing.assert_allclose(ranker.predict(X, raw_score=True, **theirs), predict(X, **theirs), atol=1e-9)
+        np.testing.assert_allclose(
+            ranker.predict(X, raw_score=True, **theirs), predict(X, **theirs), atol=1e-9
+        )
     of_range = ranker.predict(X, output_margin=True, iteration_range=(1, 3))
     np.testing.assert_allclose(of_range, predict(X, start_iteration=1, num_iteration=2), atol=1e-9)
     np.testing.assert_array_equal(ranker.predict(X, iteration_range=(0, 0)), ranker.predict(X))
@@ -644,7 +784,12 @@ def fitted_attributes() -> None:
     ranker = boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1)
     assert not hasattr(ranker, "n_features_")
     ranker.fit(pd.DataFrame(X, columns=["a", "b", "c"]), y, qid=qid)
-    assert (ranker.n_features_, ranker.n_features_in_, ranker.objective_, ranker.best_iteration_) == (
+    assert (
+        ranker.n_features_,
+        ranker.n_features_in_,
+        ranker.objective_,
+        ranker.best_iteration_,
+    ) == (
         3,
         3,
         "lambdarank",
@@ -671,22 +816,34 @@ def ranker_to_continue() -> None:
     X, y, qid = arrays()
     data = RankingDataset.from_arrays(X, y, qid=qid)
     theirs = lightgbm.LGBMRanker(n_estimators=2, verbose=-1).fit(X, y, group=[20] * 6)
-    for ranker in (theirs, boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1).fit(X, y, qid=qid)):
-        model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, data, 1, init_model=ranker)
+    for ranker in (
+        theirs,
+        boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1).fit(X, y, qid=qid),
+    ):
+        model = boostrank.train(
+            {"objective": "lambdarank", "verbosity": -1}, data, 1, init_model=ranker
+        )
         assert model.num_trees() == 3
 
 
-@case(2, "what people hold", "the rounds that an early-stopped XGBRanker uses; a refusal of missing=0")
+@case(
+    2, "what people hold", "the rounds that an early-stopped XGBRanker uses; a refusal of missing=0"
+)
 def xgboost_rankers_to_the_letter() -> None:
     xgboost = pytest.importorskip("xgboost")
     X, y, qid = arrays()
     data = RankingDataset.from_arrays(X, y, qid=qid)
     fit = {"eval_set": [(X, y)], "eval_qid": [qid], "verbose": False}
-    theirs = xgboost.XGBRanker(n_estimators=30, early_stopping_rounds=2, learning_rate=1.0).fit(X, y, qid=qid, **fit)
+    theirs = xgboost.XGBRanker(n_estimators=30, early_stopping_rounds=2, learning_rate=1.0).fit(
+        X, y, qid=qid, **fit
+    )
     best = theirs.best_iteration + 1
     assert best < theirs.get_booster().num_boosted_rounds()
     params = {"objective": "lambdarank", "verbosity": 0}
-    assert boostrank.train(params, data, 1, init_model=theirs, backend="xgboost").num_trees() == best + 1
+    assert (
+        boostrank.train(params, data, 1, init_model=theirs, backend="xgboost").num_trees()
+        == best + 1
+    )
     zero = xgboost.XGBRanker(n_estimators=2, missing=0.0).fit(X, y, qid=qid)
     with pytest.raises(boostrank.ModelError, match="missing=0"):
         boostrank.compare(y, zero, data)
@@ -699,7 +856,8 @@ def metrics_by_other_names() -> None:
     assert str(boostrank.Metric.parse("average_precision")) == "map"
 
 
-# The doctor, and rankers with other features ----------------------------------------------------------------------
+# The doctor, and rankers with other features
+# ----------------------------------------------------------------------
 
 
 def write_table(path: str, names: tuple[str, ...] = ("a", "b", "c"), scores: object = None) -> None:
@@ -766,7 +924,9 @@ def model_with_one_more_feature() -> None:
         accepted(*train(f"{name}.csv", model=f"{name}.txt"))
     old, new = boostrank.RankingModel.load("old.txt"), boostrank.RankingModel.load("new.txt")
     data = boostrank.read("new.csv")
-    expected = boostrank.compare(old.predict(boostrank.read("old.csv")), new, data).metrics["ndcg@10"].mean
+    expected = (
+        boostrank.compare(old.predict(boostrank.read("old.csv")), new, data).metrics["ndcg@10"].mean
+    )
     assert boostrank.compare(old, new, data).metrics["ndcg@10"].mean == expected
     comparison = json.loads(accepted("compare", "old.txt", "new.txt", "new.csv", "--json").stdout)
     assert comparison["metrics"]["ndcg@10"]["mean"] == expected
@@ -777,23 +937,34 @@ def model_with_one_more_feature() -> None:
         for row in csv.reader(Path("new.csv").read_text().splitlines())
     ]
     Path("named.svm").write_text("".join(["# f1: a\n# f2: b\n# f3: c\n", *rows[1:]]))
-    printed = accepted("evaluate", "old.txt", "new.txt", "named.svm", "--zero-based", "false", "--json")
+    printed = accepted(
+        "evaluate", "old.txt", "new.txt", "named.svm", "--zero-based", "false", "--json"
+    )
     assert json.loads(printed.stdout) == measured
-    accepted("report", "new.txt", "new.csv", "--baseline", "old.txt", "--only", "verdict", "-o", "r.html")
+    accepted(
+        "report", "new.txt", "new.csv", "--baseline", "old.txt", "--only", "verdict", "-o", "r.html"
+    )
 
 
-@case(0, "any ranker anywhere", "a verification by the features alone, and by a column of the table")
+@case(
+    0, "any ranker anywhere", "a verification by the features alone, and by a column of the table"
+)
 def logged_scores_in_the_table() -> None:
     write_table("t.csv")
     accepted(*train("t.csv"))
     scores = boostrank.RankingModel.load("m.txt").predict(boostrank.read("t.csv"))
     write_table("log.csv", scores=scores)
     assert (
-        json.loads(accepted("verify", "m.txt", "log.csv", "--against", "logged", "--json").stdout)["level"] == "equal"
+        json.loads(accepted("verify", "m.txt", "log.csv", "--against", "logged", "--json").stdout)[
+            "level"
+        ]
+        == "equal"
     )
     Path("s.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))
     accepted("verify", "m.txt", "log.csv", "--drop", "logged", "--against", "s.txt")
-    refused("verify", "m.txt", "log.csv", "--against", "loged", says=("'loged'", "log.csv", "'logged'"))
+    refused(
+        "verify", "m.txt", "log.csv", "--against", "loged", says=("'loged'", "log.csv", "'logged'")
+    )
 
 
 @case(0, "numbers that are true", "p-values adjusted where several rankers are compared with one")
@@ -804,7 +975,9 @@ def several_rankers() -> None:
         Path(file).write_text("".join(f"{score!r}\n" for score in rng.normal(size=120).tolist()))
 
     def p_of(*rankers: str) -> list[float]:
-        results = json.loads(accepted("evaluate", *rankers, "t.csv", "--metric", "ndcg@5", "--json").stdout)
+        results = json.loads(
+            accepted("evaluate", *rankers, "t.csv", "--metric", "ndcg@5", "--json").stdout
+        )
         return [results[ranker]["ndcg@5"]["p"] for ranker in rankers[1:]]
 
     alone = [p_of(files[0], file)[0] for file in files[1:]]
@@ -812,7 +985,11 @@ def several_rankers() -> None:
     assert (holm(alone) > alone).any()
 
 
-@case(0, "groups out of step with the rows", "a refusal where more than a thousand rows have no queries")
+@case(
+    0,
+    "groups out of step with the rows",
+    "a refusal where more than a thousand rows have no queries",
+)
 def search_without_queries() -> None:
     X, y, _ = arrays(60)
     with pytest.raises(DataError, match="qid"):
@@ -821,19 +998,36 @@ def search_without_queries() -> None:
 
 @case(0, "names people type", "the same quality with --log and checkpoints as without")
 def log_of_a_nightly_job() -> None:
-    Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 8} 1:{i * 7 % 11} 2:{i % 5}\n" for i in range(96)))
+    Path("t.txt").write_text(
+        "".join(f"{i % 3} qid:{i // 8} 1:{i * 7 % 11} 2:{i % 5}\n" for i in range(96))
+    )
     result = accepted(
-        "train", "t.txt", "--rounds", 1, "--log", "l.jsonl", "--checkpoint-every", 1, "--model", "m", "--json"
+        "train",
+        "t.txt",
+        "--rounds",
+        1,
+        "--log",
+        "l.jsonl",
+        "--checkpoint-every",
+        1,
+        "--model",
+        "m",
+        "--json",
     )
     assert json.loads(result.stdout)["quality"] == "good"
     model = boostrank.RankingModel.load("m")
     assert f"{model.num_trees()} trees" in repr(model)
 
 
-# Wide sparse data, and few rows -----------------------------------------------------------------------------------
+# Wide sparse data, and few rows
+# -----------------------------------------------------------------------------------
 
 
-@case(30, "wide sparse data", "a plan and a model for the features that some row names, on either engine")
+@case(
+    30,
+    "wide sparse data",
+    "a plan and a model for the features that some row names, on either engine",
+)
 def hashed_features() -> None:
     rng = np.random.default_rng(0)
     with open("wide.txt", "w") as file:
@@ -855,4 +1049,15 @@ def two_dozen_rows() -> None:
     accepted("doctor", "few.txt")
     for backend in ("lightgbm", "xgboost"):
         for quality in ("plain", "quick", "good"):
-            accepted("train", "few.txt", "--backend", backend, "--quality", quality, "--rounds", 2, "--model", "m.json")
+            accepted(
+                "train",
+                "few.txt",
+                "--backend",
+                backend,
+                "--quality",
+                quality,
+                "--rounds",
+                2,
+                "--model",
+                "m.json",
+            )

@@ -1,4 +1,6 @@
-"""Code that people already have for LightGBM and XGBoost, as the field reported it and as first users wrote it."""
+"""Code that people already have for LightGBM and XGBoost, as the field reported it and as first
+users wrote it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def lightgbm_sets() -> tuple[Any, Any]:
 def stopped(backend: str, **params: Any) -> BoostRanker:
     """A ranker with a linear start that was stopped early."""
     watched: dict[str, Any] = {"eval_set": [(X[VALID], Y[VALID])], "eval_qid": [QID[VALID]]}
-    settings = FAST | {"backend": backend, "n_estimators": 40, "early_stopping_rounds": 2, "start": "linear"} | params
+    settings = (
+        FAST
+        | {"backend": backend, "n_estimators": 40, "early_stopping_rounds": 2, "start": "linear"}
+        | params
+    )
     return BoostRanker(**settings).fit(X[TRAIN], Y[TRAIN], qid=QID[TRAIN], **watched)
 
 
@@ -73,7 +79,12 @@ def test_report_02_weights_lists_and_frames() -> None:
     assert history(X, Y, eval_sample_weight=[weights]) == expected != history(X, Y)
     frame = pd.DataFrame(X, columns=list("abcd"))
     fitted = ranker().fit(
-        frame, Y, group=SIZES, eval_set=[(frame, Y), (frame, Y)], eval_group=[SIZES, PAIRS], eval_at=[10]
+        frame,
+        Y,
+        group=SIZES,
+        eval_set=[(frame, Y), (frame, Y)],
+        eval_group=[SIZES, PAIRS],
+        eval_at=[10],
     )
     assert fitted.evals_result_["training"]["ndcg@10"] == history(X, Y)
     assert fitted.evals_result_["valid_1"]["ndcg@10"] == history(X, Y, eval_group=[PAIRS])
@@ -93,7 +104,13 @@ def test_report_15_arguments_of_lightgbm_3(capsys: pytest.CaptureFixture[str]) -
     train, valid = lightgbm_sets()
     recorded: dict[str, Any] = {"old": 1}
     model = boostrank.train(
-        PLAIN, train, 40, valid_sets=[valid], early_stopping_rounds=2, verbose_eval=2, evals_result=recorded
+        PLAIN,
+        train,
+        40,
+        valid_sets=[valid],
+        early_stopping_rounds=2,
+        verbose_eval=2,
+        evals_result=recorded,
     )
     assert model.best_iteration < 40
     assert recorded == model.evals_result
@@ -102,7 +119,9 @@ def test_report_15_arguments_of_lightgbm_3(capsys: pytest.CaptureFixture[str]) -
     def loss(scores: Any, dataset: Any) -> Any:
         return scores - dataset.get_label(), np.ones_like(scores)
 
-    models = [boostrank.train(PLAIN | {name: loss}, lightgbm_sets()[0], 2) for name in ("objective",)]
+    models = [
+        boostrank.train(PLAIN | {name: loss}, lightgbm_sets()[0], 2) for name in ("objective",)
+    ]
     models.append(boostrank.train(PLAIN, lightgbm_sets()[0], 2, fobj=loss, verbose_eval=False))
     assert len({model.to_bytes() for model in models}) == 1
     coded = RankingDataset.from_arrays(np.c_[X, QID % 3], Y, qid=QID)
@@ -130,7 +149,12 @@ def test_report_15_arguments_of_xgboost(backend: str) -> None:
     train = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
     valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
     usual = boostrank.train(
-        PLAIN | {"early_stopping_round": 2}, train, 40, [valid, train], ["valid", "train"], backend=backend
+        PLAIN | {"early_stopping_round": 2},
+        train,
+        40,
+        [valid, train],
+        ["valid", "train"],
+        backend=backend,
     )
     recorded: dict[str, Any] = {}
     params = [("objective", "lambdarank"), ("verbosity", -1), ("nthread", 1)]
@@ -146,12 +170,23 @@ def test_report_15_arguments_of_xgboost(backend: str) -> None:
     )
     assert model.to_bytes() == usual.to_bytes()
     assert recorded == usual.evals_result
-    metrics = {"custom_metric": lambda scores, dataset: ("size", float(len(scores))), "maximize": True}
-    measured = boostrank.train(PLAIN, dtrain=train, num_boost_round=2, evals=pairs, backend=backend, **metrics)
+    metrics = {
+        "custom_metric": lambda scores, dataset: ("size", float(len(scores))),
+        "maximize": True,
+    }
+    measured = boostrank.train(
+        PLAIN, dtrain=train, num_boost_round=2, evals=pairs, backend=backend, **metrics
+    )
     assert measured.evals_result["valid"]["size"] == [50.0, 50.0]
     with pytest.raises(InputError, match="maximize="):  # XGBoost would guess the direction
         boostrank.train(
-            PLAIN, train, 2, evals=pairs, feval=metrics["custom_metric"], early_stopping_rounds=1, backend=backend
+            PLAIN,
+            train,
+            2,
+            evals=pairs,
+            feval=metrics["custom_metric"],
+            early_stopping_rounds=1,
+            backend=backend,
         )
 
 
@@ -162,7 +197,9 @@ def test_report_15_callbacks_of_xgboost() -> None:
             return len(counted) == 3
 
     counted: list[Any] = []
-    assert stopped("xgboost", early_stopping_rounds=None, callbacks=[Counting()]).best_iteration_ == 3
+    assert (
+        stopped("xgboost", early_stopping_rounds=None, callbacks=[Counting()]).best_iteration_ == 3
+    )
     assert counted == [(0, 1), (1, 2), (2, 3)]
     theirs = [xgb.callback.EarlyStopping(rounds=2, save_best=True)]
     rounds = stopped("xgboost", early_stopping_rounds=None, callbacks=theirs).best_iteration_
@@ -179,9 +216,13 @@ def test_report_15_callbacks_of_xgboost() -> None:
 def test_report_15_pruning_callbacks_of_optuna(kind: str, backend: str) -> None:
     optuna = pytest.importorskip("optuna")
     pruning = getattr(pytest.importorskip("optuna_integration"), f"{kind}PruningCallback")
-    study = optuna.create_study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=2, n_warmup_steps=1))
+    study = optuna.create_study(
+        direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=2, n_warmup_steps=1)
+    )
     key = {"LightGBM": "ndcg@10", "XGBoost": "valid_0-ndcg@10"}[kind]
-    study.optimize(lambda trial: stopped(backend, callbacks=[pruning(trial, key)]).best_iteration_, n_trials=1)
+    study.optimize(
+        lambda trial: stopped(backend, callbacks=[pruning(trial, key)]).best_iteration_, n_trials=1
+    )
     assert study.trials[0].state == optuna.trial.TrialState.PRUNED
 
 
@@ -196,7 +237,9 @@ def test_report_16_models_are_saved_and_loaded(backend: str, rankers: Any, tmp_p
     if backend == "xgboost":
         theirs = xgb.XGBRanker()
         theirs.load_model(path)
-        np.testing.assert_array_equal(theirs.get_booster().inplace_predict(X, validate_features=False), scores)
+        np.testing.assert_array_equal(
+            theirs.get_booster().inplace_predict(X, validate_features=False), scores
+        )
     else:
         np.testing.assert_array_equal(lgb.Booster(model_file=path).predict(X), scores)
     again = BoostRanker(n_jobs=1)
@@ -244,7 +287,10 @@ def test_report_17_xgboosts_objectives_with_its_backend(objective: str) -> None:
 
 def test_report_17_parameters_of_their_rankers() -> None:
     theirs = xgb.XGBRanker(n_estimators=2, n_jobs=1, enable_categorical=True).get_params()
-    assert BoostRanker(**theirs | {"backend": "xgboost"}).fit(X, Y, qid=QID).feature_importances_.size == 4
+    assert (
+        BoostRanker(**theirs | {"backend": "xgboost"}).fit(X, Y, qid=QID).feature_importances_.size
+        == 4
+    )
     fitted = ranker(objective="rank_xendcg").fit(X, Y, qid=QID)
     assert fitted.objective_ == "lightgbm:rank_xendcg"
 
@@ -254,7 +300,9 @@ def test_report_18_other_missing_values_are_refused_with_the_remedy(backend: str
     with pytest.raises(InputError, match=r"X\.replace\(-999, np\.nan\)"):
         ranker(backend=backend, missing=-999).fit(X, Y, qid=QID)
     with pytest.raises(InputError, match=r"np\.where"):
-        boostrank.train({"missing": 0.0}, RankingDataset.from_arrays(X, Y, qid=QID), 1, backend=backend)
+        boostrank.train(
+            {"missing": 0.0}, RankingDataset.from_arrays(X, Y, qid=QID), 1, backend=backend
+        )
     ranker(backend=backend, missing=float("nan")).fit(X, Y, qid=QID)
 
 
@@ -271,9 +319,13 @@ def test_first_use_python_02_metrics_with_defaults_get_weights_and_groups() -> N
         assert fitted.evals_result_["valid_0"]["m"] == [5.0] * 3
     weights = [np.full(5, 2.0)]
     weighted = ranker().fit(
-        X, Y, qid=QID, **watched | {"eval_set": [(X[VALID], Y[VALID])], "eval_qid": [QID[VALID]]},
-        eval_metric=lambda t, s, w: ("w", float(w.sum()), True), eval_sample_weight=weights,
-    )  # fmt: skip
+        X,
+        Y,
+        qid=QID,
+        **watched | {"eval_set": [(X[VALID], Y[VALID])], "eval_qid": [QID[VALID]]},
+        eval_metric=lambda t, s, w: ("w", float(w.sum()), True),
+        eval_sample_weight=weights,
+    )
     assert weighted.evals_result_["valid_0"]["w"] == [100.0] * 3
 
 
@@ -290,7 +342,9 @@ def test_first_use_python_03_objectives_by_number_of_arguments(backend: str) -> 
             return scores - labels, np.ones_like(scores)
 
     losses = [lambda y, p: (p - y, np.ones_like(p)), four, Loss()]
-    of_each_loss = [ranker(objective=loss, backend=backend).fit(X, Y, qid=QID).predict(X) for loss in losses]
+    of_each_loss = [
+        ranker(objective=loss, backend=backend).fit(X, Y, qid=QID).predict(X) for loss in losses
+    ]
     np.testing.assert_array_equal(of_each_loss[0], of_each_loss[1])
     np.testing.assert_array_equal(of_each_loss[0], of_each_loss[2])
     assert seen[0] == (None, SIZES)
@@ -330,14 +384,24 @@ def test_first_use_python_15_weights_and_positions_name_what_works() -> None:
 # First use of Python, row 13: the booster counts rounds as the ranker does.
 
 
-def test_first_use_python_13_lightgbms_idioms_give_the_rankers_scores(rankers: Any, tmp_path: Path) -> None:
+def test_first_use_python_13_lightgbms_idioms_give_the_rankers_scores(
+    rankers: Any, tmp_path: Path
+) -> None:
     fitted = rankers["lightgbm"]
     scores, rounds = fitted.predict(X), fitted.best_iteration_
-    for booster in (fitted.booster_, pickle.loads(pickle.dumps(fitted)).booster_, copy.deepcopy(fitted.booster_)):
+    for booster in (
+        fitted.booster_,
+        pickle.loads(pickle.dumps(fitted)).booster_,
+        copy.deepcopy(fitted.booster_),
+    ):
         assert rounds == booster.best_iteration < booster.num_trees()
         for count in (None, -1, rounds, booster.num_trees()):
             np.testing.assert_array_equal(booster.predict(X, num_iteration=count), scores)
-        for span in ({"num_iteration": 1}, {"start_iteration": 1}, {"start_iteration": 1, "num_iteration": 1}):
+        for span in (
+            {"num_iteration": 1},
+            {"start_iteration": 1},
+            {"start_iteration": 1, "num_iteration": 1},
+        ):
             for kind in ({}, {"pred_leaf": True}, {"pred_contrib": True}):
                 expected = fitted.predict(X, **span, **kind)
                 np.testing.assert_allclose(booster.predict(X, **span, **kind), expected, atol=1e-12)
@@ -347,14 +411,22 @@ def test_first_use_python_13_lightgbms_idioms_give_the_rankers_scores(rankers: A
         np.testing.assert_array_equal(model.predict(X), scores)
 
 
-def test_first_use_python_13_xgboosts_idioms_give_the_rankers_scores(rankers: Any, tmp_path: Path) -> None:
+def test_first_use_python_13_xgboosts_idioms_give_the_rankers_scores(
+    rankers: Any, tmp_path: Path
+) -> None:
     fitted, rows = rankers["xgboost"], xgb.DMatrix(X)
     scores, rounds = fitted.predict(X), fitted.best_iteration_
     assert fitted.best_iteration == rounds - 1 < 39
-    for booster in (fitted.get_booster(), copy.copy(fitted.booster_), pickle.loads(pickle.dumps(fitted.booster_))):
+    for booster in (
+        fitted.get_booster(),
+        copy.copy(fitted.booster_),
+        pickle.loads(pickle.dumps(fitted.booster_)),
+    ):
         for last in (0, rounds, fitted.best_iteration + 1, booster.best_iteration + 1):
             np.testing.assert_array_equal(booster.predict(rows, iteration_range=(0, last)), scores)
-        np.testing.assert_array_equal(booster.inplace_predict(X, iteration_range=(0, rounds)), scores)
+        np.testing.assert_array_equal(
+            booster.inplace_predict(X, iteration_range=(0, rounds)), scores
+        )
         first_round = booster.predict(rows, iteration_range=(0, 1))
         np.testing.assert_array_equal(first_round, fitted.predict(X, num_iteration=1))
     np.testing.assert_array_equal(fitted.predict(X, iteration_range=(0, rounds)), scores)
@@ -402,7 +474,9 @@ def test_report_15_verbose_prints_rounds(capsys: pytest.CaptureFixture[str]) -> 
 # Other instances of these kinds.
 
 
-@pytest.mark.parametrize("result", [None, np.ones(200), (1.0, 2.0, 3.0)], ids=["none", "gradient", "three"])
+@pytest.mark.parametrize(
+    "result", [None, np.ones(200), (1.0, 2.0, 3.0)], ids=["none", "gradient", "three"]
+)
 def test_first_use_python_03_objectives_of_another_result(result: Any) -> None:
     with pytest.raises(boostrank.TrainingError, match=r"round 0.*\(gradient, Hessian\)"):
         ranker(objective=lambda labels, scores: result).fit(X, Y, qid=QID)

@@ -1,4 +1,6 @@
-"""What people met when they measured and compared rankers: metrics of their own, luck, gates, pages."""
+"""What people met when they measured and compared rankers: metrics of their own, luck, gates,
+pages.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +65,18 @@ def data() -> RankingDataset:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data, scores of three trainings and an older one, and a file with metrics."""
     path = tmp_path_factory.mktemp("comparisons")
-    rows = (f"{y:g} qid:{q} 1:{a:.6f} 2:{b:.6f} 3:{c:.6f}" for y, q, (a, b, c) in zip(Y, QID, X, strict=True))
+    rows = (
+        f"{y:g} qid:{q} 1:{a:.6f} 2:{b:.6f} 3:{c:.6f}"
+        for y, q, (a, b, c) in zip(Y, QID, X, strict=True)
+    )
     (path / "d.txt").write_text("\n".join(rows) + "\n")
     (path / "own.py").write_text(FILE)
-    for name, noise, seed in (("old", 1.0, 1), ("new-1", 1.3, 2), ("new-2", 1.3, 3), ("new-3", 1.3, 4)):
+    for name, noise, seed in (
+        ("old", 1.0, 1),
+        ("new-1", 1.3, 2),
+        ("new-2", 1.3, 3),
+        ("new-3", 1.3, 4),
+    ):
         (path / f"{name}.scores").write_text("\n".join(map(str, noisy(noise, seed))) + "\n")
     return path
 
@@ -110,7 +120,9 @@ def test_first_use_python_07_a_function_of_all_queries_gives_the_same(data: Rank
         (3, ("3", "ndcg@10")),
     ],
 )
-def test_first_use_python_07_what_is_no_metric_is_named(data: RankingDataset, function: Any, says: tuple[str]) -> None:
+def test_first_use_python_07_what_is_no_metric_is_named(
+    data: RankingDataset, function: Any, says: tuple[str]
+) -> None:
     with pytest.raises((ParameterError, DataError)) as refused:
         boostrank.evaluate(Y, data, function)
     assert [word for word in says if word not in str(refused.value)] == []
@@ -136,12 +148,19 @@ def test_first_use_python_07_smaller_may_be_better(data: RankingDataset) -> None
     assert d.look == "worse"
     assert d.worse > d.better
     model = boostrank.train(
-        PLAIN | {"metric": loss, "early_stopping_round": 2}, data, 9, valid_sets=[data.take(range(40))]
+        PLAIN | {"metric": loss, "early_stopping_round": 2},
+        data,
+        9,
+        valid_sets=[data.take(range(40))],
     )
-    assert model.best_iteration == 1 + int(np.argmin(model.evals_result["valid_0"]["squared_error"]))
+    assert model.best_iteration == 1 + int(
+        np.argmin(model.evals_result["valid_0"]["squared_error"])
+    )
 
 
-def test_first_use_python_07_training_stops_on_a_function(data: RankingDataset, tmp_path: Path) -> None:
+def test_first_use_python_07_training_stops_on_a_function(
+    data: RankingDataset, tmp_path: Path
+) -> None:
     params = PLAIN | {"metric": [best_on_top, "ndcg"], "early_stopping_round": 3}
     model = boostrank.train(params, data, 8, valid_sets=[data.take(range(30))])
     values = model.evals_result["valid_0"]["best_on_top"]
@@ -156,40 +175,71 @@ def test_first_use_python_07_the_ranker_takes_both_kinds_of_functions() -> None:
         return "theirs", float(y.mean()), True
 
     ranker = boostrank.BoostRanker(n_estimators=2, verbosity=-1)
-    ranker.fit(X, Y, qid=QID, eval_set=[(X, Y)], eval_qid=[QID], eval_metric=[best_on_top, lightgbms])
+    ranker.fit(
+        X, Y, qid=QID, eval_set=[(X, Y)], eval_qid=[QID], eval_metric=[best_on_top, lightgbms]
+    )
     (values,) = ranker.evals_result_.values()
-    expected = boostrank.evaluate(ranker.predict(X), RankingDataset.from_arrays(X, Y, group=SIZES), best_on_top)
+    expected = boostrank.evaluate(
+        ranker.predict(X), RankingDataset.from_arrays(X, Y, group=SIZES), best_on_top
+    )
     assert set(values) == {"best_on_top", "theirs"}
     assert values["best_on_top"][-1] == pytest.approx(expected["best_on_top"].mean)
 
 
-def test_first_use_python_07_folds_report_and_importance_take_a_function(data: RankingDataset) -> None:
+def test_first_use_python_07_folds_report_and_importance_take_a_function(
+    data: RankingDataset,
+) -> None:
     model = boostrank.train(PLAIN | {"metric": best_on_top, "folds": 2}, data, 3)
     assert model.info["folds"]["held_out"]["best_on_top"]["queries"] > 0
-    page = boostrank.report(model, data, [best_on_top, "map"], only=["verdict", "queries"], threads=1)
+    page = boostrank.report(
+        model, data, [best_on_top, "map"], only=["verdict", "queries"], threads=1
+    )
     assert set(page.results) == {"verdict", "queries"}
     assert page.verdict.headline.metric == "best_on_top"
     by_chance = page.verdict.baseline("random order").standings["best_on_top"].value
     assert by_chance == pytest.approx(0.55, abs=0.2)
-    assert boostrank.reporting.importance(model, data, best_on_top, repeats=1).metric == "best_on_top"
+    assert (
+        boostrank.reporting.importance(model, data, best_on_top, repeats=1).metric == "best_on_top"
+    )
 
 
 def test_first_use_cli_07_a_function_in_a_file(working_folder: Path) -> None:
     result = invoke("evaluate", "old.scores", "d.txt", "--metric", "own.py:best_on_top", "--json")
     assert result.exit_code == 0, result.stderr
-    expected = boostrank.evaluate(noisy(1, 1), RankingDataset.from_arrays(X, Y, group=SIZES), best_on_top)
-    assert json.loads(result.stdout)["best_on_top"]["mean"] == pytest.approx(expected["best_on_top"].mean)
-    for metric, says in (("own.py:broken", "query 1"), ("own.py:", "own.py:NAME"), ("own.py:absent", "best_on_top")):
+    expected = boostrank.evaluate(
+        noisy(1, 1), RankingDataset.from_arrays(X, Y, group=SIZES), best_on_top
+    )
+    assert json.loads(result.stdout)["best_on_top"]["mean"] == pytest.approx(
+        expected["best_on_top"].mean
+    )
+    for metric, says in (
+        ("own.py:broken", "query 1"),
+        ("own.py:", "own.py:NAME"),
+        ("own.py:absent", "best_on_top"),
+    ):
         refused = invoke("compare", "old.scores", "new-1.scores", "d.txt", "--metric", metric)
         assert refused.exit_code == 2
         assert says in refused.stderr
 
 
 def test_first_use_cli_07_train_and_compare_take_a_function_in_a_file(working_folder: Path) -> None:
-    how = ("--quality", "plain", "--rounds", 3, "--threads", 1, "--metric", "own.py:best_on_top", "--early-stopping", 2)
+    how = (
+        "--quality",
+        "plain",
+        "--rounds",
+        3,
+        "--threads",
+        1,
+        "--metric",
+        "own.py:best_on_top",
+        "--early-stopping",
+        2,
+    )
     trained = invoke("train", "d.txt", "--valid", "d.txt", "-m", "m.txt", *how)
     assert trained.exit_code == 0, trained.stderr
-    assert json.loads((working_folder / "m.txt.meta.json").read_text())["metrics"] == ["best_on_top"]
+    assert json.loads((working_folder / "m.txt.meta.json").read_text())["metrics"] == [
+        "best_on_top"
+    ]
     gate = ("--metric", "own.py:best_on_top", "--fail-if", "best_on_top < 3", "--json")
     compared = invoke("compare", "old.scores", "m.txt", "d.txt", *gate)
     assert compared.exit_code == 1, compared.stderr
@@ -200,7 +250,9 @@ def test_first_use_cli_07_train_and_compare_take_a_function_in_a_file(working_fo
 
 @pytest.fixture(scope="module")
 def several(data: RankingDataset) -> Comparison:
-    return boostrank.compare([noisy(1, 1), noisy(1, 2)], [noisy(1.3, i) for i in (3, 4, 5)], data, "ndcg@10")
+    return boostrank.compare(
+        [noisy(1, 1), noisy(1, 2)], [noisy(1.3, i) for i in (3, 4, 5)], data, "ndcg@10"
+    )
 
 
 def test_first_use_python_06_what_was_not_measured_is_not_zero(data: RankingDataset) -> None:
@@ -214,8 +266,13 @@ def test_first_use_python_06_what_was_not_measured_is_not_zero(data: RankingData
     assert "nan" not in repr(comparison)
 
 
-def test_first_use_python_06_several_trainings_add_their_luck(data: RankingDataset, several: Comparison) -> None:
-    d, single = several.metrics["ndcg@10"], boostrank.compare(noisy(1, 1), noisy(1.3, 3), data).metrics["ndcg@10"]
+def test_first_use_python_06_several_trainings_add_their_luck(
+    data: RankingDataset, several: Comparison
+) -> None:
+    d, single = (
+        several.metrics["ndcg@10"],
+        boostrank.compare(noisy(1, 1), noisy(1.3, 3), data).metrics["ndcg@10"],
+    )
     means = [boostrank.evaluate(noisy(1.3, i), data, "ndcg@10")["ndcg@10"].mean for i in (3, 4, 5)]
     assert several.models["ndcg@10"]["new"] == pytest.approx(means)
     assert d.new == pytest.approx(np.mean(means))
@@ -228,15 +285,28 @@ def test_first_use_python_06_the_combined_interval_is_a_two_way_one() -> None:
     rng = np.random.default_rng(0)
     hits = {"both": 0, "queries": 0}
     for _ in range(300):
-        a = rng.normal(0, 0.1, (200, 1)) + 0.01 * rng.normal(size=4) + 0.02 * rng.normal(size=(200, 4))
-        b = rng.normal(0, 0.1, (200, 1)) + 0.01 * rng.normal(size=4) + 0.02 * rng.normal(size=(200, 4))
-        for name, sides in {"both": (a, b), "queries": [s.mean(axis=1, keepdims=True) for s in (a, b)]}.items():
+        a = (
+            rng.normal(0, 0.1, (200, 1))
+            + 0.01 * rng.normal(size=4)
+            + 0.02 * rng.normal(size=(200, 4))
+        )
+        b = (
+            rng.normal(0, 0.1, (200, 1))
+            + 0.01 * rng.normal(size=4)
+            + 0.02 * rng.normal(size=(200, 4))
+        )
+        for name, sides in {
+            "both": (a, b),
+            "queries": [s.mean(axis=1, keepdims=True) for s in (a, b)],
+        }.items():
             difference, _ = crossed_difference(*sides)
             hits[name] += difference.low <= 0 <= difference.high
     assert hits["both"] >= 0.92 * 300 > hits["queries"] + 10
 
 
-def test_first_use_python_06_the_gate_reads_the_combined_interval(data: RankingDataset, several: Comparison) -> None:
+def test_first_use_python_06_the_gate_reads_the_combined_interval(
+    data: RankingDataset, several: Comparison
+) -> None:
     bound = several.metrics["ndcg@10"].low
     rankers = [noisy(1, 1), noisy(1, 2)], [noisy(1.3, i) for i in (3, 4, 5)]
     for limit, failed in ((bound + 1e-6, True), (bound - 1e-6, False)):
@@ -250,26 +320,38 @@ def test_first_use_cli_06_a_pattern_names_several_trainings(working_folder: Path
     result = json.loads(printed.stdout)
     assert len(result["models"]["ndcg@10"]["new"]) == 3
     assert result["metrics"]["ndcg@10"]["luck"] > 0
-    assert "over queries only" in " ".join(invoke("compare", "old.scores", "new-1.scores", "d.txt").stdout.split())
+    assert "over queries only" in " ".join(
+        invoke("compare", "old.scores", "new-1.scores", "d.txt").stdout.split()
+    )
     for pattern, says in (("new-[1].scores", "twice"), ("nothing-*.scores", "no file matches")):
         refused = invoke("compare", "new-1.scores", pattern, "d.txt")
         assert refused.exit_code == 2
         assert says in refused.stderr
 
 
-def test_first_use_cli_11_a_condition_on_an_end_of_the_interval(working_folder: Path, data: RankingDataset) -> None:
+def test_first_use_cli_11_a_condition_on_an_end_of_the_interval(
+    working_folder: Path, data: RankingDataset
+) -> None:
     d = boostrank.compare(noisy(1, 1), noisy(1.3, 2), data).metrics["ndcg@10"]
     for end, value in (("low", d.low), ("high", d.high)):
         for shift, status in ((1e-6, 1), (-1e-6, 0)):
             condition = f"{end}(ndcg@10) < {value + shift:.9f}"
-            assert invoke("compare", "old.scores", "new-1.scores", "d.txt", "--fail-if", condition).exit_code == status
-    in_any = invoke("compare", "old.scores", "new-1.scores", "d.txt", "--fail-if", "low(ndcg@10) < 1 in any")
+            assert (
+                invoke(
+                    "compare", "old.scores", "new-1.scores", "d.txt", "--fail-if", condition
+                ).exit_code
+                == status
+            )
+    in_any = invoke(
+        "compare", "old.scores", "new-1.scores", "d.txt", "--fail-if", "low(ndcg@10) < 1 in any"
+    )
     assert in_any.exit_code == 1
     assert "fewer than 20 queries: " in in_any.stderr
 
 
 @pytest.mark.parametrize(
-    "text", ["ndcg@10 low < -0.01", "low(ndcg@10 < 0", "low(ndcg@10) < 0 at p<0.05", "mean(map) < 0"]
+    "text",
+    ["ndcg@10 low < -0.01", "low(ndcg@10 < 0", "low(ndcg@10) < 0 at p<0.05", "mean(map) < 0"],
 )
 def test_first_use_cli_11_other_forms_are_told_the_grammar(text: str) -> None:
     with pytest.raises(ParameterError) as refused:
@@ -316,12 +398,23 @@ def test_first_use_python_11_functions_and_like(data: RankingDataset) -> None:
     result = boostrank.evaluate(Y, data, "map")["map"]
     assert result.mean == boostrank.metrics.evaluate("map", Y, Y, SIZES)["map"].mean
     assert all(
-        map(callable, (boostrank.evaluate, boostrank.report, boostrank.compare, boostrank.doctor, boostrank.tune))
+        map(
+            callable,
+            (
+                boostrank.evaluate,
+                boostrank.report,
+                boostrank.compare,
+                boostrank.doctor,
+                boostrank.tune,
+            ),
+        )
     )
 
 
 def test_first_use_python_11_with_categories() -> None:
-    frame = pd.DataFrame({"a": X[:, 0], "c": pd.Categorical(np.where(X[:, 1] > 0, "x", "y")), "label": Y, "qid": QID})
+    frame = pd.DataFrame(
+        {"a": X[:, 0], "c": pd.Categorical(np.where(X[:, 1] > 0, "x", "y")), "label": Y, "qid": QID}
+    )
     first = RankingDataset.from_frame(frame)
     part = frame[frame.c == "y"].assign(c=lambda rows: rows.c.cat.remove_unused_categories())
     other = RankingDataset.from_frame(part, like=first)

@@ -1,4 +1,6 @@
-"""Rows of data as people have them: query columns, ids, heads of scikit-learn, rows without labels, indexes, doctor."""
+"""Rows of data as people have them: query columns, ids, heads of scikit-learn, rows without labels,
+indexes, doctor.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,13 @@ X = np.random.default_rng(0).random((N, 3)).round(3)
 Y = (3 * X[:, 0]).astype(int)
 QID = np.repeat(np.arange(1, QUERIES + 1), N // QUERIES)
 FRAME = pd.DataFrame(X, columns=list("abc"))
-PLAIN = {"n_estimators": 2, "quality": "plain", "objective": "lambdarank", "verbosity": -1, "n_jobs": 1}
+PLAIN = {
+    "n_estimators": 2,
+    "quality": "plain",
+    "objective": "lambdarank",
+    "verbosity": -1,
+    "n_jobs": 1,
+}
 TRAIN = ("--quality", "plain", "--rounds", 2, "--objective", "lambdarank", "--threads", 1)
 KINDS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "arrow": pa.Table.from_pandas}
 
@@ -78,7 +86,8 @@ def model() -> str:
     return "model.txt"
 
 
-# A column of query ids in frames -------------------------------------------------------------------------------------
+# A column of query ids in frames
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,7 +96,9 @@ def test_report_03_a_frame_with_a_usual_query_column_is_not_one_query(kind: str,
     frame = KINDS[kind](FRAME.assign(**{name: QID}))
     expected = BoostRanker(**PLAIN).fit(FRAME, Y, qid=QID)
     with pytest.warns(DataWarning, match=name):
-        ranker = BoostRanker(**PLAIN).fit(frame, Y, eval_set=[(KINDS[kind](FRAME.assign(**{name: QID})), Y)])
+        ranker = BoostRanker(**PLAIN).fit(
+            frame, Y, eval_set=[(KINDS[kind](FRAME.assign(**{name: QID})), Y)]
+        )
     assert list(ranker.model_.feature_names) == ["a", "b", "c"]
     assert np.array_equal(ranker.predict(frame), expected.predict(FRAME))
     assert ranker.score(frame, Y) == expected.score(FRAME, Y, qid=QID)
@@ -98,12 +109,18 @@ def test_report_03_a_frame_with_a_usual_query_column_is_not_one_query(kind: str,
 @pytest.mark.parametrize("kind", KINDS)
 def test_report_03_from_frame_takes_the_usual_columns_of_files(kind: str) -> None:
     data = RankingDataset.from_frame(KINDS[kind](FRAME.assign(relevance=Y, query_id=QID)))
-    assert (len(data.queries), data.feature_names, data.labels.tolist()) == (QUERIES, ("a", "b", "c"), Y.tolist())
+    assert (len(data.queries), data.feature_names, data.labels.tolist()) == (
+        QUERIES,
+        ("a", "b", "c"),
+        Y.tolist(),
+    )
     with pytest.raises(DataError, match=r"query_id.*qid="):
         RankingDataset.from_frame(KINDS[kind](FRAME.assign(label=Y, session=QID)))
 
 
-def test_report_03_several_query_columns_are_refused_and_given_ids_stay_features_with_a_warning() -> None:
+def test_report_03_several_query_columns_are_refused_and_given_ids_stay_features_with_a_warning() -> (
+    None
+):
     with pytest.raises(DataError, match="'query_id' and 'qid'"):
         BoostRanker(**PLAIN).fit(FRAME.assign(query_id=QID, qid=QID), Y)
     with pytest.warns(DataWarning, match="'query_id' is used as a feature"):
@@ -111,7 +128,8 @@ def test_report_03_several_query_columns_are_refused_and_given_ids_stay_features
     assert ranker.predict(FRAME.assign(query_id=QID)).size == N
 
 
-# Rows without labels, and label:weight -------------------------------------------------------------------------------
+# Rows without labels, and label:weight
+# -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("qid", ["qid:{qid} ", ""], ids=["qid", "no qid"])
@@ -124,7 +142,9 @@ def test_report_04_predict_takes_rows_without_labels(model: str, qid: str) -> No
     assert scores(model, "bare.gz") == expected
 
 
-def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_command(model: str) -> None:
+def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_command(
+    model: str,
+) -> None:
     scores(model, "train.txt")
     bare = write("bare.txt", rows(""))
     accepted("verify", model, bare, "--against", "scores.txt")
@@ -140,7 +160,9 @@ def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_
 @pytest.mark.parametrize("first", [True, False], ids=["bare first", "bare later"])
 def test_report_04_mixed_rows_are_refused_at_their_line(model: str, first: bool) -> None:
     parts = rows("")[:3] + rows()[3:] if first else rows()[:3] + rows("")[3:]
-    refused("predict", model, write("mixed.txt", parts), "-o", "s.txt", says=("mixed.txt:4:1", "label"))
+    refused(
+        "predict", model, write("mixed.txt", parts), "-o", "s.txt", says=("mixed.txt:4:1", "label")
+    )
 
 
 def test_report_11_label_and_weight_are_refused_with_commands_that_write_both(model: str) -> None:
@@ -148,7 +170,9 @@ def test_report_11_label_and_weight_are_refused_with_commands_that_write_both(mo
     path = write("pairs.txt", pairs)
     refused("predict", model, path, "-o", "s.txt", says=("pairs.txt:1:1", "label:weight"))
     assert "label:weight" in invoke("doctor", path).stdout
-    result = refused("train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "label:weight"))
+    result = refused(
+        "train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "label:weight")
+    )
     subprocess.run(["bash", "-c", re.search("`(.+?)`", result.stderr)[1]], check=True)  # type: ignore[index]
     data = boostrank.read("pairs.txt.new")
     assert data.queries.weights is not None
@@ -162,7 +186,8 @@ def test_report_11_label_and_weight_without_query_ids(model: str) -> None:
     refused("predict", model, path, "-o", "s.txt", says=("pairs.txt:1:1", "label:weight"))
 
 
-# Ids of other types --------------------------------------------------------------------------------------------------
+# Ids of other types
+# --------------------------------------------------------------------------------------------------
 
 DAYS = [dt.date(2024, 1, 31), dt.date(2024, 2, 1)]
 MIDNIGHTS = [dt.datetime(2024, 1, 31), dt.datetime(2024, 2, 1)]
@@ -170,14 +195,23 @@ DAY_TEXT = ["2024-01-31", "2024-02-01"]
 LARGE = [10**30, 10**30 + 1]
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "decimal128": (pa.array(list(map(Decimal, (7, 8))), pa.decimal128(38, 0)), [7, 8]),
-    "decimal with zeros": (pa.array(list(map(Decimal, ("7.00", "8.00"))), pa.decimal128(38, 2)), [7, 8]),
-    "large decimal": (pa.array(list(map(Decimal, LARGE)), pa.decimal256(60, 0)), list(map(str, LARGE))),
+    "decimal with zeros": (
+        pa.array(list(map(Decimal, ("7.00", "8.00"))), pa.decimal128(38, 2)),
+        [7, 8],
+    ),
+    "large decimal": (
+        pa.array(list(map(Decimal, LARGE)), pa.decimal256(60, 0)),
+        list(map(str, LARGE)),
+    ),
     "date32": (pa.array(DAYS), DAY_TEXT),
     "date64": (pa.array(DAYS, pa.date64()), DAY_TEXT),
     "timestamp": (pa.array(MIDNIGHTS), DAY_TEXT),
     "zone": (pa.array(MIDNIGHTS, pa.timestamp("us", "UTC")), DAY_TEXT),
     "time of day": (
-        pa.array([midnight.replace(hour=9, microsecond=500000) for midnight in MIDNIGHTS], pa.timestamp("ns")),
+        pa.array(
+            [midnight.replace(hour=9, microsecond=500000) for midnight in MIDNIGHTS],
+            pa.timestamp("ns"),
+        ),
         [f"{day} 09:00:00.5" for day in DAY_TEXT],
     ),
     "dictionary": (pa.array(DAYS).dictionary_encode(), DAY_TEXT),
@@ -188,7 +222,13 @@ COLUMNS: dict[str, tuple[Any, list[Any]]] = {
 @pytest.mark.parametrize("name", COLUMNS)
 def test_report_09_10_ids_are_the_same_text_in_files_and_frames(name: str) -> None:
     column, expected = COLUMNS[name]
-    table = pa.table({"label": [0, 1, 2, 1], "qid": column.take(pa.array([0, 0, 1, 1])), "x": [1.0, 2.0, 3.0, 4.0]})
+    table = pa.table(
+        {
+            "label": [0, 1, 2, 1],
+            "qid": column.take(pa.array([0, 0, 1, 1])),
+            "x": [1.0, 2.0, 3.0, 4.0],
+        }
+    )
     parquet.write_table(table, "t.parquet")
     feather.write_feather(table, "t.arrow")
     datasets = {"parquet": boostrank.read("t.parquet"), "arrow": boostrank.read("t.arrow")}
@@ -197,12 +237,16 @@ def test_report_09_10_ids_are_the_same_text_in_files_and_frames(name: str) -> No
         "pandas": table.to_pandas(),
         "arrow in pandas": table.to_pandas(types_mapper=pd.ArrowDtype),
     }
-    frames |= {} if name == "large decimal" else {"polars": pl.from_arrow(table)}  # polars has no decimal256
+    frames |= (
+        {} if name == "large decimal" else {"polars": pl.from_arrow(table)}
+    )  # polars has no decimal256
     datasets |= {kind: RankingDataset.from_frame(frame) for kind, frame in frames.items()}
     if name != "binary":
         table.to_pandas().to_csv("t.csv", index=False)
         datasets["csv"] = boostrank.read("t.csv")
-    assert {kind: data.queries.qid.tolist() for kind, data in datasets.items()} == dict.fromkeys(datasets, expected)
+    assert {kind: data.queries.qid.tolist() for kind, data in datasets.items()} == dict.fromkeys(
+        datasets, expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +283,9 @@ def test_report_10_days_in_python_are_ids(ids: Any) -> None:
 
 def test_report_10_uuids_are_their_text() -> None:
     uuids = [UUID(bytes=bytes([i] * 16)) for i in (1, 2)]
-    column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.bytes for uuid in uuids], pa.binary(16)))
+    column = pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([uuid.bytes for uuid in uuids], pa.binary(16))
+    )
     table = pa.table({"label": [0, 1], "qid": column, "x": [1.0, 2.0]})
     parquet.write_table(table, "t.parquet")
     read = boostrank.read("t.parquet"), RankingDataset.from_frame(table)
@@ -251,24 +297,35 @@ def test_report_10_uuids_are_their_text() -> None:
 
 def test_report_09_decimals_in_python_and_unsuitable_types() -> None:
     two = np.arange(2.0)[:, None]
-    assert RankingDataset.from_arrays(two, [0, 1], qid=[Decimal(1), Decimal("2.0")]).queries.qid.tolist() == [1, 2]
+    assert RankingDataset.from_arrays(
+        two, [0, 1], qid=[Decimal(1), Decimal("2.0")]
+    ).queries.qid.tolist() == [1, 2]
     with pytest.raises(DataError, match=r"row 1 .*2\.5.*text"):
         RankingDataset.from_arrays(two, [0, 1], qid=[Decimal(1), Decimal("2.5")])
     with pytest.raises(DataError, match="row 1 has no query id"):
         RankingDataset.from_arrays(two, [0, 1], qid=np.array(["2024-01-31", "NaT"], "M8[D]"))
     fraction = pa.array(list(map(Decimal, ("7.50", "8.00"))), pa.decimal128(9, 2))
-    for column, words in ((pa.array([[1], [2]]), "list"), (fraction, "7.50"), (pa.array([{"a": 1}] * 2), "struct")):
-        parquet.write_table(pa.table({"label": [0, 1], "qid": column, "x": [1.0, 2.0]}), "t.parquet")
+    for column, words in (
+        (pa.array([[1], [2]]), "list"),
+        (fraction, "7.50"),
+        (pa.array([{"a": 1}] * 2), "struct"),
+    ):
+        parquet.write_table(
+            pa.table({"label": [0, 1], "qid": column, "x": [1.0, 2.0]}), "t.parquet"
+        )
         refused("train", "t.parquet", *TRAIN, "--model", "m.txt", says=("t.parquet", words, "text"))
 
 
-# scikit-learn's heads ------------------------------------------------------------------------------------------------
+# scikit-learn's heads
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("more", [{}, {"query_id": QID}], ids=["sizes", "qid"])
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gz"])
 @pytest.mark.parametrize("base", [0, 1])
-def test_heads_of_scikit_learn_number_the_features(more: dict[str, Any], packed: bool, base: int) -> None:
+def test_heads_of_scikit_learn_number_the_features(
+    more: dict[str, Any], packed: bool, base: int
+) -> None:
     empty = np.c_[np.zeros(N), X]
     name = "sk.svm.gz" if packed else "sk.svm"
     with gzip.open(name, "wb") if packed else open(name, "wb") as file:
@@ -280,26 +337,34 @@ def test_heads_of_scikit_learn_number_the_features(more: dict[str, Any], packed:
     assert np.array_equal(np.asarray(data.features), empty.astype(np.float32))
 
 
-def test_heads_of_scikit_learn_after_other_comments_and_against_the_training_data(model: str) -> None:
+def test_heads_of_scikit_learn_after_other_comments_and_against_the_training_data(
+    model: str,
+) -> None:
     head = ["# f0: bm25", "# f1: price", "# Generated by dump_svmlight_file from scikit-learn 0.11"]
     head += ["# Column indices are zero-based", "#"]
     data = boostrank.read(write("named.txt", [*head, "1 qid:1 1:2", "0 qid:1 1:3"]))
     assert (data.provenance.index_base, data.feature_names) == (0, ("bm25", "price"))
     shifted = np.c_[np.zeros(N), X[:, :2]]  # feature 0 is absent, and the model counts from 1
     dump_svmlight_file(shifted, Y, "zero.svm", query_id=QID, comment="x")
-    refused("predict", model, "zero.svm", "-o", "s.txt", says=("zero.svm", "from 0", "--zero-based"))
+    refused(
+        "predict", model, "zero.svm", "-o", "s.txt", says=("zero.svm", "from 0", "--zero-based")
+    )
     later = write("later.txt", ["1 qid:1 1:2", "# Column indices are zero-based", "0 qid:1 1:3"])
     assert boostrank.read(later).provenance.index_base == 1  # a comment between rows is no head
 
 
-# The index of pandas -------------------------------------------------------------------------------------------------
+# The index of pandas
+# -------------------------------------------------------------------------------------------------
 
 
 def test_first_use_cli_03_the_index_is_no_feature_of_a_table_or_file() -> None:
     sample = FRAME.assign(label=Y, qid=QID)[X[:, 1] < 0.9]
     with_index_name = sample.rename_axis("position")
     parquet.write_table(pa.Table.from_pandas(with_index_name), "named.parquet")
-    tables = {"arrow": pa.Table.from_pandas(sample), "polars": pl.from_arrow(pa.Table.from_pandas(sample))}
+    tables = {
+        "arrow": pa.Table.from_pandas(sample),
+        "polars": pl.from_arrow(pa.Table.from_pandas(sample)),
+    }
     tables |= {
         "named": pa.Table.from_pandas(with_index_name),
         "csv": pd.read_csv(Path(sample.to_csv("t.csv") or "t.csv")),
@@ -324,7 +389,8 @@ def test_first_use_cli_03_the_index_is_no_feature_of_a_table_or_file() -> None:
     assert arrays.feature_names == ("a",)
 
 
-# The doctor on frames and data sets ----------------------------------------------------------------------------------
+# The doctor on frames and data sets
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "dataset", "sparse"])
@@ -334,7 +400,11 @@ def test_first_use_python_04_doctor_examines_frames_and_data_sets(kind: str) -> 
             return KINDS[kind](frame)
         data = RankingDataset.from_frame(frame)
         features = sparse.csr_matrix(data.features)
-        return data if kind == "dataset" else RankingDataset.from_arrays(features, data.labels, qid=QID)
+        return (
+            data
+            if kind == "dataset"
+            else RankingDataset.from_arrays(features, data.labels, qid=QID)
+        )
 
     sound = FRAME.assign(label=Y, qid=QID)
     assert boostrank.doctor(made(sound.assign(label=(3 * X[:, 0] * X[:, 1]).astype(int)))) == []
@@ -347,13 +417,17 @@ def test_first_use_python_04_doctor_examines_frames_and_data_sets(kind: str) -> 
 def test_first_use_python_04_doctor_finds_what_training_refuses_in_frames() -> None:
     scattered = FRAME.assign(label=Y, qid=np.tile(np.arange(QUERIES), N // QUERIES))
     assert [finding.check for finding in boostrank.doctor(scattered)] == ["split-queries"]
-    assert [finding.check for finding in boostrank.doctor(FRAME.assign(grades=Y, qid=QID), label="grades")] == []
+    assert [
+        finding.check
+        for finding in boostrank.doctor(FRAME.assign(grades=Y, qid=QID), label="grades")
+    ] == []
     assert "label" in boostrank.doctor(FRAME.assign(qid=QID))[0].message
     with pytest.raises(ParameterError, match="from_arrays"):
         boostrank.doctor(X)
 
 
-# Numbers and labels --------------------------------------------------------------------------------------------------
+# Numbers and labels
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -367,13 +441,29 @@ def test_first_use_python_04_doctor_finds_what_training_refuses_in_frames() -> N
         ("t.txt", ["0 qid:1 1:2,5"], "t.txt:1:9", "'2,5'"),
     ],
 )
-def test_report_14_decimal_commas_in_data_are_named(name: str, lines: list[str], location: str, token: str) -> None:
-    refused("train", write(name, lines), *TRAIN, "--model", "m.txt", says=(location, token, "decimal point"))
+def test_report_14_decimal_commas_in_data_are_named(
+    name: str, lines: list[str], location: str, token: str
+) -> None:
+    refused(
+        "train",
+        write(name, lines),
+        *TRAIN,
+        "--model",
+        "m.txt",
+        says=(location, token, "decimal point"),
+    )
 
 
 def test_report_14_decimal_commas_in_weights_are_named(model: str) -> None:
     write("train.txt.weight", ["0,5"] * QUERIES)
-    refused("train", "train.txt", *TRAIN, "--model", "m.txt", says=("train.txt.weight:1", "'0,5'", "decimal point"))
+    refused(
+        "train",
+        "train.txt",
+        *TRAIN,
+        "--model",
+        "m.txt",
+        says=("train.txt.weight:1", "'0,5'", "decimal point"),
+    )
 
 
 def test_first_use_python_08_a_missing_category_is_nan() -> None:
@@ -401,7 +491,9 @@ def test_first_use_python_09_label_minus_one_says_when_a_map_merges_grades() -> 
     with pytest.raises(DataError, match=r"-1=0.*label 0.*not judged"):
         boostrank.train({"verbosity": -1}, RankingDataset.from_arrays(X, Y - 1, qid=QID), 2)
     with pytest.raises(DataError) as caught:  # nothing is merged
-        boostrank.train({"verbosity": -1}, RankingDataset.from_arrays(X, np.where(Y > 1, 1, -1), qid=QID), 2)
+        boostrank.train(
+            {"verbosity": -1}, RankingDataset.from_arrays(X, np.where(Y > 1, 1, -1), qid=QID), 2
+        )
     assert "not judged" not in str(caught.value)
     lines = ["-1" + row[1:] if row[0] == "2" else row for row in rows()]
     path = write("t.txt", lines)
@@ -412,7 +504,12 @@ def test_first_use_python_09_validation_sets_are_named_and_listed() -> None:
     with pytest.raises(DataError, match="'valid_0' has no rows"):
         BoostRanker(**PLAIN).fit(X, Y, qid=QID, eval_set=[(X[:0], Y[:0])], eval_qid=[QID[:0]])
     ranker = BoostRanker(**PLAIN).fit(
-        X, Y, qid=QID, eval_X=[X.copy(), FRAME.to_numpy()[:30]], eval_y=[Y, Y[:30]], eval_qid=[QID, QID[:30]]
+        X,
+        Y,
+        qid=QID,
+        eval_X=[X.copy(), FRAME.to_numpy()[:30]],
+        eval_y=[Y, Y[:30]],
+        eval_qid=[QID, QID[:30]],
     )
     assert list(ranker.evals_result_) == ["valid_0", "valid_1"]
     with pytest.raises(ParameterError, match="eval_y"):
@@ -420,7 +517,9 @@ def test_first_use_python_09_validation_sets_are_named_and_listed() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.5, 0.01])
-def test_first_use_python_14_labels_between_grades_are_named_with_exponential_gain(scale: float) -> None:
+def test_first_use_python_14_labels_between_grades_are_named_with_exponential_gain(
+    scale: float,
+) -> None:
     with pytest.warns(DataWarning, match=rf"label {scale}.*gain='linear'"):
         BoostRanker(**PLAIN).fit(X, Y * scale, qid=QID)
     with pytest.warns(DataWarning, match=rf"label {scale}"):
@@ -436,8 +535,20 @@ def test_first_use_python_14_labels_between_grades_are_named_with_exponential_ga
 
 
 def test_first_use_cli_14_split_says_the_shares() -> None:
-    result = accepted("data", "split", write("t.txt", rows()), "-o", "p.txt", "--parts", "a=0.7,b=0.3", "--seed", 3)
-    number = {name: len(set(re.findall(r"qid:\d+", Path(f"p-{name}.txt").read_text()))) for name in "ab"}
+    result = accepted(
+        "data",
+        "split",
+        write("t.txt", rows()),
+        "-o",
+        "p.txt",
+        "--parts",
+        "a=0.7,b=0.3",
+        "--seed",
+        3,
+    )
+    number = {
+        name: len(set(re.findall(r"qid:\d+", Path(f"p-{name}.txt").read_text()))) for name in "ab"
+    }
     for name, share in (("a", "70.0%"), ("b", "30.0%")):
         line = next(line for line in result.stderr.splitlines() if f"p-{name}.txt" in line)
         assert f"{number[name] / QUERIES:.1%}" in line
@@ -445,12 +556,18 @@ def test_first_use_cli_14_split_says_the_shares() -> None:
 
 
 def test_features_called_index_stay_where_they_are_named_or_stand_later() -> None:
-    frame = pd.DataFrame({"qid": [1, 1], "label": [1.0, 0.0], "index": [7.0, 8.0], "f1": [0.1, 0.2]})
+    frame = pd.DataFrame(
+        {"qid": [1, 1], "label": [1.0, 0.0], "index": [7.0, 8.0], "f1": [0.1, 0.2]}
+    )
     data = RankingDataset.from_frame(frame)
     assert data.feature_names == ("index", "f1")
-    assert RankingDataset.from_frame(frame[["index", "qid", "label", "f1"]], like=data).feature_names == ("index", "f1")
+    assert RankingDataset.from_frame(
+        frame[["index", "qid", "label", "f1"]], like=data
+    ).feature_names == ("index", "f1")
     two = frame.assign(relevance=[0.0, 1.0])
-    assert "relevance" in RankingDataset.from_frame(two).feature_names  # the column `label` is the label
+    assert (
+        "relevance" in RankingDataset.from_frame(two).feature_names
+    )  # the column `label` is the label
 
 
 def test_unsorted_ids_are_told_to_be_sorted() -> None:

@@ -1,4 +1,6 @@
-"""What people met with exports to search engines: stores that contradict them, names, commands, and fill values."""
+"""What people met with exports to search engines: stores that contradict them, names, commands, and
+fill values.
+"""
 
 from __future__ import annotations
 
@@ -42,23 +44,35 @@ def here(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def store(file: str, price: object = None, names: tuple[str, ...] = NAMES, **more: object) -> str:
     """Write a Solr feature store, whose prices have a default value."""
-    params = {name: {"field": name} | ({"defaultValue": price} if name == "price" and price else {}) for name in names}
-    features = [{"name": name, "class": "FieldValueFeature", "params": params[name], **more} for name in names]
+    params = {
+        name: {"field": name} | ({"defaultValue": price} if name == "price" and price else {})
+        for name in names
+    }
+    features = [
+        {"name": name, "class": "FieldValueFeature", "params": params[name], **more}
+        for name in names
+    ]
     Path(file).write_text(json.dumps(features))
     return file
 
 
 def feature_set(file: str, *names: str, missing: object = None) -> str:
-    """Write a feature set of the LTR plugins, whose prices have a value where a document lacks the field."""
+    """Write a feature set of the LTR plugins, whose prices have a value where a document lacks the
+    field.
+    """
     factor = {"field": "f"} | ({} if missing is None else {"missing": missing})
     queries = {name: {"match": {"title": "{{q}}"}} for name in names}
     queries["price"] = {"function_score": {"functions": [{"field_value_factor": factor}]}}
     features = [{"name": name, "params": ["q"], "template": queries[name]} for name in names]
-    Path(file).write_text(json.dumps({"_source": {"featureset": {"name": "s", "features": features}}}))
+    Path(file).write_text(
+        json.dumps({"_source": {"featureset": {"name": "s", "features": features}}})
+    )
     return file
 
 
-def export(target: str, *options: object, model: str = "m.txt", output: str = "out.json") -> tuple[int, str]:
+def export(
+    target: str, *options: object, model: str = "m.txt", output: str = "out.json"
+) -> tuple[int, str]:
     Path(output).unlink(missing_ok=True)
     result = invoke("export", model, "--to", target, "-o", output, *options)
     assert Path(output).exists() == (result.exit_code == 0)
@@ -87,7 +101,10 @@ def test_first_use_cli_02_a_store_that_fits_and_its_name() -> None:
     assert json.loads(Path("out.json").read_text())["store"] == "shop"
     result = invoke("doctor", "s.csv", "--for", "solr", "--feature-names", "store.json")
     assert "target-" not in result.output
-    saved = {"initArgs": {}, "managedList": json.loads(Path("store.json").read_text())}  # as Solr keeps it
+    saved = {
+        "initArgs": {},
+        "managedList": json.loads(Path("store.json").read_text()),
+    }  # as Solr keeps it
     Path("_schema_feature-store.json").write_text(json.dumps(saved))
     assert export("solr", "--feature-names", "_schema_feature-store.json")[0] == 0
 
@@ -102,8 +119,12 @@ def test_first_use_cli_02_a_feature_set_with_values_for_lacking_fields(target: s
 
 
 def test_first_use_cli_02_extractors_with_a_default_score() -> None:
-    queries = [{"feature_name": name, "query": {"match": {"t": "q"}}, "default_score": 0} for name in NAMES]
-    Path("e.json").write_text(json.dumps({"feature_extractors": [{"query_extractor": query} for query in queries]}))
+    queries = [
+        {"feature_name": name, "query": {"match": {"t": "q"}}, "default_score": 0} for name in NAMES
+    ]
+    Path("e.json").write_text(
+        json.dumps({"feature_extractors": [{"query_extractor": query} for query in queries]})
+    )
     status, words = export("elastic", "--feature-names", "e.json")
     assert status == 2
     assert "'price'" in words
@@ -111,11 +132,15 @@ def test_first_use_cli_02_extractors_with_a_default_score() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "words"), [(("bm25", "prise", "age"), "'price'"), (NAMES[:2], "'age'"), ((*NAMES, "x"), "'x'")]
+    ("names", "words"),
+    [(("bm25", "prise", "age"), "'price'"), (NAMES[:2], "'age'"), ((*NAMES, "x"), "'x'")],
 )
 def test_first_use_cli_02_a_store_with_other_names(names: tuple[str, ...], words: str) -> None:
     file = store("store.json", "NaN", names)
-    for command in (("export", "m.txt", "--to", "solr", "-o", "o.json"), ("doctor", "s.csv", "--for", "solr")):
+    for command in (
+        ("export", "m.txt", "--to", "solr", "-o", "o.json"),
+        ("doctor", "s.csv", "--for", "solr"),
+    ):
         result = invoke(*command, "--feature-names", file)
         assert result.exit_code == 2
         assert words in result.output
@@ -142,12 +167,19 @@ def test_first_use_cli_02_a_default_that_changes_no_score_is_accepted() -> None:
     assert export("solr", "--feature-names", store("store.json"), model="clean.txt")[0] == 0
     data = boostrank.read("s.csv")  # rows with missing values
     with pytest.raises(ExportError, match="'price'"):
-        export_model("m.txt", "x.json", "solr", feature_names=read_feature_names(store("s.json")), data=data)
+        export_model(
+            "m.txt", "x.json", "solr", feature_names=read_feature_names(store("s.json")), data=data
+        )
 
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("shop-v1.2.json", "shop-v1.2"), ("shop-v1.3.txt", "shop-v1.3"), ("a.b", "a.b"), ("my shop.JSON", "my_shop")],
+    [
+        ("shop-v1.2.json", "shop-v1.2"),
+        ("shop-v1.3.txt", "shop-v1.3"),
+        ("a.b", "a.b"),
+        ("my shop.JSON", "my_shop"),
+    ],
 )
 @pytest.mark.parametrize("target", ["solr", "elasticsearch"])
 def test_first_use_cli_06_names_keep_their_dots(file: str, name: str, target: str) -> None:
@@ -177,12 +209,26 @@ def test_first_use_cli_07_13_commands_can_be_pasted_and_rank_by_the_model(target
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 @pytest.mark.parametrize("more", [(), ("--folds", 2), ("--start", "none")])
 def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) -> None:
-    command = ("train", "s.csv", *FEW, "--backend", backend, *more, "--for", "opensearch-2", "-m", "f.json")
+    command = (
+        "train",
+        "s.csv",
+        *FEW,
+        "--backend",
+        backend,
+        *more,
+        "--for",
+        "opensearch-2",
+        "-m",
+        "f.json",
+    )
     refused = invoke(*command)
     assert refused.exit_code == 2
     assert "--fill" in refused.output
     assert invoke(*command, "--fill", "median,price=0.3").exit_code == 0
-    model, rows = boostrank.RankingModel.load("f.json"), pd.read_csv("s.csv")[list(NAMES)].to_numpy()
+    model, rows = (
+        boostrank.RankingModel.load("f.json"),
+        pd.read_csv("s.csv")[list(NAMES)].to_numpy(),
+    )
     scores = model.predict(rows)
     fill = np.array([model.info.fill[name] for name in NAMES])
     assert fill[1] == np.float32(0.3)
@@ -200,7 +246,9 @@ def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) ->
 def test_first_use_cli_12_a_feature_set_has_to_hold_the_fill_values() -> None:
     data = boostrank.read("s.csv")
     model = boostrank.train({"num_leaves": 5}, data, 4, fill=0.3)
-    query = {"function_score": {"functions": [{"field_value_factor": {"field": "f", "missing": 0.3}}]}}
+    query = {
+        "function_score": {"functions": [{"field_value_factor": {"field": "f", "missing": 0.3}}]}
+    }
     features = [{"name": name, "template": query} for name in NAMES]
     assert export_model(model, "x.json", "opensearch-2", feature_names=features).same_bits
     features[1] = {"name": "price", "template": {"match": {"title": "{{q}}"}}}
@@ -210,10 +258,20 @@ def test_first_use_cli_12_a_feature_set_has_to_hold_the_fill_values() -> None:
 
 @pytest.mark.parametrize(
     ("fill", "more"),
-    [("nan", ()), ("no=1", ()), ("0,5", ()), ("price=0,5", ()), ("often", ()), (1, ("--within-query", "rank")),
-     (1, ("--param", "zero_as_missing=true")), (1, ("--route", "bins"))],
-)  # fmt: skip
-def test_first_use_cli_12_fill_that_cannot_be_is_refused(fill: object, more: tuple[object, ...]) -> None:
+    [
+        ("nan", ()),
+        ("no=1", ()),
+        ("0,5", ()),
+        ("price=0,5", ()),
+        ("often", ()),
+        (1, ("--within-query", "rank")),
+        (1, ("--param", "zero_as_missing=true")),
+        (1, ("--route", "bins")),
+    ],
+)
+def test_first_use_cli_12_fill_that_cannot_be_is_refused(
+    fill: object, more: tuple[object, ...]
+) -> None:
     result = invoke("train", "s.csv", *FEW, "--fill", fill, *more, "-m", "no.txt")
     assert result.exit_code == 2
     assert "fill" in result.output
@@ -221,8 +279,12 @@ def test_first_use_cli_12_fill_that_cannot_be_is_refused(fill: object, more: tup
 
 def test_first_use_cli_12_a_continued_model_keeps_its_fill_values() -> None:
     data = boostrank.read("s.csv")
-    first = boostrank.BoostRanker(n_estimators=3, num_leaves=5, fill={"f2": 0.3}).fit(data.features, data.labels)
-    model = boostrank.train({"num_leaves": 5}, data, 3, init_model=boostrank.train({}, data, 2, fill=0.3))
+    first = boostrank.BoostRanker(n_estimators=3, num_leaves=5, fill={"f2": 0.3}).fit(
+        data.features, data.labels
+    )
+    model = boostrank.train(
+        {"num_leaves": 5}, data, 3, init_model=boostrank.train({}, data, 2, fill=0.3)
+    )
     assert first.predict(data.features).size == 200
     assert model.info.fill["price"] == np.float32(0.3)
     with pytest.raises(boostrank.ParameterError, match="fill"):
@@ -240,7 +302,10 @@ def test_first_use_cli_12_parameters_that_no_export_holds(parameter: str) -> Non
 def test_first_use_cli_13_text_for_a_program_without_categories(ending: str) -> None:
     data = pd.read_csv("s.csv").assign(code=["1"] * 150 + ["red"] * 50)
     getattr(data, f"to_{ending}")(f"text.{ending}", index=False)
-    for command in (("doctor", f"text.{ending}"), ("train", f"text.{ending}", *FEW, "-m", "no.txt")):
+    for command in (
+        ("doctor", f"text.{ending}"),
+        ("train", f"text.{ending}", *FEW, "-m", "no.txt"),
+    ):
         result = invoke(*command, "--for", "solr")
         assert result.exit_code == 2
         assert "--drop code" in result.output

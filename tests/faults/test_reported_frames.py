@@ -30,12 +30,16 @@ def ranker() -> BoostRanker:
 
 def arrow(type_name: str, *values: Any) -> Any:
     pa = pytest.importorskip("pyarrow", reason="Arrow tables")
-    return pa.table({"a": [0.5] * len(values), "b": pa.array(list(values), pa.type_for_alias(type_name))})
+    return pa.table(
+        {"a": [0.5] * len(values), "b": pa.array(list(values), pa.type_for_alias(type_name))}
+    )
 
 
 def polars(type_name: str, *values: Any) -> Any:
     pl = pytest.importorskip("polars", reason="frames of polars")
-    return pl.DataFrame({"a": [0.5] * len(values), "b": pl.Series(list(values), dtype=getattr(pl, type_name))})
+    return pl.DataFrame(
+        {"a": [0.5] * len(values), "b": pl.Series(list(values), dtype=getattr(pl, type_name))}
+    )
 
 
 def pandas(dtype: Any, *values: Any) -> pd.DataFrame:
@@ -56,7 +60,9 @@ NULLS: dict[str, Callable[[], Any]] = {
     "polars Object": lambda: polars("Object", None),
     "Arrow null": lambda: arrow("null", None),
     "Arrow string": lambda: arrow("string", None),
-    "Arrow dictionary": lambda: (t := arrow("string", None)).set_column(1, "b", t["b"].dictionary_encode()),
+    "Arrow dictionary": lambda: (t := arrow("string", None)).set_column(
+        1, "b", t["b"].dictionary_encode()
+    ),
     "array of objects": lambda: np.array([[0.5, pd.NA]], object),
     "list": lambda: [[0.5, None]],
 }
@@ -80,7 +86,9 @@ def test_first_use_python_01_a_null_is_a_missing_number(name: str, ranker: Boost
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_first_use_python_01_nulls_beside_numbers_are_missing(name: str, ranker: BoostRanker) -> None:
+def test_first_use_python_01_nulls_beside_numbers_are_missing(
+    name: str, ranker: BoostRanker
+) -> None:
     data = RankingDataset.from_arrays(SOME[name](), [0, 1], group=[2])
     np.testing.assert_array_equal(data.features[:, 1], [np.nan, 1.5])
     expected = ranker.predict(pd.DataFrame({"a": [0.5, 0.5], "b": [np.nan, 1.5]}))
@@ -96,7 +104,9 @@ def test_first_use_python_01_integers_of_128_bits_are_numbers() -> None:
 def test_first_use_python_01_a_column_of_nulls_trains_as_missing(null: Any) -> None:
     frame = FRAME.assign(c=pd.Series([null] * 60, dtype=object))
     held_out = [(frame[:20], LABELS[:20])]
-    fitted = BoostRanker(**SMALL).fit(frame, LABELS, qid=QUERIES, eval_set=held_out, eval_qid=[QUERIES[:20]])
+    fitted = BoostRanker(**SMALL).fit(
+        frame, LABELS, qid=QUERIES, eval_set=held_out, eval_qid=[QUERIES[:20]]
+    )
     assert len(fitted.evals_result_["valid_0"]["ndcg@10"]) == 3
     np.testing.assert_array_equal(fitted.predict(frame), fitted.predict(frame.assign(c=7.0)))
     data = RankingDataset.from_frame(frame.assign(label=LABELS, qid=QUERIES))
@@ -114,14 +124,24 @@ def test_first_use_python_01_a_null_is_a_missing_category() -> None:
 
 @pytest.mark.parametrize(
     ("values", "token"),
-    [(["x", None], "'x'"), (["1.5", None], "'1.5'"), ([None, 1.0, "x"], "'x'"), ([b"1", None], "b'1'"),
-     ([[1], None], "[1]"), ([1j, None], "1j"), ([10**400, None], "10000")],
-)  # fmt: skip
+    [
+        (["x", None], "'x'"),
+        (["1.5", None], "'1.5'"),
+        ([None, 1.0, "x"], "'x'"),
+        ([b"1", None], "b'1'"),
+        ([[1], None], "[1]"),
+        ([1j, None], "1j"),
+        ([10**400, None], "10000"),
+    ],
+)
 def test_first_use_python_01_what_is_no_number_is_refused_by_column_and_token(
     values: list[Any], token: str, ranker: BoostRanker
 ) -> None:
     frame = pandas(object, *values)
-    for door in (ranker.predict, lambda rows: RankingDataset.from_arrays(rows, [0] * len(values), group=[len(values)])):
+    for door in (
+        ranker.predict,
+        lambda rows: RankingDataset.from_arrays(rows, [0] * len(values), group=[len(values)]),
+    ):
         with pytest.raises(DataError) as caught:
             door(frame)
         assert "'b'" in str(caught.value)
@@ -142,7 +162,9 @@ def ibis_table(frame: pd.DataFrame = WHOLE) -> Any:
 
 
 @pytest.mark.parametrize("lazy", [polars_lazy, duckdb_relation, ibis_table])
-def test_first_use_python_12_lazy_tables_are_collected(lazy: Callable[..., Any], ranker: BoostRanker) -> None:
+def test_first_use_python_12_lazy_tables_are_collected(
+    lazy: Callable[..., Any], ranker: BoostRanker
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
         data = RankingDataset.from_frame(lazy(), gain="label + 1")
@@ -151,14 +173,18 @@ def test_first_use_python_12_lazy_tables_are_collected(lazy: Callable[..., Any],
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         features = lazy(WHOLE[["a", "b", "qid"]])
-        fitted = BoostRanker(**SMALL).fit(features, LABELS, eval_set=[(lazy(WHOLE[["a", "b", "qid"]]), LABELS)])
+        fitted = BoostRanker(**SMALL).fit(
+            features, LABELS, eval_set=[(lazy(WHOLE[["a", "b", "qid"]]), LABELS)]
+        )
         assert fitted.model_.to_bytes() == ranker.model_.to_bytes()
         for scores in (ranker.predict(features), ranker.model_.predict(features, qid=QUERIES)):
             np.testing.assert_array_equal(scores, ranker.predict(FRAME))
 
 
 @pytest.mark.parametrize("lazy", [duckdb_relation, ibis_table])
-def test_first_use_python_12_a_table_without_row_order_says_so(lazy: Callable[..., Any], ranker: BoostRanker) -> None:
+def test_first_use_python_12_a_table_without_row_order_says_so(
+    lazy: Callable[..., Any], ranker: BoostRanker
+) -> None:
     with pytest.warns(DataWarning, match=r"order.*\.to_(arrow_table|pyarrow)\(\)"):
         ranker.predict(lazy())
 
@@ -171,9 +197,17 @@ def test_first_use_python_12_lazy_labels_are_refused(values: str) -> None:
         RankingDataset.from_arrays(FRAME, qid=QUERIES, **columns)
 
 
-def test_first_use_python_12_what_returns_a_table_is_named_with_the_method(ranker: BoostRanker) -> None:
-    dataset = pytest.importorskip("pyarrow.dataset", reason="data sets of Arrow").dataset(arrow("float64", 1.0))
-    for door in (ranker.predict, RankingDataset.from_frame, lambda rows: BoostRanker(**SMALL).fit(rows, LABELS)):
+def test_first_use_python_12_what_returns_a_table_is_named_with_the_method(
+    ranker: BoostRanker,
+) -> None:
+    dataset = pytest.importorskip("pyarrow.dataset", reason="data sets of Arrow").dataset(
+        arrow("float64", 1.0)
+    )
+    for door in (
+        ranker.predict,
+        RankingDataset.from_frame,
+        lambda rows: BoostRanker(**SMALL).fit(rows, LABELS),
+    ):
         with pytest.raises(DataError, match=r"\.to_table\(\)"):
             door(dataset)
 
@@ -184,15 +218,21 @@ def test_first_use_python_12_a_stream_is_read_once(ranker: BoostRanker) -> None:
     np.testing.assert_array_equal(ranker.model_.predict(reader, qid=QUERIES), ranker.predict(FRAME))
 
 
-TRAIN = RankingDataset.from_frame(WHOLE.assign(c=np.tile(["x", "y"], 30)), categorical_feature=["c"])
+TRAIN = RankingDataset.from_frame(
+    WHOLE.assign(c=np.tile(["x", "y"], 30)), categorical_feature=["c"]
+)
 
 
 def test_first_use_python_11_a_frame_is_read_like_the_training_data() -> None:
-    later = pd.DataFrame({"c": ["y", None, "z"], "b": [1, None, 2], "qid": 1, "label": [0, 1, 2], "a": 0.5})
+    later = pd.DataFrame(
+        {"c": ["y", None, "z"], "b": [1, None, 2], "qid": 1, "label": [0, 1, 2], "a": 0.5}
+    )
     with pytest.warns(DataWarning, match="'z'"):
         data = RankingDataset.from_frame(later, like=TRAIN)
     assert (data.feature_names, data.categories) == (("a", "b", "c"), TRAIN.categories)
-    np.testing.assert_array_equal(data.features, [[0.5, 1, 1], [0.5, np.nan, np.nan], [0.5, 2, np.nan]])
+    np.testing.assert_array_equal(
+        data.features, [[0.5, 1, 1], [0.5, np.nan, np.nan], [0.5, 2, np.nan]]
+    )
     with pytest.warns(DataWarning) as caught:
         others = RankingDataset.from_frame(later.assign(other=1), like=TRAIN.feature_space)
     assert any("other" in str(warning.message) for warning in caught)
@@ -200,9 +240,12 @@ def test_first_use_python_11_a_frame_is_read_like_the_training_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "token"), [(WHOLE, "'c'"), (WHOLE.assign(c=1), "'x'"), (WHOLE.assign(c="x", a="one"), "'one'")]
+    ("later", "token"),
+    [(WHOLE, "'c'"), (WHOLE.assign(c=1), "'x'"), (WHOLE.assign(c="x", a="one"), "'one'")],
 )
-def test_first_use_python_11_a_frame_unlike_the_training_data_is_refused(later: pd.DataFrame, token: str) -> None:
+def test_first_use_python_11_a_frame_unlike_the_training_data_is_refused(
+    later: pd.DataFrame, token: str
+) -> None:
     with pytest.raises(DataError, match=token):
         RankingDataset.from_frame(later, like=TRAIN)
 

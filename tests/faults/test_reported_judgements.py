@@ -39,19 +39,26 @@ def text_of(rows: list[tuple[Any, ...]], line: str) -> str:
 def ranked() -> list[tuple[str, str, int]]:
     ranks = []
     for qid, of_query in SCORES.items():
-        ranks += [(qid, name, rank) for rank, name in enumerate(sorted(of_query, key=of_query.get)[::-1], 1)]
+        ranks += [
+            (qid, name, rank)
+            for rank, name in enumerate(sorted(of_query, key=of_query.get)[::-1], 1)
+        ]
     return ranks
 
 
 def evaluated(run: Path, qrels: Path) -> dict[str, float]:
-    done = invoke("evaluate", run, "--qrels", qrels, "--metric", "ndcg@3", "--metric", "map", "--json")
+    done = invoke(
+        "evaluate", run, "--qrels", qrels, "--metric", "ndcg@3", "--metric", "map", "--json"
+    )
     assert done.exit_code == 0, done.stderr
     return {name: result["mean"] for name, result in json.loads(done.stdout).items()}
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with qrels and a run of TREC, features, a model, its data with names, and its scores."""
+    """A folder with qrels and a run of TREC, features, a model, its data with names, and its
+    scores.
+    """
     folder = tmp_path_factory.mktemp("plain")
     (folder / "qrels").write_text(text_of(ROWS, "{} 0 {} {}"))
     (folder / "run").write_text(text_of(RUN, "{} Q0 {} 7 {} me"))
@@ -64,17 +71,21 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = invoke("train", folder / "data.txt", "-m", folder / "m.txt", *FEW)
     assert done.exit_code == 0, done.stderr
     for name in ("scores.txt", "scores.csv"):
-        assert invoke("predict", folder / "m.txt", folder / "data.txt", "-o", folder / name).exit_code == 0
+        assert (
+            invoke("predict", folder / "m.txt", folder / "data.txt", "-o", folder / name).exit_code
+            == 0
+        )
     return folder
 
 
 def written(path: Path, content: Any) -> Path:
     if isinstance(content, pd.DataFrame):
         writers: dict[str, Callable[..., Any]] = {
-            ".parquet": content.to_parquet, ".feather": content.to_feather,
+            ".parquet": content.to_parquet,
+            ".feather": content.to_feather,
             ".csv": lambda p: content.to_csv(p, index=False),
             ".tsv": lambda p: content.to_csv(p, index=False, sep="\t"),
-        }  # fmt: skip
+        }
         writers[path.suffix](path)
     else:
         text = content if isinstance(content, str) else json.dumps(content, indent=1)
@@ -83,48 +94,100 @@ def written(path: Path, content: Any) -> Path:
 
 
 WORKBENCH = {
-    "name": "shop", "type": "IMPORT_JUDGMENT",
+    "name": "shop",
+    "type": "IMPORT_JUDGMENT",
     "judgmentRatings": [
-        {"query": qid, "ratings": [{"docId": name, "rating": f"{grade}.0"} for name, grade in of_query.items()]}
+        {
+            "query": qid,
+            "ratings": [
+                {"docId": name, "rating": f"{grade}.0"} for name, grade in of_query.items()
+            ],
+        }
         for qid, of_query in GRADES.items()
     ],
-}  # fmt: skip
-RANK_EVAL = {"requests": [
-    {"id": qid, "request": {"query": {"match": {"t": qid}}}, "ratings": [
-        {"_index": "i", "_id": name, "rating": grade} for name, grade in of_query.items()]}
-    for qid, of_query in GRADES.items()
-]}  # fmt: skip
-EVALUATOR = {"index": "shop", "topics": [{"description": "all", "query_groups": [
-    {"name": f"the words of {qid}", "queries": [{"template": "a.json", "placeholders": {"$query": qid}}],
-     "relevant_documents": [{name: {"gain": grade}} for name, grade in of_query.items()]}
-    for qid, of_query in GRADES.items()
-]}]}  # fmt: skip
+}
+RANK_EVAL = {
+    "requests": [
+        {
+            "id": qid,
+            "request": {"query": {"match": {"t": qid}}},
+            "ratings": [
+                {"_index": "i", "_id": name, "rating": grade} for name, grade in of_query.items()
+            ],
+        }
+        for qid, of_query in GRADES.items()
+    ]
+}
+EVALUATOR = {
+    "index": "shop",
+    "topics": [
+        {
+            "description": "all",
+            "query_groups": [
+                {
+                    "name": f"the words of {qid}",
+                    "queries": [{"template": "a.json", "placeholders": {"$query": qid}}],
+                    "relevant_documents": [
+                        {name: {"gain": grade}} for name, grade in of_query.items()
+                    ],
+                }
+                for qid, of_query in GRADES.items()
+            ],
+        }
+    ],
+}
 BY_GAIN = {
     "queries": [{"placeholders": {"$query": "q1"}}],
     "relevant_documents": {"2": ["d1"], "0": ["d2"], "1": ["d3"]},
 }
 QRELS = {
-    "beir.tsv": frame_of(ROWS, "query-id corpus-id score"), "marco.tsv": text_of(ROWS, "{}\t0\t{}\t{}"),
-    "three.txt": text_of(ROWS, "{} {} {}"), "ranx.parquet": frame_of(ROWS, "q_id doc_id score"),
-    "pyterrier.feather": frame_of(ROWS, "qid docno label"), "quepid.csv": frame_of(ROWS, "query docid rating"),
-    "ir_datasets.csv": frame_of(ROWS, "query_id doc_id relevance"), "dict.json": GRADES,
-    "lines.jsonl": text_of([(json.dumps({"qid": q, "docno": d, "label": g}),) for q, d, g in ROWS], "{}"),
-    "by_line.jsonl": text_of([(json.dumps({q: of_query}),) for q, of_query in GRADES.items()], "{}"),
-    "camel.csv": frame_of(ROWS, "QueryId DocId Relevance"), "wrapped.json": {"qrels": GRADES},
-    "scores.json": {"judgmentScores": {q: [{"docId": d, "score": str(g)} for d, g in of_query.items()]
-                                       for q, of_query in GRADES.items()}},
-    "texts.json": {"queries": [{"query_text": q, "ratings": of_query} for q, of_query in GRADES.items()]},
-    "workbench.json": WORKBENCH, "hits.json": {"hits": {"hits": [{"_id": "1", "_source": WORKBENCH}]}},
-    "rank_eval.json": RANK_EVAL, "rre.json": EVALUATOR, "text.parquet": frame_of(ROWS, "qid docno rel").astype(str),
-    "lists.json": {q: [{"doc_id": d, "label": g} for d, g in of_query.items()] for q, of_query in GRADES.items()},
-}  # fmt: skip
+    "beir.tsv": frame_of(ROWS, "query-id corpus-id score"),
+    "marco.tsv": text_of(ROWS, "{}\t0\t{}\t{}"),
+    "three.txt": text_of(ROWS, "{} {} {}"),
+    "ranx.parquet": frame_of(ROWS, "q_id doc_id score"),
+    "pyterrier.feather": frame_of(ROWS, "qid docno label"),
+    "quepid.csv": frame_of(ROWS, "query docid rating"),
+    "ir_datasets.csv": frame_of(ROWS, "query_id doc_id relevance"),
+    "dict.json": GRADES,
+    "lines.jsonl": text_of(
+        [(json.dumps({"qid": q, "docno": d, "label": g}),) for q, d, g in ROWS], "{}"
+    ),
+    "by_line.jsonl": text_of(
+        [(json.dumps({q: of_query}),) for q, of_query in GRADES.items()], "{}"
+    ),
+    "camel.csv": frame_of(ROWS, "QueryId DocId Relevance"),
+    "wrapped.json": {"qrels": GRADES},
+    "scores.json": {
+        "judgmentScores": {
+            q: [{"docId": d, "score": str(g)} for d, g in of_query.items()]
+            for q, of_query in GRADES.items()
+        }
+    },
+    "texts.json": {
+        "queries": [{"query_text": q, "ratings": of_query} for q, of_query in GRADES.items()]
+    },
+    "workbench.json": WORKBENCH,
+    "hits.json": {"hits": {"hits": [{"_id": "1", "_source": WORKBENCH}]}},
+    "rank_eval.json": RANK_EVAL,
+    "rre.json": EVALUATOR,
+    "text.parquet": frame_of(ROWS, "qid docno rel").astype(str),
+    "lists.json": {
+        q: [{"doc_id": d, "label": g} for d, g in of_query.items()]
+        for q, of_query in GRADES.items()
+    },
+}
 RUNS = {
-    "marco.run": text_of(ranked(), "{}\t{}\t{}"), "tabs.run": text_of(RUN, "{}\tQ0\t{}\t1\t{}\tmy tag"),
-    "ranx.json": SCORES, "pyterrier.csv": frame_of(RUN, "qid docno score"),
+    "marco.run": text_of(ranked(), "{}\t{}\t{}"),
+    "tabs.run": text_of(RUN, "{}\tQ0\t{}\t1\t{}\tmy tag"),
+    "ranx.json": SCORES,
+    "pyterrier.csv": frame_of(RUN, "qid docno score"),
     "predicted.parquet": frame_of(RUN, "queryId docId prediction"),
-    "ranx.parquet": frame_of(RUN, "q_id doc_id score"), "ranks.tsv": frame_of(ranked(), "qid docno rank"),
-    "lines.jsonl": text_of([(json.dumps({"qid": q, "docno": d, "score": s}),) for q, d, s in RUN], "{}"),
-}  # fmt: skip
+    "ranx.parquet": frame_of(RUN, "q_id doc_id score"),
+    "ranks.tsv": frame_of(ranked(), "qid docno rank"),
+    "lines.jsonl": text_of(
+        [(json.dumps({"qid": q, "docno": d, "score": s}),) for q, d, s in RUN], "{}"
+    ),
+}
 
 
 @pytest.mark.parametrize("name", QRELS)
@@ -136,18 +199,28 @@ def test_report_05_06_qrels_have_any_form(name: str, plain: Path, tmp_path: Path
 
 @pytest.mark.parametrize("name", RUNS)
 def test_report_05_06_runs_have_any_form(name: str, plain: Path, tmp_path: Path) -> None:
-    assert evaluated(written(tmp_path / name, RUNS[name]), plain / "qrels") == evaluated(plain / "run", plain / "qrels")
+    assert evaluated(written(tmp_path / name, RUNS[name]), plain / "qrels") == evaluated(
+        plain / "run", plain / "qrels"
+    )
 
 
 def test_report_06_python_takes_paths_frames_and_mappings(plain: Path) -> None:
     polars = pytest.importorskip("polars")
     frames = frame_of(RUN, "qid docno score"), frame_of(ROWS, "qid docno label")
     for run, qrels in (
-        (SCORES, GRADES), (plain / "run", str(plain / "qrels")), frames, map(polars.from_pandas, frames),
+        (SCORES, GRADES),
+        (plain / "run", str(plain / "qrels")),
+        frames,
+        map(polars.from_pandas, frames),
         (frame_of(ranked(), "qid docno rank"), GRADES),
-    ):  # fmt: skip
-        assert evaluate_run(["map"], run, qrels)["map"].mean == evaluate_run(["map"], SCORES, GRADES)["map"].mean
-    integers = evaluate_run(["map"], {1: {7: 0.5, 8: 0.25}}, pd.DataFrame({"q_id": [1.0], "doc_id": [8], "score": [1]}))
+    ):
+        assert (
+            evaluate_run(["map"], run, qrels)["map"].mean
+            == evaluate_run(["map"], SCORES, GRADES)["map"].mean
+        )
+    integers = evaluate_run(
+        ["map"], {1: {7: 0.5, 8: 0.25}}, pd.DataFrame({"q_id": [1.0], "doc_id": [8], "score": [1]})
+    )
     assert integers["map"].mean == 0.5
     with pytest.raises(boostrank.ParameterError, match="int"):
         evaluate_run(["map"], 3, GRADES)
@@ -156,11 +229,19 @@ def test_report_06_python_takes_paths_frames_and_mappings(plain: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["workbench.json", "rank_eval.json", "rre.json", "dict.json", "ranx.parquet", "beir.tsv"]
+    "name",
+    ["workbench.json", "rank_eval.json", "rre.json", "dict.json", "ranx.parquet", "beir.tsv"],
 )
-def test_report_12_judgements_of_any_form_are_joined(name: str, plain: Path, tmp_path: Path) -> None:
+def test_report_12_judgements_of_any_form_are_joined(
+    name: str, plain: Path, tmp_path: Path
+) -> None:
     done = invoke(
-        "data", "join", written(tmp_path / name, QRELS[name]), plain / "features.csv", "-o", tmp_path / "j.csv"
+        "data",
+        "join",
+        written(tmp_path / name, QRELS[name]),
+        plain / "features.csv",
+        "-o",
+        tmp_path / "j.csv",
     )
     assert done.exit_code == 0, done.stderr
     table = pd.read_csv(tmp_path / "j.csv")
@@ -170,31 +251,53 @@ def test_report_12_judgements_of_any_form_are_joined(name: str, plain: Path, tmp
 def test_report_12_documents_by_gain_and_refused_json(plain: Path, tmp_path: Path) -> None:
     assert values_by_query(written(tmp_path / "gain.json", BY_GAIN)) == {"q1": GRADES["q1"]}
     for content, words in (
-        ({"qid": {"0": 1}, "docno": {"0": 2}, "label": {"0": 3}}, "label"), ({"a": 1}, "label"), ([1], "label"),
-        ({"qid": 1, "label": 0}, "doc_id"), ({"qid": 1, "doc_id": 0}, "label"),
+        ({"qid": {"0": 1}, "docno": {"0": 2}, "label": {"0": 3}}, "label"),
+        ({"a": 1}, "label"),
+        ([1], "label"),
+        ({"qid": 1, "label": 0}, "doc_id"),
+        ({"qid": 1, "doc_id": 0}, "label"),
         ([{"query": "q1", "ratings": [{"docId": "d1"}]}], "label"),
-        ({"q1": {"d1": "0,5"}}, "decimal point"), ('{"q1": {"d1": 1, "d1": 2}}', "twice"), ("{", "JSON"),
-        ({"q1": {"d1": "good"}}, "'good'"), ({"index": "i", "queries": [{"template": "a"}]}, "label"),
-    ):  # fmt: skip
+        ({"q1": {"d1": "0,5"}}, "decimal point"),
+        ('{"q1": {"d1": 1, "d1": 2}}', "twice"),
+        ("{", "JSON"),
+        ({"q1": {"d1": "good"}}, "'good'"),
+        ({"index": "i", "queries": [{"template": "a"}]}, "label"),
+    ):
         path = written(tmp_path / "odd.json", content)
-        for command in (("data", "join", path, plain / "features.csv", "-o", tmp_path / "o.csv"),
-                        ("evaluate", plain / "run", "--qrels", path)):  # fmt: skip
+        for command in (
+            ("data", "join", path, plain / "features.csv", "-o", tmp_path / "o.csv"),
+            ("evaluate", plain / "run", "--qrels", path),
+        ):
             done = invoke(*command)
-            assert (done.exit_code, words in done.stderr, str(path) in done.stderr) == (2, True, True), done.stderr
+            assert (done.exit_code, words in done.stderr, str(path) in done.stderr) == (
+                2,
+                True,
+                True,
+            ), done.stderr
 
 
-@pytest.mark.parametrize(("content", "line", "words"), [
-    ("q1 Q0 d1 1 0.5 t\nq1 Q0 d2 2 nan t\n", ":2", ("score", "'nan'", "'d2'")),
-    ("q1 Q0 d1 1 0.5 t\nq1 Q0 d2 2 inf t\n", ":2", ("score", "'inf'")),
-    ("q1 Q0 d1 1 0,5 t\n", ":1", ("'0,5'", "decimal point")),
-    ("q1 Q0 d1 1 1.234,5 t\n", ":1", ("'1.234,5'", "decimal point")),
-    ("qid,docno,score\nq1,d1,0.5\nq1,d2,\n", ":3", ("score", "'d2'")),
-    ("qid,docno,score\nq1,d1,high\n", ":2", ("score", "'high'")),
-    ("q1\td1\t1\nq1\td2\t1.5\n", ":2", ("'1.5'", "score")),
-    ("qid,docno,score\nq1,d1,0,5\n", ":2", ("decimal point",)),
-    ("q1 Q0 d1 1 0.5 t\nq1 Q0 d1 2 0.4 t\n", ":2", ("twice",)),
-    ('{"qid": "q1", "docno": "d1", "score": 1}\n{"qid": "q1", "docno": "d2", "score": null}\n', ":2", ("score",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        ("q1 Q0 d1 1 0.5 t\nq1 Q0 d2 2 nan t\n", ":2", ("score", "'nan'", "'d2'")),
+        ("q1 Q0 d1 1 0.5 t\nq1 Q0 d2 2 inf t\n", ":2", ("score", "'inf'")),
+        ("q1 Q0 d1 1 0,5 t\n", ":1", ("'0,5'", "decimal point")),
+        ("q1 Q0 d1 1 1.234,5 t\n", ":1", ("'1.234,5'", "decimal point")),
+        ("qid,docno,score\nq1,d1,0.5\nq1,d2,\n", ":3", ("score", "'d2'")),
+        ("qid,docno,score\nq1,d1,high\n", ":2", ("score", "'high'")),
+        ("q1\td1\t1\nq1\td2\t1.5\n", ":2", ("'1.5'", "score")),
+        ("qid,docno,score\nq1,d1,0,5\n", ":2", ("decimal point",)),
+        ("q1 Q0 d1 1 0.5 t\nq1 Q0 d1 2 0.4 t\n", ":2", ("twice",)),
+        (
+            (
+                '{"qid": "q1", "docno": "d1", "score": 1}\n{"qid": "q1", "docno": "d2", "score":'
+                " null}\n"
+            ),
+            ":2",
+            ("score",),
+        ),
+    ],
+)
 def test_report_13_scores_that_are_no_numbers_are_named(
     content: str, line: str, words: tuple[str, ...], plain: Path, tmp_path: Path
 ) -> None:
@@ -206,16 +309,22 @@ def test_report_13_scores_that_are_no_numbers_are_named(
     assert all(word in done.stderr for word in words), done.stderr
 
 
-@pytest.mark.parametrize(("content", "line"), [
-    ("q1 0 d1 0,5\n", ":1"), ("query,docid,rating\nq1,d1,1\nq1,d2,\"0,5\"\n", ":3"),
-    ("query\tdocid\trating\nq1\td1\t1.000,5\n", ":2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("q1 0 d1 0,5\n", ":1"),
+        ('query,docid,rating\nq1,d1,1\nq1,d2,"0,5"\n', ":3"),
+        ("query\tdocid\trating\nq1\td1\t1.000,5\n", ":2"),
+    ],
+)
 def test_report_14_decimal_commas_in_judgements_are_refused(
     content: str, line: str, plain: Path, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "grades.txt", content)
-    for command in (("evaluate", plain / "run", "--qrels", path),
-                    ("data", "join", path, plain / "features.csv", "-o", tmp_path / "o.csv")):  # fmt: skip
+    for command in (
+        ("evaluate", plain / "run", "--qrels", path),
+        ("data", "join", path, plain / "features.csv", "-o", tmp_path / "o.csv"),
+    ):
         done = invoke(*command)
         assert (done.exit_code, f"{path}{line}: " in done.stderr) == (2, True), done.stderr
         assert "decimal point" in done.stderr
@@ -225,11 +334,21 @@ def commas(word: str) -> str:
     return f"{float(word):.4f}".replace(".", ",")
 
 
-@pytest.mark.parametrize(("head", "line", "line_number"), [
-    ("", "{0}", 1), ("score\n", "{0}", 2), ("", "{1};{2};{0}", 1), ("qid;doc_id;score\n", "{1};{2};{0}", 2),
-    ("", "{1} {2} {0}", 1), ("", "{1}\t{0}", 1), ("qid,doc_id,score\n", "{1},{2},{0}", 2), ("", "{1},{2},{0}", 0),
-    ("qid,doc_id,score\n", '{1},{2},"{0}"', 2), ("", '{{"score": "{0}"}}', 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("head", "line", "line_number"),
+    [
+        ("", "{0}", 1),
+        ("score\n", "{0}", 2),
+        ("", "{1};{2};{0}", 1),
+        ("qid;doc_id;score\n", "{1};{2};{0}", 2),
+        ("", "{1} {2} {0}", 1),
+        ("", "{1}\t{0}", 1),
+        ("qid,doc_id,score\n", "{1},{2},{0}", 2),
+        ("", "{1},{2},{0}", 0),
+        ("qid,doc_id,score\n", '{1},{2},"{0}"', 2),
+        ("", '{{"score": "{0}"}}', 1),
+    ],
+)
 def test_report_14_decimal_commas_in_logged_scores_are_refused(
     head: str, line: str, line_number: int, plain: Path, tmp_path: Path
 ) -> None:
@@ -238,30 +357,52 @@ def test_report_14_decimal_commas_in_logged_scores_are_refused(
     logged = written(tmp_path / "logged.txt", head + text_of(rows, line))
     done = invoke("verify", plain / "m.txt", plain / "data.txt", "--against", logged)
     assert done.exit_code == 2, done.stdout
-    assert f"{logged}:{line_number}: " in done.stderr or (line_number == 0 and f"{logged}:" in done.stderr)
+    assert f"{logged}:{line_number}: " in done.stderr or (
+        line_number == 0 and f"{logged}:" in done.stderr
+    )
     assert "decimal point" in done.stderr
     if (head, line) == ("", "{0}"):
         for command in (("evaluate", logged), ("compare", plain / "m.txt", logged)):
             done = invoke(*command, plain / "data.txt")
-            assert (done.exit_code, f"{logged}:1: " in done.stderr, "decimal point" in done.stderr) == (2, True, True)
+            assert (
+                done.exit_code,
+                f"{logged}:1: " in done.stderr,
+                "decimal point" in done.stderr,
+            ) == (2, True, True)
 
 
 def test_report_14_commas_that_separate_columns_are_read(plain: Path, tmp_path: Path) -> None:
     scores = (plain / "scores.txt").read_text().split()
-    for head, line in (("", "{0},{1}"), ("row,score\n", "{0},{1}"), ("", "a b,{1}"), ("row;score\n", "{0};{1}")):
+    for head, line in (
+        ("", "{0},{1}"),
+        ("row,score\n", "{0},{1}"),
+        ("", "a b,{1}"),
+        ("row;score\n", "{0};{1}"),
+    ):
         logged = written(tmp_path / "logged.txt", head + text_of(list(enumerate(scores)), line))
-        assert invoke("verify", plain / "m.txt", plain / "data.txt", "--against", logged).exit_code == 0
+        assert (
+            invoke("verify", plain / "m.txt", plain / "data.txt", "--against", logged).exit_code
+            == 0
+        )
     blank = written(tmp_path / "logged.txt", "\n".join([*scores[:9], "", *scores[9:]]))
-    assert f"{blank}:10: " in invoke("verify", plain / "m.txt", plain / "data.txt", "--against", blank).stderr
+    assert (
+        f"{blank}:10: "
+        in invoke("verify", plain / "m.txt", plain / "data.txt", "--against", blank).stderr
+    )
     data = boostrank.read(plain / "data.txt")
     words = [score.replace(".", ",") for score in scores]
-    for call in (boostrank.compare, lambda old, new, data: boostrank.verify(plain / "m.txt", data, old)):
+    for call in (
+        boostrank.compare,
+        lambda old, new, data: boostrank.verify(plain / "m.txt", data, old),
+    ):
         with pytest.raises(boostrank.DataError, match="numbers"):
             call(words, np.zeros(60), data)
 
 
 @pytest.mark.parametrize("word", ["nan", "-inf", "Infinity"])
-def test_report_13_a_first_score_that_is_no_number_is_no_heading(word: str, plain: Path, tmp_path: Path) -> None:
+def test_report_13_a_first_score_that_is_no_number_is_no_heading(
+    word: str, plain: Path, tmp_path: Path
+) -> None:
     scores = (plain / "scores.txt").read_text().split()
     logged = written(tmp_path / "logged.txt", "\n".join([word, *scores[1:]]) + "\n")
     model, data = plain / "m.txt", plain / "data.txt"
@@ -280,18 +421,26 @@ def test_report_13_a_run_without_scores_names_what_it_lacks(plain: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json"])
-def test_first_use_cli_08_named_scores_have_any_order(name: str, plain: Path, tmp_path: Path) -> None:
+def test_first_use_cli_08_named_scores_have_any_order(
+    name: str, plain: Path, tmp_path: Path
+) -> None:
     table = pd.read_csv(plain / "scores.csv").sample(frac=1.0, random_state=1)
     renamed = {} if name == "s.csv" else {"doc_id": "docno"}
     table = table.rename(columns=renamed).assign(took=3)
     if name == "s.json":
         shuffled = written(tmp_path / name, table.to_json(orient="records"))
     elif name in ("s.jsonl", "s.txt"):
-        lines = table.to_json(orient="records", lines=True) if name == "s.jsonl" else table.to_csv(index=False, sep=";")
+        lines = (
+            table.to_json(orient="records", lines=True)
+            if name == "s.jsonl"
+            else table.to_csv(index=False, sep=";")
+        )
         shuffled = written(tmp_path / name, lines)
     else:
         shuffled = written(tmp_path / name, table)
-    assert invoke("verify", plain / "m.txt", plain / "data.txt", "--against", shuffled).exit_code == 0
+    assert (
+        invoke("verify", plain / "m.txt", plain / "data.txt", "--against", shuffled).exit_code == 0
+    )
     if name not in ("s.txt", "s.json"):
         of_scores = invoke("evaluate", shuffled, plain / "data.txt")
         of_model = invoke("evaluate", plain / "m.txt", plain / "data.txt")
@@ -300,13 +449,26 @@ def test_first_use_cli_08_named_scores_have_any_order(name: str, plain: Path, tm
         assert json.loads(compared.stdout)["metrics"]["ndcg@10"]["mean"] == 0.0
 
 
-def test_first_use_cli_08_named_scores_that_lack_repeat_or_add_documents(plain: Path, tmp_path: Path) -> None:
+def test_first_use_cli_08_named_scores_that_lack_repeat_or_add_documents(
+    plain: Path, tmp_path: Path
+) -> None:
     header, *lines = (plain / "scores.csv").read_text().splitlines()
     for rows, status, words in (
-        (lines[:0:-1], 2, f"1 of 60 documents of the data have no score; first: document {lines[0].split(',')[1]!r}"),
+        (
+            lines[:0:-1],
+            2,
+            (
+                "1 of 60 documents of the data have no score; first: document"
+                f" {lines[0].split(',')[1]!r}"
+            ),
+        ),
         ([*lines[::-1], lines[3]], 2, "s.csv:62: "),
-        ([*lines[::-1], "9,D99,0.5", "9,D98,0.5"], 0, "2 scores of documents that the data lack left out; first: "),
-    ):  # fmt: skip
+        (
+            [*lines[::-1], "9,D99,0.5", "9,D98,0.5"],
+            0,
+            "2 scores of documents that the data lack left out; first: ",
+        ),
+    ):
         path = written(tmp_path / "s.csv", "\n".join([header, *rows]))
         data, model = plain / "data.txt", plain / "m.txt"
         for command in (
@@ -315,14 +477,17 @@ def test_first_use_cli_08_named_scores_that_lack_repeat_or_add_documents(plain: 
             ("compare", path, model, data),
         ):
             done = invoke(*command)
-            assert (done.exit_code, words.replace('"', "") in done.stderr.replace('"', "")) == (status, True), (
-                done.stderr
-            )
+            assert (done.exit_code, words.replace('"', "") in done.stderr.replace('"', "")) == (
+                status,
+                True,
+            ), done.stderr
 
 
 def test_first_use_cli_08_names_that_the_data_lack_are_said(plain: Path, tmp_path: Path) -> None:
     text = (plain / "data.txt").read_text()
-    data = written(tmp_path / "data.txt", "".join(line.partition(" #")[0] + "\n" for line in text.splitlines()))
+    data = written(
+        tmp_path / "data.txt", "".join(line.partition(" #")[0] + "\n" for line in text.splitlines())
+    )
     for command in (
         ("evaluate", plain / "scores.csv", data),
         ("verify", plain / "m.txt", data, "--against", plain / "scores.csv"),
@@ -348,7 +513,9 @@ WEEK = "query,sku,position,clicked\nshoe,d1,1,1\nshoe,d9,2,0\nhat,d3,1,0\nhat,d3
 JOINED = "qid,doc_id,label,bm25\nshoe,d1,2,0.5\nshoe,d2,0,0.25\nhat,d3,0,2\n"
 
 
-@pytest.mark.parametrize(("keys", "pattern"), [("query,sku", False), ("qid,doc_id", True), ("query,product", True)])
+@pytest.mark.parametrize(
+    ("keys", "pattern"), [("query,sku", False), ("qid,doc_id", True), ("query,product", True)]
+)
 def test_first_use_cli_04_click_tables_have_the_names_that_join_writes(
     keys: str, pattern: bool, tmp_path: Path
 ) -> None:
@@ -359,38 +526,69 @@ def test_first_use_cli_04_click_tables_have_the_names_that_join_writes(
         written(tmp_path / f"train-{part}.csv", "".join([header, *rows]))
     documents = tmp_path / "train-*.csv" if pattern else written(tmp_path / "all.csv", JOINED)
     sessions = tmp_path / ("week-*.csv" if pattern else "week-1.csv")
-    done = invoke("data", "count-clicks", sessions, "--key", keys, "--documents", documents, "-o", tmp_path / "c")
+    done = invoke(
+        "data",
+        "count-clicks",
+        sessions,
+        "--key",
+        keys,
+        "--documents",
+        documents,
+        "-o",
+        tmp_path / "c",
+    )
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "c").read_text().splitlines()[1:] == ["1,1,1,1", "3,1,2,1"]
     assert "1 row of 4" in done.stderr
     assert "week-1.csv:3: shoe, d9" in done.stderr
 
 
-def test_first_use_cli_04_click_tables_without_a_common_document_are_refused(tmp_path: Path) -> None:
+def test_first_use_cli_04_click_tables_without_a_common_document_are_refused(
+    tmp_path: Path,
+) -> None:
     week, documents = (
         written(tmp_path / "week.csv", WEEK),
         written(tmp_path / "t.csv", JOINED.replace(",d1", ",SKU-1").replace(",d3", ",SKU-3")),
     )
-    done = invoke("data", "count-clicks", week, "--key", "query,sku", "--documents", documents, "-o", tmp_path / "c")
+    done = invoke(
+        "data",
+        "count-clicks",
+        week,
+        "--key",
+        "query,sku",
+        "--documents",
+        documents,
+        "-o",
+        tmp_path / "c",
+    )
     assert done.exit_code == 2
     assert all(word in done.stderr for word in ("shoe, SKU-1", "shoe, d1", "--key")), done.stderr
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.parametrize(("cell", "words"), [("NULL", "--missing-token NULL"), ('"0,5"', "decimal point")])
+@pytest.mark.parametrize(
+    ("cell", "words"), [("NULL", "--missing-token NULL"), ('"0,5"', "decimal point")]
+)
 def test_report_14_stand_ins_and_commas_in_logged_features_are_refused(
     cell: str, words: str, plain: Path, tmp_path: Path
 ) -> None:
     features = written(tmp_path / "f.csv", f"query,doc_id,bm25\nq1,d1,0.5\nq1,d2,{cell}\n")
     command = "data", "join", plain / "qrels", features, "-o", tmp_path / "o.csv"
     done = invoke(*command)
-    assert (done.exit_code, f"{features}:3: " in done.stderr, words in done.stderr) == (2, True, True), done.stderr
+    assert (done.exit_code, f"{features}:3: " in done.stderr, words in done.stderr) == (
+        2,
+        True,
+        True,
+    ), done.stderr
     if cell == "NULL":
         assert invoke(*command, "--missing-token", "NULL").exit_code == 0
         assert np.isnan(boostrank.read(tmp_path / "o.csv").features[1, 0])
     written(features, "query,doc_id,brand\nq1,d1,red\nq1,d2,NULL\n")
     join(str(plain / "qrels"), str(features), str(tmp_path / "o.csv"))
-    assert pd.read_csv(tmp_path / "o.csv", keep_default_na=False)["brand"].tolist() == ["red", "NULL"]
+    assert pd.read_csv(tmp_path / "o.csv", keep_default_na=False)["brand"].tolist() == [
+        "red",
+        "NULL",
+    ]
 
 
 def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path) -> None:
@@ -405,25 +603,31 @@ def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path
             values_by_query(qrels)
         assert str(caught.value).startswith(f"{qrels}{location}")
     with pytest.warns(DataWarning, match="1 document"):
-        grades = values_by_query(written(tmp_path / "some.csv", "query,docid,rating\nq1,d1,2\nq1,d2,\n"))
+        grades = values_by_query(
+            written(tmp_path / "some.csv", "query,docid,rating\nq1,d1,2\nq1,d2,\n")
+        )
     assert grades == {"q1": {"d1": 2}}
     with pytest.warns(DataWarning, match="pairs"):
         assert values_by_query(written(tmp_path / "pairs.tsv", "q1\td1\nq2\td4\n")) == {
             "q1": {"d1": 1},
             "q2": {"d4": 1},
         }
-    assert values_by_query(written(tmp_path / "b.csv", "query,docid,my rating,rating\nq1,d1,0,2\n")) == {
-        "q1": {"d1": 2}
-    }
+    assert values_by_query(
+        written(tmp_path / "b.csv", "query,docid,my rating,rating\nq1,d1,0,2\n")
+    ) == {"q1": {"d1": 2}}
     for name in ("true.csv", "true.parquet"):
-        table = written(tmp_path / name, frame_of([("q1", "d1", True), ("q1", "d2", False)], "qid docno label"))
+        table = written(
+            tmp_path / name, frame_of([("q1", "d1", True), ("q1", "d2", False)], "qid docno label")
+        )
         assert values_by_query(table) == {"q1": {"d1": 1, "d2": 0}}
 
 
 def test_judgements_come_through_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "qrels"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("".join(f"q{i} 0 d{i} 1\n" for i in range(9_000)),))
+    writer = threading.Thread(
+        target=pipe.write_text, args=("".join(f"q{i} 0 d{i} 1\n" for i in range(9_000)),)
+    )
     writer.start()
     judged = values_by_query(str(pipe))
     writer.join()
@@ -436,7 +640,9 @@ def test_days_of_a_frame_are_the_ids_of_data_sets() -> None:
 
 
 def test_rows_of_letor_may_have_tabs(tmp_path: Path) -> None:
-    file = written(tmp_path / "judged.txt", "4 qid:1\t1:0.5\t2:0.3 # a\n0 qid:1\t1:0.1\t2:0.2 # b\n")
+    file = written(
+        tmp_path / "judged.txt", "4 qid:1\t1:0.5\t2:0.3 # a\n0 qid:1\t1:0.1\t2:0.2 # b\n"
+    )
     assert values_by_query(str(file)) == {"1": {"a": 4.0, "b": 0.0}}
 
 

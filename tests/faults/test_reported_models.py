@@ -1,4 +1,6 @@
-"""Model files as they come in: old texts of LightGBM, files of other programs, thresholds that are not finite."""
+"""Model files as they come in: old texts of LightGBM, files of other programs, thresholds that are
+not finite.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +35,32 @@ def trained(rounds: int = 2, features: Any = X, **parameters: Any) -> str:
     """Return the text of a small model by LightGBM itself."""
     categorical = parameters.pop("categorical_feature", [])
     rows = lgb.Dataset(features, Y, group=GROUPS, categorical_feature=categorical, params=QUIET)
-    return str(lgb.train(QUIET | {"objective": "lambdarank"} | parameters, rows, rounds).model_to_string())
+    return str(
+        lgb.train(QUIET | {"objective": "lambdarank"} | parameters, rows, rounds).model_to_string()
+    )
 
 
-def aged(text: str, version: str = "v2", *, sizes: bool = True, ending: str = "\npandas_categorical:null\n") -> str:
+def aged(
+    text: str,
+    version: str = "v2",
+    *,
+    sizes: bool = True,
+    ending: str = "\npandas_categorical:null\n",
+) -> str:
     """Return a model as LightGBM 2.1 wrote it: no end of the trees, no parameters, fewer fields."""
     head, _, body = text.partition("\n\n")
     trees, _, importances = body.partition("end of trees\n")
     trees = re.sub(r"(?m)^(is_linear|leaf_weight|internal_weight)=.*\n", "", trees)
     lengths = " ".join(str(len(tree)) for tree in re.split("(?m)^(?=Tree=)", trees) if tree)
     head = re.sub("(?m)^version=.*$", f"version={version}", head)
-    head = re.sub("(?m)^tree_sizes=.*$", f"tree_sizes={lengths}", head) if sizes else head.partition("\ntree_sizes")[0]
-    listed = importances.partition("\nparameters:")[0].replace("feature_importances", "feature importances")
+    head = (
+        re.sub("(?m)^tree_sizes=.*$", f"tree_sizes={lengths}", head)
+        if sizes
+        else head.partition("\ntree_sizes")[0]
+    )
+    listed = importances.partition("\nparameters:")[0].replace(
+        "feature_importances", "feature importances"
+    )
     return head + "\n\n" + trees + listed.rstrip("\n") + "\n" + ending
 
 
@@ -71,8 +87,12 @@ OLD = {
     "v3": lambda: aged(trained(), "v3"),
     "no sizes": lambda: aged(trained(), sizes=False),
     "by the command line": lambda: aged(trained(), ending=""),
-    "parameters": lambda: aged(trained(), ending="\nparameters:\n[boosting: gbdt]\n\nend of parameters\n"),
-    "categories": lambda: aged(trained(categorical_feature=[2], min_data_per_group=1, cat_smooth=0)),
+    "parameters": lambda: aged(
+        trained(), ending="\nparameters:\n[boosting: gbdt]\n\nend of parameters\n"
+    ),
+    "categories": lambda: aged(
+        trained(categorical_feature=[2], min_data_per_group=1, cat_smooth=0)
+    ),
     "dart": lambda: aged(trained(boosting="dart", drop_rate=0.9, skip_drop=0)),
     "rf": lambda: aged(trained(boosting="rf", bagging_freq=1, bagging_fraction=0.7)),
     "a blank line more before the trees": lambda: trained().replace("\n\nTree=0", "\n\n\nTree=0"),
@@ -90,12 +110,17 @@ def test_report_01_a_whole_old_text_scores_as_in_lightgbm(kind: str, tmp_path: P
 def test_report_01_the_commands_take_an_old_text(tmp_path: Path) -> None:
     rows, text = data_file(tmp_path), aged(trained())
     (tmp_path / "old.txt").write_text(text)
-    for command in (("predict", "-o", tmp_path / "s.txt"), ("export", "--to", "lightgbm", "-o", tmp_path / "e.txt")):
+    for command in (
+        ("predict", "-o", tmp_path / "s.txt"),
+        ("export", "--to", "lightgbm", "-o", tmp_path / "e.txt"),
+    ):
         result = invoke(command[0], tmp_path / "old.txt", rows, *command[1:])
         assert result.exit_code == 0, result.stderr
     expected = lgb.Booster(model_str=text).predict(X, raw_score=True)
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "s.txt"), expected)
-    np.testing.assert_array_equal(lgb.Booster(model_file=tmp_path / "e.txt").predict(X, raw_score=True), expected)
+    np.testing.assert_array_equal(
+        lgb.Booster(model_file=tmp_path / "e.txt").predict(X, raw_score=True), expected
+    )
 
 
 @pytest.mark.parametrize("sizes", [True, False])
@@ -127,9 +152,17 @@ def test_report_01_an_old_text_that_lost_bytes_inside_is_refused() -> None:
 
 
 def old_binary() -> bytes:
-    """Return the beginning of XGBoost 0.90's binary form: parameters, objective, booster and the counts of trees."""
+    """Return the beginning of XGBoost 0.90's binary form: parameters, objective, booster and the
+    counts of trees.
+    """
     names = b"".join(struct.pack("<Q", len(name)) + name for name in (b"rank:pairwise", b"gbtree"))
-    return struct.pack("<fii", 0.5, 3, 0) + bytes(124) + names + struct.pack("<iii", 3, 1, 3) + bytes(160)
+    return (
+        struct.pack("<fii", 0.5, 3, 0)
+        + bytes(124)
+        + names
+        + struct.pack("<iii", 3, 1, 3)
+        + bytes(160)
+    )
 
 
 def booster() -> xgb.Booster:
@@ -144,8 +177,14 @@ def upload(kind: str, definition: Any) -> dict[str, Any]:
 
 def wrapped(kind: str) -> dict[str, Any]:
     """Return an answer of the engine, in which the type comes late."""
-    features = [{"name": f"f{i}", "template": {"match": {"title": "{{query}}"}}} for i in range(200)]
-    model = {"name": "shop", "feature_set": {"features": features}, "model": {"definition": "[]", "type": kind}}
+    features = [
+        {"name": f"f{i}", "template": {"match": {"title": "{{query}}"}}} for i in range(200)
+    ]
+    model = {
+        "name": "shop",
+        "feature_set": {"features": features},
+        "model": {"definition": "[]", "type": kind},
+    }
     return {"_index": ".ltrstore", "_id": "model-shop", "found": True, "_source": model}
 
 
@@ -154,35 +193,69 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "7 bare": (old_binary, ("XGBoost's old binary", "xgboost<3.1", "save_model('model.json')")),
     "7 binf": (lambda: b"binf" + old_binary(), ("old binary", "xgboost<3.1")),
     "7 bs64": (lambda: b"bs64\t" + base64.b64encode(old_binary()), ("old binary", "xgboost<3.1")),
-    "8 list of JSON": (lambda: booster().get_dump(dump_format="json"), ("XGBoost's dump", "save_model('model.json')")),
-    "8 list of text": (lambda: booster().get_dump(), ("XGBoost's dump", "save_model('model.json')")),
+    "8 list of JSON": (
+        lambda: booster().get_dump(dump_format="json"),
+        ("XGBoost's dump", "save_model('model.json')"),
+    ),
+    "8 list of text": (
+        lambda: booster().get_dump(),
+        ("XGBoost's dump", "save_model('model.json')"),
+    ),
     "8 text alone": (lambda: "\n".join(booster().get_dump()).encode(), ("XGBoost's dump",)),
     "8 a printed list": (lambda: repr(booster().get_dump()).encode(), ("XGBoost's dump",)),
-    "8 one tree": (lambda: json.loads(booster().get_dump(dump_format="json")[0]), ("XGBoost's dump",)),
-    "8 table": (lambda: b",Tree,Node,ID,Feature,Split,Yes,No,Missing,Gain,Cover,Category\n0,0,0,0-0,f0\n", ("dump",)),
-    "8 table of LightGBM": (lambda: b"tree_index,node_depth,node_index\n0,1,0-S0\n", ("LightGBM's dump",)),
-    "8 upload of XGBoost": (lambda: upload("xgboost+json", "[]"), ("_createmodel", "made from", "scores")),
+    "8 one tree": (
+        lambda: json.loads(booster().get_dump(dump_format="json")[0]),
+        ("XGBoost's dump",),
+    ),
+    "8 table": (
+        lambda: b",Tree,Node,ID,Feature,Split,Yes,No,Missing,Gain,Cover,Category\n0,0,0,0-0,f0\n",
+        ("dump",),
+    ),
+    "8 table of LightGBM": (
+        lambda: b"tree_index,node_depth,node_index\n0,1,0-S0\n",
+        ("LightGBM's dump",),
+    ),
+    "8 upload of XGBoost": (
+        lambda: upload("xgboost+json", "[]"),
+        ("_createmodel", "made from", "scores"),
+    ),
     "8 upload of RankLib": (lambda: upload("ranklib", "## LambdaMART"), ("_createmodel",)),
     "8 upload of weights": (lambda: upload("linear", {"f1": 1.0}), ("_createmodel",)),
     "8 what the engine answers": (lambda: wrapped("model/xgboost+json"), ("_createmodel",)),
     "8 of Elasticsearch": (
-        lambda: {"input": {"field_names": ["f1"]}, "inference_config": {}, "definition": {"trained_model": {}}},
+        lambda: {
+            "input": {"field_names": ["f1"]},
+            "inference_config": {},
+            "definition": {"trained_model": {}},
+        },
         ("a trained model of Elasticsearch", "scores"),
     ),
-    "8 compressed": (lambda: {"compressed_definition": "H4sI"}, ("a trained model of Elasticsearch",)),
-    "8 of Solr": (lambda: {"class": f"{SOLR}MultipleAdditiveTreesModel"}, ("a model of Solr", "scores")),
-    "8 of Solr, by name": (lambda: {"store": "s", "name": "m", "class": f"{SOLR}LinearModel"}, ("a model of Solr",)),
+    "8 compressed": (
+        lambda: {"compressed_definition": "H4sI"},
+        ("a trained model of Elasticsearch",),
+    ),
+    "8 of Solr": (
+        lambda: {"class": f"{SOLR}MultipleAdditiveTreesModel"},
+        ("a model of Solr", "scores"),
+    ),
+    "8 of Solr, by name": (
+        lambda: {"store": "s", "name": "m", "class": f"{SOLR}LinearModel"},
+        ("a model of Solr",),
+    ),
     "8 LightGBM in JSON": (lambda: {"model": trained()}, ("inside JSON",)),
     "8 byte order mark": (lambda: b"\xef\xbb\xbf" + trained().encode(), ("BOM", "tail -c +4")),
     "8 ONNX": (lambda: b"\x08\x08\x12\x08skl2onnx" + bytes(300), ("ONNX",)),
     "8 PMML": (lambda: b'<?xml version="1.0"?>\n<PMML version="4.4">\n', ("PMML",)),
     "8 treelite": (lambda: struct.pack("<iii", 4, 8, 1) + bytes(300), ("treelite",)),
-    "8 C": (lambda: b'#include "header.h"\n\nfloat predict(union Entry* data) {\n', ("program code",)),
+    "8 C": (
+        lambda: b'#include "header.h"\n\nfloat predict(union Entry* data) {\n',
+        ("program code",),
+    ),
     "8 SVMrank": (lambda: b"SVM-light Version V6.20\n0 # kernel type\n", ("SVMrank", "scores")),
     "8 gzip": (lambda: b"\x1f\x8b\x08" + bytes(20), ("unpack it first", "if it has data")),
     "8 record": (lambda: {"file": {"schema_version": 2}}, (".meta.json",)),
     "8 other JSON": (lambda: {"trees": [1]}, ("JSON of another program",)),
-}  # fmt: skip
+}
 
 
 def written(kind: str, folder: Path) -> Path:
@@ -194,22 +267,39 @@ def written(kind: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_report_07_and_08_a_foreign_model_is_named_with_its_remedy(kind: str, tmp_path: Path) -> None:
+def test_report_07_and_08_a_foreign_model_is_named_with_its_remedy(
+    kind: str, tmp_path: Path
+) -> None:
     path = written(kind, tmp_path)
     with pytest.raises(ModelError) as error:
         boostrank.RankingModel.load(path)
-    assert [word for word in (str(path), *FOREIGN[kind][1]) if word not in str(error.value)] == [], error.value
+    assert [
+        word for word in (str(path), *FOREIGN[kind][1]) if word not in str(error.value)
+    ] == [], error.value
     assert "data join" not in str(error.value)
     result = invoke("evaluate", path, data_file(tmp_path))
     assert result.exit_code == 2
     assert FOREIGN[kind][1][0] in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["7 bare", "8 list of JSON", "8 text alone", "8 upload of XGBoost", "8 of Solr"])
+@pytest.mark.parametrize(
+    "kind", ["7 bare", "8 list of JSON", "8 text alone", "8 upload of XGBoost", "8 of Solr"]
+)
 def test_report_07_and_08_every_door_names_it(kind: str, tmp_path: Path) -> None:
     rows, path, word = data_file(tmp_path), written(kind, tmp_path), FOREIGN[kind][1][0]
     (tmp_path / "m.txt").write_text(trained())
-    continued = ("train", rows, "--init-model", path, "--quality", "plain", "--rounds", 1, "--model", tmp_path / "o")
+    continued = (
+        "train",
+        rows,
+        "--init-model",
+        path,
+        "--quality",
+        "plain",
+        "--rounds",
+        1,
+        "--model",
+        tmp_path / "o",
+    )
     for command in (
         ("predict", path, rows, "-o", tmp_path / "s.txt"),
         ("compare", path, tmp_path / "m.txt", rows),
@@ -235,8 +325,12 @@ def with_threshold(text: str, word: str, kind: str) -> str:
     return re.sub(r"(?m)^decision_type=\S+", f"decision_type={kind}", text, count=1)
 
 
-@pytest.mark.parametrize(("word", "kind"), [("nan", "2"), ("nan", "8"), ("inf", "2"), ("-inf", "8"), ("1e999", "10")])
-def test_first_use_cli_16_a_threshold_that_is_not_finite_is_refused(word: str, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("word", "kind"), [("nan", "2"), ("nan", "8"), ("inf", "2"), ("-inf", "8"), ("1e999", "10")]
+)
+def test_first_use_cli_16_a_threshold_that_is_not_finite_is_refused(
+    word: str, kind: str, tmp_path: Path
+) -> None:
     (tmp_path / "m.txt").write_text(with_threshold(aged(trained(), sizes=False), word, kind))
     result = invoke("export", tmp_path / "m.txt", "--to", "c", "-o", tmp_path / "m.c")
     assert (result.exit_code, "tree 0: threshold" in result.stderr) == (2, True), result.stderr
@@ -244,13 +338,17 @@ def test_first_use_cli_16_a_threshold_that_is_not_finite_is_refused(word: str, k
 
 
 @pytest.mark.parametrize(("number", "left"), [(np.nan, 0), (np.nan, 1), (np.inf, 1), (-np.inf, 0)])
-def test_first_use_cli_16_xgboosts_thresholds_are_finite_too(number: float, left: int, tmp_path: Path) -> None:
+def test_first_use_cli_16_xgboosts_thresholds_are_finite_too(
+    number: float, left: int, tmp_path: Path
+) -> None:
     document = json.loads(bytes(booster().save_raw("json")))
     tree = document["learner"]["gradient_booster"]["model"]["trees"][1]
     tree["split_conditions"][0], tree["default_left"][0] = number, left
     (tmp_path / "m.json").write_text(json.dumps(document))
     result = invoke("predict", tmp_path / "m.json", data_file(tmp_path), "-o", tmp_path / "s.txt")
-    assert (result.exit_code, "tree 1: split_conditions" in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, "tree 1: split_conditions" in result.stderr) == (2, True), (
+        result.stderr
+    )
 
 
 def test_first_use_cli_16_infinity_that_an_engine_writes_scores_as_there(tmp_path: Path) -> None:
@@ -267,4 +365,6 @@ def test_first_use_cli_16_infinity_that_an_engine_writes_scores_as_there(tmp_pat
     assert b"Infinity" in body
     XGBOOST.parse(body)
     ours = loaded(tmp_path, body).predict(huge, group=GROUPS)
-    np.testing.assert_array_equal(ours.astype(np.float32), native.predict(xgb.DMatrix(huge), output_margin=True))
+    np.testing.assert_array_equal(
+        ours.astype(np.float32), native.predict(xgb.DMatrix(huge), output_margin=True)
+    )

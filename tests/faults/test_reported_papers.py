@@ -8,11 +8,19 @@ import pytest
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import close, evaluate, make_query, twin_of
 
-# The cut-off's parameter, and whether k above the length means the length; else it is k in the equation.
+# The cut-off's parameter, and whether k above the length means the length; else it is k in the
+# equation.
 CUT_OFFS = {
-    "sdcg": False, "approx-ndcg": False, "shf-sdcg": True, "reg-shf-sdcg": True, "smooth-ndcg": True,
-    "margin-ndcg": True, "lambdarank": True, "stochastic-rank": True, "yetirank": True,
-}  # fmt: skip
+    "sdcg": False,
+    "approx-ndcg": False,
+    "shf-sdcg": True,
+    "reg-shf-sdcg": True,
+    "smooth-ndcg": True,
+    "margin-ndcg": True,
+    "lambdarank": True,
+    "stochastic-rank": True,
+    "yetirank": True,
+}
 LISTS = [
     ([2, 1, 0], [1.0, 0.0, -1.0]),
     ([0, 2, 1, 0, 2], [1.0, -1.0, 1.0, 0.0, 0.0]),
@@ -29,11 +37,15 @@ def cut_off(spec):
 
 def run(name, labels, scores, **changed):
     spec = OBJECTIVES.get(name)
-    return evaluate(spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed)
+    return evaluate(
+        spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed
+    )
 
 
 def test_report_01_sdcg_beyond_the_list_is_the_equation():
-    ranks = 1 + np.array([sum(1 / (1 + np.exp(s - t)) for t in (1, 0, -1) if t != s) for s in (1, 0, -1)])
+    ranks = 1 + np.array(
+        [sum(1 / (1 + np.exp(s - t)) for t in (1, 0, -1) if t != s) for s in (1, 0, -1)]
+    )
     gains, z = np.array([3, 1, 0]), 3 + 1 / np.log2(3)
     value = np.sum(gains / z / np.log2(1 + ranks) / (1 + np.exp(ranks - 10)))
     assert value == pytest.approx(0.8315, abs=5e-5)

@@ -1,4 +1,6 @@
-"""A training job at night: kills, changed data, read-only caches, lost workers, logs, memory limits, closed pipes."""
+"""A training job at night: kills, changed data, read-only caches, lost workers, logs, memory
+limits, closed pipes.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,35 @@ ROUNDS = 8
 def night(folder: Path, name: str, seed: int = 0) -> Path:
     """Write the data of a night, which differ by seed."""
     random = np.random.default_rng(seed)
-    rows = [f"{i % 3} qid:{i // 8} 1:{random.random():.4f} 2:{i % 3 + random.random():.4f}\n" for i in range(160)]
+    rows = [
+        f"{i % 3} qid:{i // 8} 1:{random.random():.4f} 2:{i % 3 + random.random():.4f}\n"
+        for i in range(160)
+    ]
     (folder / name).write_text("".join(rows))
     return folder / name
 
 
 def job(data: Path, folder: Path, *more: object) -> Any:
-    few = ("--rounds", ROUNDS, "--num-leaves", 4, "--threads", 1, "--quality", "plain", "--objective", "regression")
+    few = (
+        "--rounds",
+        ROUNDS,
+        "--num-leaves",
+        4,
+        "--threads",
+        1,
+        "--quality",
+        "plain",
+        "--objective",
+        "regression",
+    )
     return invoke("train", data, "-m", folder / "m", *few, "--checkpoint-every", 2, *more)
 
 
 @pytest.fixture
 def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the checkpoint of a training that was interrupted after five rounds, and other data."""
+    """A folder with the checkpoint of a training that was interrupted after five rounds, and other
+    data.
+    """
     night(tmp_path, "b.txt", seed=1)
     with monkeypatch.context() as patch:
         asking_in(patch, 4)
@@ -149,7 +167,9 @@ def test_first_use_cli_05_a_cache_that_cannot_be_written_is_read(
 
 def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> None:
     shards = [night(tmp_path, "a.txt"), tmp_path / "b.txt"]
-    shards[1].write_text("".join(f"{i % 3} qid:{100 + i // 8} 1:{i % 7} 2:{i % 3}\n" for i in range(160)))
+    shards[1].write_text(
+        "".join(f"{i % 3} qid:{100 + i // 8} 1:{i % 7} 2:{i % 3}\n" for i in range(160))
+    )
     workers = LocalWorkers(2, threads=1)
 
     def kill(env: Any) -> None:
@@ -158,7 +178,9 @@ def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> Non
 
     params = {"objective": "lambdarank", "num_leaves": 4, "metric": "none"}
     with pytest.raises(WorkerLost) as caught:
-        boostrank.cluster.train(workers, params, [str(shard) for shard in shards], 100_000, callbacks=[kill])
+        boostrank.cluster.train(
+            workers, params, [str(shard) for shard in shards], 100_000, callbacks=[kill]
+        )
     assert caught.value.model.best_iteration >= 3
     assert f"first {caught.value.model.best_iteration} rounds" in str(caught.value)
     features = boostrank.read(shards[0])
@@ -181,9 +203,17 @@ def test_first_use_cli_14_a_log_repeats_no_round_after_a_resume(killed: Path) ->
 
 
 @pytest.mark.parametrize("folds", [None, 2])
-def test_first_use_cli_14_rounds_between_checkpoint_and_kill_are_logged_once(folds: int | None, tmp_path: Path) -> None:
+def test_first_use_cli_14_rounds_between_checkpoint_and_kill_are_logged_once(
+    folds: int | None, tmp_path: Path
+) -> None:
     data = boostrank.read(night(tmp_path, "a.txt"))
-    params = {"objective": "regression", "num_leaves": 4, "num_threads": 1, "eval_at": [5], "seed": 3}
+    params = {
+        "objective": "regression",
+        "num_leaves": 4,
+        "num_threads": 1,
+        "eval_at": [5],
+        "seed": 3,
+    }
     calls: list[int] = []
 
     def dies(env: Any) -> None:
@@ -193,7 +223,15 @@ def test_first_use_cli_14_rounds_between_checkpoint_and_kill_are_logged_once(fol
 
     def train(log: Path, *callbacks: Any, **options: Any) -> None:
         valid = {} if folds else {"valid_sets": [data]}
-        boostrank.train(params, data, ROUNDS, callbacks=[JsonLines(log), *callbacks], folds=folds, **valid, **options)
+        boostrank.train(
+            params,
+            data,
+            ROUNDS,
+            callbacks=[JsonLines(log), *callbacks],
+            folds=folds,
+            **valid,
+            **options,
+        )
 
     log, checkpoint = tmp_path / "log", boostrank.Checkpoint(tmp_path / "c", every=4)
     with pytest.raises(KeyboardInterrupt):
@@ -204,11 +242,15 @@ def test_first_use_cli_14_rounds_between_checkpoint_and_kill_are_logged_once(fol
 
 
 @pytest.mark.parametrize(
-    "text", ["Could not find/load shared object file 'libllvmlite.so'", "x.so: failed to map segment"]
+    "text",
+    ["Could not find/load shared object file 'libllvmlite.so'", "x.so: failed to map segment"],
 )
 @pytest.mark.parametrize("kind", [OSError, ImportError])
 def test_first_use_cli_14_a_memory_limit_is_named(
-    kind: type[Exception], text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: type[Exception],
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def work() -> None:
         raise kind(text)
@@ -223,17 +265,23 @@ def test_first_use_cli_14_a_memory_limit_is_named(
     assert text in capsys.readouterr().err
 
 
-def test_first_use_cli_15_a_closed_pipe_is_quiet_where_click_replaces_the_stream(tmp_path: Path) -> None:
+def test_first_use_cli_15_a_closed_pipe_is_quiet_where_click_replaces_the_stream(
+    tmp_path: Path,
+) -> None:
     work = (
-        "import sys\nfrom boostrank.cli.process import prepare_streams\nprepare_streams()\n"
-        "from boostrank.cli.errors import run_reporting_errors\nfrom click.utils import PacifyFlushWrapper\n"
-        "def work():\n    sys.stdout.write('0.5\\n' * 99)\n    sys.stdout = PacifyFlushWrapper(sys.stdout)\n"
-        "before = sys.stdout\nstatus = run_reporting_errors(work)\nsys.exit(status if sys.stdout is before else 9)\n"
+        "import sys\nfrom boostrank.cli.process import prepare_streams\nprepare_streams()\nfrom"
+        " boostrank.cli.errors import run_reporting_errors\nfrom click.utils import"
+        " PacifyFlushWrapper\ndef work():\n    sys.stdout.write('0.5\\n' * 99)\n    sys.stdout ="
+        " PacifyFlushWrapper(sys.stdout)\nbefore = sys.stdout\nstatus ="
+        " run_reporting_errors(work)\nsys.exit(status if sys.stdout is before else 9)\n"
     )
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", work], stdout=writer, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", "-c", work],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,6 @@
-"""Trackers: a run repeats its training, estimators are logged, and the served model takes what `predict` takes."""
+"""Trackers: a run repeats its training, estimators are logged, and the served model takes what
+`predict` takes.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Run:
         self.params: dict[str, str] = {}
         self.tags: dict[str, str] = {}
         self.steps: list[int] = []
-        self.artifacts = SimpleNamespace(load_dict=lambda uri: json.loads(self.files[uri.rpartition("/")[2]]))
+        self.artifacts = SimpleNamespace(
+            load_dict=lambda uri: json.loads(self.files[uri.rpartition("/")[2]])
+        )
         self.files: dict[str, str] = {}
 
     def log_params(self, params: dict[str, str]) -> None:
@@ -86,15 +90,23 @@ def fitted(callback: Any) -> RankingModel:
 TRAININGS: dict[str, Callable[[Any], RankingModel]] = {
     "ranker": fitted,
     "defaults": trained(None, num_boost_round=3),
-    "text": trained({"objective": "mix(shf-sdcg, regression)", "sigma": "geometric(4, 0.5)"}, num_boost_round=3),
+    "text": trained(
+        {"objective": "mix(shf-sdcg, regression)", "sigma": "geometric(4, 0.5)"}, num_boost_round=3
+    ),
     "objects": trained(
         {"objective": Objective("shf-sdcg", sigma=0.3), "min_data_in_leaf": 2},
-        num_boost_round=3, within_query=WithinQuery("rank", of="a"), conventions=Conventions(empty="zero"),
+        num_boost_round=3,
+        within_query=WithinQuery("rank", of="a"),
+        conventions=Conventions(empty="zero"),
     ),
-    "engine": trained({"objective": "xgboost:rank:ndcg", "max_depth": 2}, num_boost_round=3, backend="xgboost"),
+    "engine": trained(
+        {"objective": "xgboost:rank:ndcg", "max_depth": 2}, num_boost_round=3, backend="xgboost"
+    ),
     "folds": trained({"seed": 4, "eval_at": [5]}, num_boost_round=3, quality="good", folds=2),
-    "stopped": trained({"objective": "lambdarank", "early_stopping_round": 1}, valid_sets=[HELD_OUT]),
-}  # fmt: skip
+    "stopped": trained(
+        {"objective": "lambdarank", "early_stopping_round": 1}, valid_sets=[HELD_OUT]
+    ),
+}
 
 
 @pytest.mark.parametrize("name", TRAININGS)
@@ -111,8 +123,18 @@ def test_first_use_python_05_a_run_is_repeated_from_its_arguments(name: str, run
 
 def test_first_use_python_05_parameters_name_the_objective_and_the_rounds(run: Run) -> None:
     fitted(MLflow())
-    expected = {"objective": "shf-sdcg", "sigma": "0.7", "n_estimators": "3", "learning_rate": "0.2"}
-    expected |= {"random_state": "3", "quality": "plain", "backend": "lightgbm", "min_child_samples": "2"}
+    expected = {
+        "objective": "shf-sdcg",
+        "sigma": "0.7",
+        "n_estimators": "3",
+        "learning_rate": "0.2",
+    }
+    expected |= {
+        "random_state": "3",
+        "quality": "plain",
+        "backend": "lightgbm",
+        "min_child_samples": "2",
+    }
     assert expected.items() <= run.params.items()
     assert boostrank.train(run.params, DATA).to_bytes() == fitted(JsonLines("/dev/null")).to_bytes()
     assert run.steps == [1, 2, 3]
@@ -120,7 +142,11 @@ def test_first_use_python_05_parameters_name_the_objective_and_the_rounds(run: R
 
 def test_first_use_python_05_a_run_says_defaults_and_keeps_the_first_parameters(run: Run) -> None:
     trained({})(MLflow())
-    assert {"objective": "auto", "num_boost_round": "100", "seed": "0"}.items() <= run.params.items()
+    assert {
+        "objective": "auto",
+        "num_boost_round": "100",
+        "seed": "0",
+    }.items() <= run.params.items()
     with pytest.warns(TrainingWarning, match="start a run for each"):
         trained({}, num_boost_round=2)(MLflow())
 
@@ -137,7 +163,12 @@ def test_first_use_python_05_an_own_objective_must_be_passed_again(run: Run) -> 
 def test_first_use_python_05_other_trackers_get_the_same_arguments(tmp_path: Path) -> None:
     fitted(JsonLines(tmp_path / "log.jsonl"))
     begin = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[0])["params"]
-    assert {"objective": "shf-sdcg", "sigma": 0.7, "n_estimators": 3, "quality": "plain"}.items() <= begin.items()
+    assert {
+        "objective": "shf-sdcg",
+        "sigma": 0.7,
+        "n_estimators": 3,
+        "quality": "plain",
+    }.items() <= begin.items()
     run = SimpleNamespace(log=lambda values, step: None, config={})
     fitted(Wandb(run))
     assert {"objective": "shf-sdcg", "sigma": 0.7}.items() <= run.config.items()
@@ -152,7 +183,9 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     mlflow = pytest.importorskip("mlflow", reason="tracking with MLflow")
     folder = tmp_path_factory.mktemp("runs")
     mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
-    mlflow.set_experiment(experiment_id=mlflow.create_experiment("tests", artifact_location=str(folder)))
+    mlflow.set_experiment(
+        experiment_id=mlflow.create_experiment("tests", artifact_location=str(folder))
+    )
     yield mlflow
     mlflow.set_experiment(experiment_id="0")  # the default, which other stores have too
 
@@ -198,23 +231,36 @@ def test_first_use_python_05_a_model_of_arrays_takes_integers_with_nulls(mlflow:
         served = mlflow.pyfunc.load_model(log_model(model).model_uri)
     frame = pd.DataFrame({0: [0.5, 1.0], 1: pd.array([None, 2], "Int16")})
     expected = model.predict(np.array([[0.5, np.nan], [1.0, 2.0]]))
-    for rows_of_kind in (frame, frame.rename(columns={0: "f1", 1: "f2"}), [[0.5, None], [1.0, 2.0]]):
+    for rows_of_kind in (
+        frame,
+        frame.rename(columns={0: "f1", 1: "f2"}),
+        [[0.5, None], [1.0, 2.0]],
+    ):
         np.testing.assert_array_equal(served.predict(rows_of_kind), expected)
 
 
-def test_first_use_python_05_requests_of_a_server_are_scored(mlflow: Any, ranker: BoostRanker, logged: str) -> None:
+def test_first_use_python_05_requests_of_a_server_are_scored(
+    mlflow: Any, ranker: BoostRanker, logged: str
+) -> None:
     server = pytest.importorskip("mlflow.pyfunc.scoring_server", reason="the server of MLflow")
     served = mlflow.pyfunc.load_model(logged)
     row = {"a": 0.5, "b": None, "c": "x"}
     split = {"columns": list(row), "data": [list(row.values())]}
-    for body in ({"dataframe_records": [row]}, {"dataframe_split": split}, {"inputs": [row]}, {"instances": [row]}):
+    for body in (
+        {"dataframe_records": [row]},
+        {"dataframe_split": split},
+        {"inputs": [row]},
+        {"instances": [row]},
+    ):
         answer = server.invocations(
             json.dumps(body), "application/json", served, served.metadata.get_input_schema()
         ).response
         assert json.loads(answer)["predictions"] == list(ranker.predict(pd.DataFrame([row])))
 
 
-def test_first_use_python_05_models_are_evaluated_by_query(mlflow: Any, ranker: BoostRanker, logged: str) -> None:
+def test_first_use_python_05_models_are_evaluated_by_query(
+    mlflow: Any, ranker: BoostRanker, logged: str
+) -> None:
     scores = ranker.predict(FRAME)
     expected = boostrank.metrics.evaluate(["ndcg@3,10", "map"], LABELS, scores, QUERIES)
     whole = FRAME.assign(label=LABELS, session=[f"q{i}" for i in QUERIES], score=scores)
@@ -223,7 +269,10 @@ def test_first_use_python_05_models_are_evaluated_by_query(mlflow: Any, ranker: 
         results = [
             mlflow.models.evaluate(logged, whole, targets="label", extra_metrics=metrics),
             mlflow.models.evaluate(
-                data=whole.sample(frac=1, random_state=1), predictions="score", targets="label", extra_metrics=metrics
+                data=whole.sample(frac=1, random_state=1),
+                predictions="score",
+                targets="label",
+                extra_metrics=metrics,
             ),
         ]
     for result in results:

@@ -16,9 +16,12 @@ from tests.tuning.test_tuning import made
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
 PARAMS: dict[str, Any] = {
-    "objective": "regression", "verbosity": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 3.0,
+    "objective": "regression",
+    "verbosity": -1,
+    "num_threads": 1,
+    "min_sum_hessian_in_leaf": 3.0,
     "feature_fraction": 0.6,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,9 @@ def data() -> RankingDataset:
     return RankingDataset.from_arrays(x, whole.labels, group=whole.queries.sizes)
 
 
-def models(data: RankingDataset, backend: str, rounds: tuple[int, ...], **params: Any) -> list[RankingModel]:
+def models(
+    data: RankingDataset, backend: str, rounds: tuple[int, ...], **params: Any
+) -> list[RankingModel]:
     return [
         train(PARAMS | params | {"seed": i + 1}, data, r, valid_sets=[data], backend=backend)
         for i, r in enumerate(rounds)
@@ -55,7 +60,9 @@ def test_the_average_scores_as_the_mean_of_the_scores(
     assert [part["params"]["seed"] for part in again.info["averaged"]] == [1, 2, 3]
     assert again.info["averaged"][1]["params"] == parts[1].info["parameters"]
     np.testing.assert_allclose(again.contributions(data).sum(axis=1), mean, atol=1e-5)
-    np.testing.assert_array_equal(averaged.trees().splits, np.sum([model.trees().splits for model in parts], axis=0))
+    np.testing.assert_array_equal(
+        averaged.trees().splits, np.sum([model.trees().splits for model in parts], axis=0)
+    )
 
 
 def test_an_average_of_averages_keeps_what_each_was_made_of(data: RankingDataset) -> None:
@@ -74,7 +81,9 @@ def test_trees_without_a_split_are_averaged(data: RankingDataset) -> None:
     assert "\nparameters:\n" in averaged.booster.model_to_string()
 
 
-def test_lightgbm_opens_the_file_and_counts_all_splits(data: RankingDataset, tmp_path: Path) -> None:
+def test_lightgbm_opens_the_file_and_counts_all_splits(
+    data: RankingDataset, tmp_path: Path
+) -> None:
     parts = models(data, "lightgbm", (4, 3))
     average(parts).save(tmp_path / "m.txt")
     booster = lgb.Booster(model_file=str(tmp_path / "m.txt"))
@@ -87,9 +96,14 @@ def test_lightgbm_opens_the_file_and_counts_all_splits(data: RankingDataset, tmp
 
 def test_only_the_best_rounds_of_each_count(data: RankingDataset) -> None:
     stopped = train(
-        PARAMS | {"early_stopping_round": 2, "learning_rate": 0.9}, data, 60, valid_sets=[made(30, 5)],
-    )  # fmt: skip
-    assert stopped.best_iteration < stopped.booster.current_iteration() or stopped.best_iteration < 60
+        PARAMS | {"early_stopping_round": 2, "learning_rate": 0.9},
+        data,
+        60,
+        valid_sets=[made(30, 5)],
+    )
+    assert (
+        stopped.best_iteration < stopped.booster.current_iteration() or stopped.best_iteration < 60
+    )
     averaged = average([stopped, stopped])
     np.testing.assert_allclose(averaged.predict(data), stopped.predict(data), atol=1e-12)
 
@@ -106,8 +120,13 @@ def test_linear_leaves_are_averaged_too(data: RankingDataset) -> None:
 
 
 def test_linear_starts_become_one(data: RankingDataset) -> None:
-    parts = [*(train(PARAMS | {"seed": i}, data.take(np.arange(i, 20)), 3, start="linear") for i in range(2)),
-             *models(data, "lightgbm", (2,))]  # fmt: skip
+    parts = [
+        *(
+            train(PARAMS | {"seed": i}, data.take(np.arange(i, 20)), 3, start="linear")
+            for i in range(2)
+        ),
+        *models(data, "lightgbm", (2,)),
+    ]
     averaged, mean = average(parts), np.mean([model.predict(data) for model in parts], axis=0)
     np.testing.assert_allclose(averaged.predict(data), mean, atol=1e-9)
     assert averaged.best_iteration == 8
@@ -124,8 +143,9 @@ def test_what_does_not_go_together_is_refused(data: RankingDataset, tmp_path: Pa
         average([model, *models(fewer, "lightgbm", (2,))])
     booster = lgb.train(
         {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5, "verbosity": -1},
-        lgb.Dataset(data.features, data.labels), 2,
-    )  # fmt: skip
+        lgb.Dataset(data.features, data.labels),
+        2,
+    )
     booster.save_model(tmp_path / "forest.txt")
     with pytest.raises(ModelError, match="random forest"):
         average([RankingModel.load(tmp_path / "forest.txt")])

@@ -51,7 +51,12 @@ def test_trees_of_a_start_are_counted(backend: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_contributions_add_up_with_a_start_whatever_the_rounds(backend: str) -> None:
     model, rows = started(backend), ranking(1)
-    for span in ({}, {"num_iteration": 2}, {"start_iteration": 1}, {"start_iteration": 1, "num_iteration": 2}):
+    for span in (
+        {},
+        {"num_iteration": 2},
+        {"start_iteration": 1},
+        {"start_iteration": 1, "num_iteration": 2},
+    ):
         parts = model.predict(rows, pred_contrib=True, **span)  # type: ignore[arg-type]
         assert parts.shape == (rows.n_documents, rows.n_features + 1)
         np.testing.assert_allclose(parts.sum(axis=1), model.predict(rows, **span), atol=1e-6)  # type: ignore[arg-type]
@@ -71,7 +76,9 @@ def test_rounds_add_up(backend: str) -> None:
     third_round = model.predict(rows, start_iteration=2, num_iteration=1)
     assert np.ptp(third_round) > 0
     np.testing.assert_allclose(
-        third_round, model.predict(rows, num_iteration=3) - model.predict(rows, num_iteration=2), atol=1e-6
+        third_round,
+        model.predict(rows, num_iteration=3) - model.predict(rows, num_iteration=2),
+        atol=1e-6,
     )
 
 
@@ -85,7 +92,11 @@ def test_lightgbm_says_the_same_of_its_own_model() -> None:
             assert importance.dtype == expected.dtype
             np.testing.assert_allclose(importance, expected, rtol=1e-6)
     assert model.feature_importance().sum() == model.feature_importance(iteration=BEST).sum()
-    for span in ({"start_iteration": 2}, {"start_iteration": 2, "num_iteration": 3}, {"num_iteration": 3}):
+    for span in (
+        {"start_iteration": 2},
+        {"start_iteration": 2, "num_iteration": 3},
+        {"num_iteration": 3},
+    ):
         for kind in ("pred_leaf", "pred_contrib", "raw_score"):
             options: Any = span | ({} if kind == "raw_score" else {kind: True})
             expected = booster.predict(rows, **span, **{kind: True})
@@ -97,10 +108,14 @@ def test_importance_of_named_features_without_the_start(backend: str) -> None:
     model = started(backend)
     assert model.feature_name() == list(model.feature_names)
     pytest.importorskip("pandas", reason="the engine's table is a data frame")
-    tree, feature = ("tree_index", "split_feature") if backend == "lightgbm" else ("Tree", "Feature")
+    tree, feature = (
+        ("tree_index", "split_feature") if backend == "lightgbm" else ("Tree", "Feature")
+    )
     frame, first = model.booster.trees_to_dataframe(), tree_counts(model)[0]
     counts = frame[frame[tree].between(first, first + BEST - 1)][feature].value_counts()
-    assert model.feature_importance().tolist() == [counts.get(name, 0) for name in model.feature_names]
+    assert model.feature_importance().tolist() == [
+        counts.get(name, 0) for name in model.feature_names
+    ]
     with pytest.raises(ParameterError, match=r"reporting\.importance"):
         model.feature_importance("cover")  # type: ignore[arg-type]
 

@@ -1,4 +1,6 @@
-"""Categories from the frame to the model and back: the same model, the same scores, in any library and order."""
+"""Categories from the frame to the model and back: the same model, the same scores, in any library
+and order.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from tests.data.test_frames import LIBRARIES, NAMES, arrow_table, pandas_frame, 
 ENGINES = ["lightgbm", "xgboost"]
 KINDS = ("pear", "apple", "fig", "plum", "kiwi")
 QID = np.repeat(np.arange(30), 20)
-PARAMS = {"objective": "lambdarank", "num_leaves": 8, "learning_rate": 0.2, "num_threads": 1, "metric": "none"}
+PARAMS = {
+    "objective": "lambdarank",
+    "num_leaves": 8,
+    "learning_rate": 0.2,
+    "num_threads": 1,
+    "metric": "none",
+}
 OWN: dict[str, dict[str, Any]] = {
     "lightgbm": {"min_data_in_leaf": 5, "min_data_per_group": 5, "cat_smooth": 1, "verbosity": -1},
     "xgboost": {"min_sum_hessian_in_leaf": 0.1},
@@ -30,17 +38,26 @@ OWN: dict[str, dict[str, Any]] = {
 def make_rows() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     rng = np.random.default_rng(0)
     X = np.column_stack(
-        [rng.normal(size=600), rng.integers(0, 9, 600), rng.integers(0, 2, 600), rng.integers(0, len(KINDS), 600)]
+        [
+            rng.normal(size=600),
+            rng.integers(0, 9, 600),
+            rng.integers(0, 2, 600),
+            rng.integers(0, len(KINDS), 600),
+        ]
     ).astype(np.float32)
     X[::7, 0] = X[::11, 1] = X[::13, 3] = np.nan
-    gain = 1.5 * np.isin(X[:, 3], [1, 4]) + 0.6 * np.nan_to_num(X[:, 0]) + 0.2 * rng.normal(size=600)
+    gain = (
+        1.5 * np.isin(X[:, 3], [1, 4]) + 0.6 * np.nan_to_num(X[:, 0]) + 0.2 * rng.normal(size=600)
+    )
     return X, np.clip(np.round(gain), 0, 3)
 
 
 X, Y = make_rows()
 COLUMNS = {
     name: [None if np.isnan(value) else kind(value) for value in column]
-    for name, kind, column in zip(NAMES, (float, int, bool, lambda i: KINDS[int(i)]), X.T, strict=True)
+    for name, kind, column in zip(
+        NAMES, (float, int, bool, lambda i: KINDS[int(i)]), X.T, strict=True
+    )
 }
 
 
@@ -57,7 +74,9 @@ def trained(backend: str, data: RankingDataset, rounds: int = 6, **options: Any)
 @pytest.fixture(scope="module", params=ENGINES)
 def codes(request: Any) -> RankingModel:
     """Trained on an array of codes."""
-    return trained(request.param, as_data(feature_names=NAMES, categorical_feature=["kind"]), start="linear")
+    return trained(
+        request.param, as_data(feature_names=NAMES, categorical_feature=["kind"]), start="linear"
+    )
 
 
 def turned(frame: Any) -> Any:
@@ -111,14 +130,21 @@ def test_a_frame_gives_the_model_and_the_scores_of_its_codes(
 def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: str) -> None:
     data, other = as_data(pandas_frame(COLUMNS, KINDS)), as_data(polars_frame(COLUMNS, KINDS[::-1]))
     model = boostrank.train(
-        PARAMS | OWN[backend] | {"metric": "ndcg"}, data, 4, valid_sets=[data, other], backend=backend, start="none"
+        PARAMS | OWN[backend] | {"metric": "ndcg"},
+        data,
+        4,
+        valid_sets=[data, other],
+        backend=backend,
+        start="none",
     )
     assert model.evals_result["training"] == model.evals_result["valid_1"]
     more = trained(backend, other, 2, init_model=model, start="none")
     at_once = trained(backend, data, 2, init_model=model, start="none")
     assert more.to_bytes() == at_once.to_bytes()
     if backend == "lightgbm":  # XGBoost compares names
-        unnamed = trained(backend, as_data(), 2, init_model=model, start="none")  # its codes go by position
+        unnamed = trained(
+            backend, as_data(), 2, init_model=model, start="none"
+        )  # its codes go by position
         np.testing.assert_array_equal(unnamed.trees().forest.kind, at_once.trees().forest.kind)
     assert data.joined(other.like(data)).categories == data.categories
     with pytest.raises(DataError, match="different categories cannot be joined"):
@@ -129,13 +155,20 @@ def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: s
 def test_folds_and_presets_know_the_categories(backend: str) -> None:
     data = as_data(feature_names=NAMES)
     of_categories = {"cat_feature": "name:kind", "early_stopping_round": 2, "metric": "ndcg"}
-    model = boostrank.train(PARAMS | OWN[backend] | of_categories, data, 3, folds=2, backend=backend, start="linear")
+    model = boostrank.train(
+        PARAMS | OWN[backend] | of_categories, data, 3, folds=2, backend=backend, start="linear"
+    )
     assert model.categories == {"kind": Categories()}
     assert model.trees().forest.categorical.any()
     quick = boostrank.train(
-        PARAMS | OWN[backend] | {"categorical_feature": [3], "metric": "ndcg"}, data, 3, quality="quick",
-        backend=backend, start="none", valid_sets=[data],
-    )  # fmt: skip
+        PARAMS | OWN[backend] | {"categorical_feature": [3], "metric": "ndcg"},
+        data,
+        3,
+        quality="quick",
+        backend=backend,
+        start="none",
+        valid_sets=[data],
+    )
     assert set(quick.evals_result) == {"training"}
     assert quick.trees().forest.categorical.any()
     assert set(quick.trees().forest.feature[quick.trees().forest.categorical]) == {3}
@@ -161,17 +194,25 @@ def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> Non
     for wrong, match in (
         (frame.drop(columns="flag"), "no column 'flag', which the model has"),
         (frame.rename(columns={"flag": "flags"}), "no column 'flag', which the model has.*'flags'"),
-        (frame.assign(number="a"), r"'number' contains text \('a', ...\), but the model has numbers"),
+        (
+            frame.assign(number="a"),
+            r"'number' contains text \('a', ...\), but the model has numbers",
+        ),
         (
             frame.assign(kind=1),
-            r"'kind' contains 1, a category that is a number, but the others \('pear', ...\) are te",
+            (
+                r"'kind' contains 1, a category that is a number, but the others \('pear', ...\)"
+                r" are te"
+            ),
         ),
     ):
         with pytest.raises(DataError, match=match):
             model.predict(wrong)
     with pytest.raises(DataError, match=r"'kind' .* has only codes without names"):
         codes.predict(frame)
-    with pytest.raises(DataError, match=r"'kind' contains categories .* has only codes without names"):
+    with pytest.raises(
+        DataError, match=r"'kind' contains categories .* has only codes without names"
+    ):
         codes.predict(as_data(frame))
     plain = trained(codes.backend, as_data())
     with pytest.raises(DataError, match="column names, but the model does not"):
@@ -184,7 +225,11 @@ def test_numbers_as_categories_go_by_value_in_other_libraries() -> None:
     pd = pytest.importorskip("pandas", reason="frames of pandas")
     pl = pytest.importorskip("polars", reason="frames of polars")
     shop = [None if np.isnan(v) else 10 * int(v) + 7 for v in X[:, 3]]
-    model = trained("lightgbm", as_data(pd.DataFrame({"shop": pd.Categorical(shop), "x": X[:, 0]})), start="none")
+    model = trained(
+        "lightgbm",
+        as_data(pd.DataFrame({"shop": pd.Categorical(shop), "x": X[:, 0]})),
+        start="none",
+    )
     assert model.categories == {"shop": Categories((7, 17, 27, 37, 47))}
     scores = model.predict(X[:, [3, 0]])
     for frame in (
@@ -195,7 +240,8 @@ def test_numbers_as_categories_go_by_value_in_other_libraries() -> None:
     raw = pl.DataFrame({"shop": shop, "x": X[:, 0]})  # whose column a data set takes for numbers
     for rows in (as_data(raw), raw.to_numpy()):
         message = (
-            r"'shop' has 553 values \(\d+, ...\) that are not codes of the 5 categories of the model \(7, 17, .*\)"
+            r"'shop' has 553 values \(\d+, ...\) that are not codes of the 5 categories of the"
+            r" model \(7, 17, .*\)"
         )
         with pytest.warns(DataWarning, match=message):
             model.predict(rows)
@@ -210,11 +256,17 @@ def test_lightgbm_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) 
     alone = lgb.Booster(model_file=tmp_path / "model")
     np.testing.assert_array_equal(alone.predict(other, raw_score=True), model.predict(frame))
     os.remove(tmp_path / "model.meta.json")
-    np.testing.assert_array_equal(RankingModel.load(tmp_path / "model").predict(other), model.predict(frame))
-    theirs = lgb.train({"verbosity": -1, "num_threads": 1} | OWN["lightgbm"], lgb.Dataset(frame, Y), 3)
+    np.testing.assert_array_equal(
+        RankingModel.load(tmp_path / "model").predict(other), model.predict(frame)
+    )
+    theirs = lgb.train(
+        {"verbosity": -1, "num_threads": 1} | OWN["lightgbm"], lgb.Dataset(frame, Y), 3
+    )
     theirs.save_model(tmp_path / "theirs")
     loaded = RankingModel.load(tmp_path / "theirs")
-    np.testing.assert_array_equal(loaded.predict(polars_frame(COLUMNS, KINDS[::-1])), theirs.predict(frame))
+    np.testing.assert_array_equal(
+        loaded.predict(polars_frame(COLUMNS, KINDS[::-1])), theirs.predict(frame)
+    )
 
 
 def test_xgboost_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) -> None:
@@ -229,25 +281,37 @@ def test_xgboost_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) -
         os.remove(tmp_path / "model.json.meta.json")
         scores = model.predict(frame, num_iteration=rounds)
         alone = xgb.Booster(model_file=tmp_path / "model.json")
-        np.testing.assert_array_equal(alone.predict(xgb.DMatrix(other, enable_categorical=True)), scores)
+        np.testing.assert_array_equal(
+            alone.predict(xgb.DMatrix(other, enable_categorical=True)), scores
+        )
         loaded = RankingModel.load(tmp_path / "model.json")
         np.testing.assert_array_equal(loaded.predict(other), scores)
         assert loaded.categories == model.categories
     more = trained("xgboost", as_data(frame), 2, init_model=model)
     assert more.categories == model.categories
-    np.testing.assert_allclose(model.contributions(as_data(other)).sum(axis=1), model.predict(frame), atol=1e-6)
+    np.testing.assert_allclose(
+        model.contributions(as_data(other)).sum(axis=1), model.predict(frame), atol=1e-6
+    )
     both = boostrank.average([model, model])
     np.testing.assert_allclose(both.predict(other), model.predict(frame), atol=1e-6)
     strange = frame.assign(kind=frame["kind"].cat.rename_categories({"fig": "f\u00efg"}))
-    trained("xgboost", as_data(strange)).save(tmp_path / "model.json")  # what XGBoost orders otherwise stays out
+    trained("xgboost", as_data(strange)).save(
+        tmp_path / "model.json"
+    )  # what XGBoost orders otherwise stays out
     assert RankingModel.load(tmp_path / "model.json").categories["kind"].values[2] == "f\u00efg"
     assert (
-        json.loads((tmp_path / "model.json").read_text())["learner"]["gradient_booster"]["model"]["cats"]["enc"] == []
+        json.loads((tmp_path / "model.json").read_text())["learner"]["gradient_booster"]["model"][
+            "cats"
+        ]["enc"]
+        == []
     )
 
 
 def test_models_of_other_categories_are_not_averaged() -> None:
-    models = [trained("lightgbm", as_data(pandas_frame(COLUMNS, kinds)), 2) for kinds in (KINDS, KINDS[::-1])]
+    models = [
+        trained("lightgbm", as_data(pandas_frame(COLUMNS, kinds)), 2)
+        for kinds in (KINDS, KINDS[::-1])
+    ]
     with pytest.raises(ParameterError, match="encode categories differently"):
         boostrank.average(models)
 
@@ -260,18 +324,28 @@ def test_what_takes_no_categories_says_so() -> None:
         model = boostrank.train(PARAMS, data, 2, start="none", within_query="rank")
     assert "rank(kind|query)" not in model.column_names
     with pytest.raises(ParameterError, match=r"within_query: .*'kind' as a number"):
-        boostrank.train(PARAMS, data, 2, start="none", within_query=boostrank.WithinQuery("rank", of="kind"))
+        boostrank.train(
+            PARAMS, data, 2, start="none", within_query=boostrank.WithinQuery("rank", of="kind")
+        )
     with pytest.raises(ParameterError, match="'kind' is categorical, and has no direction"):
-        boostrank.train(PARAMS | {"monotone_constraints": [0, 0, 0, 1]}, data, 2, backend="xgboost", start="none")
+        boostrank.train(
+            PARAMS | {"monotone_constraints": [0, 0, 0, 1]},
+            data,
+            2,
+            backend="xgboost",
+            start="none",
+        )
 
 
 def test_the_estimator_takes_text_and_its_validation_sets_too() -> None:
     pytest.importorskip("sklearn", reason="BoostRanker needs scikit-learn")
     frame = pandas_frame(COLUMNS, KINDS).astype({"kind": object})
     query_options = {"qid": QID, "eval_qid": [QID], "categorical_feature": ["kind"]}
-    ranker = boostrank.BoostRanker(**PARAMS | OWN["lightgbm"] | {"metric": "ndcg"}, num_boost_round=3, start="none")
+    ranker = boostrank.BoostRanker(
+        **PARAMS | OWN["lightgbm"] | {"metric": "ndcg"}, num_boost_round=3, start="none"
+    )
     ranker.fit(frame, Y, eval_set=[(frame[::-1].copy()[::-1], Y)], **query_options)
     assert ranker.model_.trees().forest.categorical.any()
     np.testing.assert_array_equal(
         ranker.predict(frame.astype({"kind": "category"})), ranker.predict(frame)
-    )  # fmt: skip
+    )

@@ -16,15 +16,24 @@ from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import StopTraining
 
-FAST = {"objective": "shf-sdcg", "num_leaves": 7, "verbosity": -1, "num_threads": 1, "eval_at": [10]}
+FAST = {
+    "objective": "shf-sdcg",
+    "num_leaves": 7,
+    "verbosity": -1,
+    "num_threads": 1,
+    "eval_at": [10],
+}
 ROUNDS = 10
 SAMPLING = {
     "lightgbm": {
-        "bagging_fraction": 0.4, "bagging_freq": 3, "feature_fraction": 0.7, "feature_fraction_bynode": 0.8,
+        "bagging_fraction": 0.4,
+        "bagging_freq": 3,
+        "feature_fraction": 0.7,
+        "feature_fraction_bynode": 0.8,
         "extra_trees": True,
     },
     "xgboost": {"subsample": 0.6, "colsample_bytree": 0.7, "colsample_bynode": 0.8},
-}  # fmt: skip
+}
 NATIVE = {"lightgbm": "lightgbm:lambdarank", "xgboost": "xgboost:rank:ndcg"}
 backends = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 
@@ -57,14 +66,25 @@ class StopAt:
             raise StopTraining(env.iteration)
 
 
-def trained(params: dict[str, Any], backend: str = "lightgbm", **options: Any) -> boostrank.RankingModel:
-    options = {"train_set": TRAIN, "num_boost_round": ROUNDS, "valid_sets": [TRAIN, VALID], **options}
+def trained(
+    params: dict[str, Any], backend: str = "lightgbm", **options: Any
+) -> boostrank.RankingModel:
+    options = {
+        "train_set": TRAIN,
+        "num_boost_round": ROUNDS,
+        "valid_sets": [TRAIN, VALID],
+        **options,
+    }
     return boostrank.train({**FAST, **params}, backend=backend, **options)
 
 
-def stopped(path: Path, round: int, params: dict[str, Any], callbacks: Any = (), **options: Any) -> None:
+def stopped(
+    path: Path, round: int, params: dict[str, Any], callbacks: Any = (), **options: Any
+) -> None:
     checkpoint = boostrank.Checkpoint(path)
-    trained(params, checkpoint=checkpoint, callbacks=[*callbacks, StopAt(round, checkpoint)], **options)
+    trained(
+        params, checkpoint=checkpoint, callbacks=[*callbacks, StopAt(round, checkpoint)], **options
+    )
 
 
 def files(model: boostrank.RankingModel, folder: Path) -> tuple[bytes, bytes]:
@@ -77,11 +97,16 @@ CASES: dict[str, Any] = {
     "plain": lambda backend: ({}, lambda: []),
     "sampling": lambda backend: ({**SAMPLING[backend], "seed": 5}, lambda: []),
     "native objective and sampling": lambda backend: (
-        {**SAMPLING[backend], "objective": NATIVE[backend]}, lambda: []
+        {**SAMPLING[backend], "objective": NATIVE[backend]},
+        lambda: [],
     ),
-    "schedules and noise": lambda backend: ({"objective": "reg-shf-sdcg", "score_noise": "gumbel"}, lambda: []),
+    "schedules and noise": lambda backend: (
+        {"objective": "reg-shf-sdcg", "score_noise": "gumbel"},
+        lambda: [],
+    ),
     "early stopping of ours": lambda backend: (
-        {"learning_rate": 0.9, "early_stopping_round": 5, "num_boost_round": 40}, lambda: []
+        {"learning_rate": 0.9, "early_stopping_round": 5, "num_boost_round": 40},
+        lambda: [],
     ),
     "callbacks of LightGBM": lambda backend: (
         {"learning_rate": 0.9, "num_boost_round": 40},
@@ -91,12 +116,14 @@ CASES: dict[str, Any] = {
             lgb.reset_parameter(max_depth=[3 + i % 3 for i in range(40)]),
         ],
     ),
-}  # fmt: skip
+}
 
 
 @backends
 @pytest.mark.parametrize("case", CASES)
-def test_fault_075_a_resumed_training_gives_the_same_files(case: str, backend: str, tmp_path: Path) -> None:
+def test_fault_075_a_resumed_training_gives_the_same_files(
+    case: str, backend: str, tmp_path: Path
+) -> None:
     params, callbacks = CASES[case](backend)
     whole = files(trained(params, backend, callbacks=callbacks()), tmp_path)
     for round in (2, 4):
@@ -119,12 +146,18 @@ def test_fault_075_a_continued_model_is_resumed_too(backend: str, tmp_path: Path
 
 @backends
 def test_a_checkpoint_changes_nothing_of_the_training(backend: str, tmp_path: Path) -> None:
-    with_it = trained(SAMPLING[backend], backend, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint", every=3))
+    with_it = trained(
+        SAMPLING[backend],
+        backend,
+        checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint", every=3),
+    )
     assert files(with_it, tmp_path) == files(trained(SAMPLING[backend], backend), tmp_path)
 
 
 @backends
-def test_sampling_differs_from_round_to_round_and_follows_the_seed(backend: str, tmp_path: Path) -> None:
+def test_sampling_differs_from_round_to_round_and_follows_the_seed(
+    backend: str, tmp_path: Path
+) -> None:
     params = {**SAMPLING[backend], "seed": 1}
     of_seed_1 = trained({**params, "seed": 1}, backend).predict(VALID)
     of_seed_2 = trained({**params, "seed": 2}, backend).predict(VALID)
@@ -160,7 +193,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"params": {"early_stopping_round": 3}}, "stopping"),
         ({"num_boost_round": 11}, "rounds 10 then, 11 now"),
         ({"train_set": made(40, 3), "valid_sets": [VALID]}, r"train.data .*valid"),
-        ({"train_set": replace(TRAIN, queries=WEIGHTED), "valid_sets": [VALID]}, "train.document_weights unset then"),
+        (
+            {"train_set": replace(TRAIN, queries=WEIGHTED), "valid_sets": [VALID]},
+            "train.document_weights unset then",
+        ),
         ({"valid_sets": [TRAIN, made(15, 3)]}, r"valid.valid_1.data"),
         ({"init_model": "a model"}, "init_model unset then"),
         ({"backend": "xgboost"}, "versions.lightgbm .* then, unset now"),
@@ -177,7 +213,9 @@ def test_fault_076_another_training_is_refused_with_what_differs(
         trained(**{"params": {}, **changes}, checkpoint=checkpoint)
 
 
-def test_fault_076_other_versions_are_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_076_other_versions_are_refused(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from boostrank.fit import run as described
 
     real = described._versions
@@ -195,7 +233,10 @@ def test_threads_and_talk_may_change(written: Path) -> None:
 def test_fault_082_a_torn_or_damaged_checkpoint_is_refused(written: Path, tmp_path: Path) -> None:
     data = written.read_bytes()
     random = np.random.default_rng(0)
-    torn = [data[:n] for n in (0, 1, 21, 22, 60, 87, 88, 89, len(data) - 1, *random.integers(0, len(data), 60))]
+    torn = [
+        data[:n]
+        for n in (0, 1, 21, 22, 60, 87, 88, 89, len(data) - 1, *random.integers(0, len(data), 60))
+    ]
     flipped = []
     for position in [*range(100), *random.integers(0, len(data), 100)]:
         copy = bytearray(data)
@@ -217,26 +258,38 @@ def test_a_checkpoint_with_a_hostile_model_is_refused(written: Path, tmp_path: P
     hostile = model.replace(b"left_child=1", b"left_child=9", 1)
     assert hostile != model
     body = lines[2] + b"\n" + hostile + arrays
-    (tmp_path / "hostile").write_bytes(lines[0] + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    (tmp_path / "hostile").write_bytes(
+        lines[0] + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    )
     with pytest.raises(ModelError, match="hostile: "):
         trained({}, checkpoint=boostrank.Checkpoint(tmp_path / "hostile", resume=True))
 
 
-def test_a_checkpoint_with_more_rounds_than_its_model_can_hold_is_refused(written: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_with_more_rounds_than_its_model_can_hold_is_refused(
+    written: Path, tmp_path: Path
+) -> None:
     import hashlib
 
     lines = written.read_bytes().split(b"\n", 3)
     header = json.loads(lines[2])
     model = lines[3][: header["model_bytes"]]
-    body = json.dumps(header | {"metrics": [], "scores": [], "rounds": 10**12}).encode() + b"\n" + model
-    (tmp_path / "hostile").write_bytes(lines[0] + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    body = (
+        json.dumps(header | {"metrics": [], "scores": [], "rounds": 10**12}).encode()
+        + b"\n"
+        + model
+    )
+    (tmp_path / "hostile").write_bytes(
+        lines[0] + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    )
     with pytest.raises(ModelError, match=r"hostile: .*too many rounds .*1,000,000,000,000"):
         trained({}, checkpoint=boostrank.Checkpoint(tmp_path / "hostile", resume=True))
 
 
 def test_a_checkpoint_behind_a_symbolic_link_goes_and_the_link_stays(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("elsewhere")
-    checkpoint = boostrank.Checkpoint(tmp_path / "link", every=1, resume=True)  # nothing there yet: from the start
+    checkpoint = boostrank.Checkpoint(
+        tmp_path / "link", every=1, resume=True
+    )  # nothing there yet: from the start
     trained({}, checkpoint=checkpoint)
     assert (tmp_path / "elsewhere").exists()
     checkpoint.remove()
@@ -244,7 +297,9 @@ def test_a_checkpoint_behind_a_symbolic_link_goes_and_the_link_stays(tmp_path: P
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_fault_081_a_checkpoint_that_cannot_be_written_is_found_before_training(tmp_path: Path) -> None:
+def test_fault_081_a_checkpoint_that_cannot_be_written_is_found_before_training(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         trained({}, checkpoint=boostrank.Checkpoint(tmp_path / "missing" / "checkpoint"))
 
@@ -259,7 +314,9 @@ def test_fault_077_a_write_that_fails_leaves_the_old_checkpoint_and_the_training
     (tmp_path / ".checkpoint.0123456789ab.tmp").write_bytes(b"left by a killed process")
     real = os.write
     monkeypatch.setattr(
-        os, "write", lambda descriptor, data: real(descriptor, data[:100]) if len(data) < 200 else full()
+        os,
+        "write",
+        lambda descriptor, data: real(descriptor, data[:100]) if len(data) < 200 else full(),
     )
 
     def full() -> int:
@@ -282,9 +339,16 @@ def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) ->
         if not inside:
             inside.append(True)
             with pytest.raises(InputError, match=r"checkpoint: process \d+ is writing it"):
-                trained({}, num_boost_round=1, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint"))
+                trained(
+                    {}, num_boost_round=1, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint")
+                )
 
-    trained({}, num_boost_round=2, callbacks=[second], checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint"))
+    trained(
+        {},
+        num_boost_round=2,
+        callbacks=[second],
+        checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint"),
+    )
     assert inside
     assert list(tmp_path.iterdir()) == []
 

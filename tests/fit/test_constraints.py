@@ -20,8 +20,19 @@ from boostrank.model.constraints import first_break
 ENGINES = ("lightgbm", "xgboost")
 NAMES = ("rising", "zeros", "coarse", "square [m]", "tail", "code")
 TREES: dict[str, dict[str, Any]] = {
-    "lightgbm": {"objective": "lambdarank", "num_leaves": 15, "min_data_in_leaf": 3, "num_threads": 1, "verbosity": -1},
-    "xgboost": {"objective": "lambdarank", "num_leaves": 15, "min_child_weight": 0.1, "num_threads": 1},
+    "lightgbm": {
+        "objective": "lambdarank",
+        "num_leaves": 15,
+        "min_data_in_leaf": 3,
+        "num_threads": 1,
+        "verbosity": -1,
+    },
+    "xgboost": {
+        "objective": "lambdarank",
+        "num_leaves": 15,
+        "min_child_weight": 0.1,
+        "num_threads": 1,
+    },
 }
 
 
@@ -32,11 +43,18 @@ def made(seed: int = 0, gaps: float = 0.08) -> boostrank.RankingDataset:
     x[rng.random(480) < 0.3, 1] = 0.0
     x[:, 2], x[:, 4], x[:, 5] = np.round(2 * x[:, 2]), np.exp(2 * x[:, 4]), rng.integers(0, 5, 480)
     relevance = (
-        x[:, 0] + np.sin(3 * x[:, 0]) - 0.7 * x[:, 1] + 0.5 * x[:, 3] ** 2 + (x[:, 5] == 2) + rng.normal(size=480)
+        x[:, 0]
+        + np.sin(3 * x[:, 0])
+        - 0.7 * x[:, 1]
+        + 0.5 * x[:, 3] ** 2
+        + (x[:, 5] == 2)
+        + rng.normal(size=480)
     )
     x[rng.random(x.shape) < gaps] = np.nan
     labels = np.clip(np.round(relevance + 1), 0, 4)
-    return boostrank.RankingDataset.from_arrays(x.astype(np.float32), labels, group=[12] * 40, feature_names=NAMES)
+    return boostrank.RankingDataset.from_arrays(
+        x.astype(np.float32), labels, group=[12] * 40, feature_names=NAMES
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +74,19 @@ def bounds_of(model: Any, feature: int) -> Any:
     near = np.concatenate(ends).astype(np.float32)
     near = near[np.isfinite(near)]  # XGBoost 3.4 has splits of missing values from all numbers
     above = np.nextafter(near, np.float32(np.inf))
-    beside = [np.nextafter(near, np.float32(-np.inf)), near, above, np.nextafter(above, np.float32(np.inf))]
+    beside = [
+        np.nextafter(near, np.float32(-np.inf)),
+        near,
+        above,
+        np.nextafter(above, np.float32(np.inf)),
+    ]
     return np.unique(np.concatenate(beside))
 
 
 def wrong_way(model: Any, rows: Any, feature: int, direction: int) -> float:
-    """By how much a score goes the wrong way where nothing but this feature rises, at each of some documents."""
+    """By how much a score goes the wrong way where nothing but this feature rises, at each of some
+    documents.
+    """
     values = bounds_of(model, feature)
     grid = np.repeat(rows, values.size, axis=0)
     grid[:, feature] = np.tile(values, len(rows))
@@ -88,7 +113,8 @@ def test_rows_from_disk_give_the_same(data: Any, backend: str, tmp_path: Path) -
     path = tmp_path / "train.txt"
     x = np.nan_to_num(data.features)
     lines = [
-        f"{int(label)} qid:{i // 12} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row.tolist()))
+        f"{int(label)} qid:{i // 12} "
+        + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row.tolist()))
         for i, (label, row) in enumerate(zip(data.labels, x, strict=True))
     ]
     path.write_text("\n".join(lines) + "\n")
@@ -103,12 +129,15 @@ def test_rows_from_disk_give_the_same(data: Any, backend: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     "spelt",
     [
-        {"monotone_constraints": {"rising": 1, "square [m]": -1}}, {"monotone_constraints": "{'rising': 1, 3: -1}"},
-        {"mc": "1,0,0,-1,0,0"}, {"monotonic_cst": (1, 0, 0, -1, 0, 0)}, {"monotone_constraint": "(1, 0, 0, -1, 0, 0)"},
+        {"monotone_constraints": {"rising": 1, "square [m]": -1}},
+        {"monotone_constraints": "{'rising': 1, 3: -1}"},
+        {"mc": "1,0,0,-1,0,0"},
+        {"monotonic_cst": (1, 0, 0, -1, 0, 0)},
+        {"monotone_constraint": "(1, 0, 0, -1, 0, 0)"},
         {"monotone_constraints": np.array([1, 0, 0, -1, 0, 0])},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_every_spelling_is_the_same_constraint(data: Any, backend: str, spelt: Any) -> None:
     model = trained(data, backend, 3, **spelt)
     expected = trained(data, backend, 3, monotone_constraints=[1, 0, 0, -1, 0, 0])
@@ -134,7 +163,9 @@ def test_fewer_numbers_are_refused(backend: str, data: Any) -> None:
         ({"interaction_constraints": [0, 1]}, "lists of features"),
     ],
 )
-def test_what_names_no_feature_is_refused(data: Any, backend: str, params: Any, reason: str) -> None:
+def test_what_names_no_feature_is_refused(
+    data: Any, backend: str, params: Any, reason: str
+) -> None:
     with pytest.raises(ParameterError, match=reason):
         trained(data, backend, **params)
 
@@ -142,7 +173,11 @@ def test_what_names_no_feature_is_refused(data: Any, backend: str, params: Any, 
 @pytest.mark.parametrize("method", ["intermediate", "advanced"])
 def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: str) -> None:
     full, gaps = made(gaps=0.0), made()
-    params = {"monotone_constraints": [1] * 6, "monotone_constraints_method": method, "num_leaves": 31}
+    params = {
+        "monotone_constraints": [1] * 6,
+        "monotone_constraints_method": method,
+        "num_leaves": 31,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = trained(full, "lightgbm", **params)
@@ -150,37 +185,65 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         model = trained(gaps, "lightgbm", 30, **params)
-    lines = [str(warning.message) for warning in seen if "monotone_constraints of" in str(warning.message)]
-    assert bool(lines) == (max(wrong_way(model, gaps.features, feature, 1) for feature in range(6)) > 0.0)
+    lines = [
+        str(warning.message)
+        for warning in seen
+        if "monotone_constraints of" in str(warning.message)
+    ]
+    assert bool(lines) == (
+        max(wrong_way(model, gaps.features, feature, 1) for feature in range(6)) > 0.0
+    )
     assert lines or method == "intermediate"
 
 
-@pytest.mark.parametrize("params", [{"linear_tree": True}, {"quant_train_renew_leaf": True}], ids=str)
+@pytest.mark.parametrize(
+    "params", [{"linear_tree": True}, {"quant_train_renew_leaf": True}], ids=str
+)
 def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None:
-    with pytest.raises(ParameterError, match=f"monotone_constraints does not work with {next(iter(params))}"):
+    with pytest.raises(
+        ParameterError, match=f"monotone_constraints does not work with {next(iter(params))}"
+    ):
         trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)
     for start in ("linear", "auto", "none"):
         with pytest.raises(ParameterError, match="'code' is categorical, and has no direction"):
-            trained(data, "lightgbm", 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1], categorical_feature=[5])
+            trained(
+                data,
+                "lightgbm",
+                2,
+                start,
+                monotone_constraints=[0, 0, 0, 0, 0, 1],
+                categorical_feature=[5],
+            )
 
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_a_model_that_goes_the_wrong_way_is_not_continued(data: Any, backend: str) -> None:
     rising = {"monotone_constraints": [1, 0, 0, 0, 0, 0]}
     with pytest.raises(ParameterError, match="monotone_constraints of 'rising'"):
-        boostrank.train({**TREES[backend], **rising}, data, 2, backend=backend, init_model=trained(data, backend))
+        boostrank.train(
+            {**TREES[backend], **rising},
+            data,
+            2,
+            backend=backend,
+            init_model=trained(data, backend),
+        )
     first = trained(data, backend, **rising)
     more = boostrank.train({**TREES[backend], **rising}, data, 2, backend=backend, init_model=first)
     assert wrong_way(more, some_rows(data), 0, 1) == 0.0
 
 
 def test_a_start_is_continued_only_the_way_it_goes(data: Any) -> None:
-    steps = replace(Curve(np.array([0.0, 0.5]), np.array([0.0, 0.25, 1.0]), 0.0), documents=np.ones(4))
+    steps = replace(
+        Curve(np.array([0.0, 0.5]), np.array([0.0, 0.25, 1.0]), 0.0), documents=np.ones(4)
+    )
     old = get_backend("lightgbm").begin_with(LinearStart(NAMES, {0: steps})).native
     for sign in (1, -1):
         params = {**TREES["lightgbm"], "monotone_constraints": {"rising": sign}}
         if sign == 1:
-            assert wrong_way(boostrank.train(params, data, 3, init_model=old), some_rows(data), 0, 1) == 0.0
+            assert (
+                wrong_way(boostrank.train(params, data, 3, init_model=old), some_rows(data), 0, 1)
+                == 0.0
+            )
             continue
         with pytest.raises(ParameterError, match="monotone_constraints of 'rising'"):
             boostrank.train(params, data, 3, init_model=old)
@@ -209,20 +272,29 @@ def paths_of(model: Any) -> set[frozenset[int]]:
 
 @pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize(
-    "spelt", [GROUPS, "[[0,1],[1,2],[4]]", [["rising", "zeros"], ["zeros", "coarse"], ["tail"]]], ids=str
+    "spelt",
+    [GROUPS, "[[0,1],[1,2],[4]]", [["rising", "zeros"], ["zeros", "coarse"], ["tail"]]],
+    ids=str,
 )
 def test_groups_hold_for_start_and_trees(data: Any, backend: str, spelt: Any) -> None:
     model = trained(data, backend, interaction_constraints=spelt)
     paths = paths_of(model)
-    allowed = [frozenset(group) for group in GROUPS] + [frozenset([i]) for i in (3, 5) if backend == "xgboost"]
+    allowed = [frozenset(group) for group in GROUPS] + [
+        frozenset([i]) for i in (3, 5) if backend == "xgboost"
+    ]
     assert max(map(len, paths)) == 2
     assert all(any(path <= group for group in allowed) for path in paths)
-    # A feature in no group stands alone in XGBoost's trees, and in none of LightGBM's: so it does in a start.
-    assert ({3, 5} <= {next(iter(path)) for path in paths if len(path) == 1}) == (backend == "xgboost")
+    # A feature in no group stands alone in XGBoost's trees, and in none of LightGBM's: so it does
+    # in a start.
+    assert ({3, 5} <= {next(iter(path)) for path in paths if len(path) == 1}) == (
+        backend == "xgboost"
+    )
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(data: Any, backend: str) -> None:
+def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(
+    data: Any, backend: str
+) -> None:
     params = {**TREES[backend], "interaction_constraints": GROUPS}
     with pytest.raises(ParameterError, match=r"a tree combines .*interaction_constraints"):
         boostrank.train(params, data, 2, backend=backend, init_model=trained(data, backend))
@@ -238,7 +310,9 @@ def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
         np.nan_to_num(data.features), data.labels, group=data.queries.sizes, feature_names=NAMES
     )
     for spelt in ([5], "name:code", ["code"], 5, "5"):
-        model = trained(counted, "lightgbm", 4, cat_feature=spelt, min_data_per_group=5, cat_smooth=1.0)
+        model = trained(
+            counted, "lightgbm", 4, cat_feature=spelt, min_data_per_group=5, cat_smooth=1.0
+        )
         forest = model.trees().forest
         assert 5 not in [column for column, _ in forest.start]
         assert set(forest.feature[forest.categorical].tolist()) == {5}
@@ -248,7 +322,9 @@ def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
 
 def test_a_categorical_column_has_no_direction(data: Any) -> None:
     features, groups = np.nan_to_num(data.features), data.queries.sizes
-    coded = boostrank.RankingDataset.from_arrays(features, data.labels, group=groups, categorical_feature=[5])
+    coded = boostrank.RankingDataset.from_arrays(
+        features, data.labels, group=groups, categorical_feature=[5]
+    )
     for engine in ("lightgbm", "xgboost"):
         model = trained(coded, engine, 4)
         assert {column for column, _ in model.trees().forest.start} == {0, 1, 2, 3, 4}

@@ -49,10 +49,15 @@ def test_what_a_sparse_row_does_not_name_is_what_it_is_to_predict(make: Any, tmp
 def test_rows_come_back_in_the_order_in_which_they_were_given(backend: str) -> None:
     X, y = np.nan_to_num(data()[0]), data()[1]
     model = boostrank.train(
-        {"objective": "regression", **FAST}, RankingDataset.from_arrays(X, y, group=[SIZE] * 20), 3, backend=backend
+        {"objective": "regression", **FAST},
+        RankingDataset.from_arrays(X, y, group=[SIZE] * 20),
+        3,
+        backend=backend,
     )
     scattered = RankingDataset.from_arrays(X, y, qid=np.arange(len(y)) % 20, sort=True)
-    np.testing.assert_allclose(model.contributions(scattered).sum(axis=1), model.predict(scattered), atol=1e-5)
+    np.testing.assert_allclose(
+        model.contributions(scattered).sum(axis=1), model.predict(scattered), atol=1e-5
+    )
 
 
 def test_no_rows_no_contributions() -> None:
@@ -81,13 +86,19 @@ def test_they_add_up_to_the_score_also_with_a_start(backend: str, start: str, se
     np.testing.assert_allclose(parts.sum(axis=1), scores, rtol=0, atol=1e-12)
     few = boostrank.RankingModel(ranker.booster, best_rounds=7)
     few_parts = few.contributions(sets[1].features)
-    np.testing.assert_allclose(few_parts.sum(axis=1), few.predict(sets[1].features), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        few_parts.sum(axis=1), few.predict(sets[1].features), rtol=0, atol=1e-12
+    )
     assert np.abs(parts[:, :-1]).min(axis=1).max() > 0.0
     explanation = why(ranker, sets[1], 3, "@1", "@5", threads=1)
-    assert explanation.parts.sum() == pytest.approx(explanation.a.score - explanation.b.score, abs=1e-12)
+    assert explanation.parts.sum() == pytest.approx(
+        explanation.a.score - explanation.b.score, abs=1e-12
+    )
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in nextafter")  # below all numbers, where a start begins
+@pytest.mark.filterwarnings(
+    "ignore:overflow encountered in nextafter"
+)  # below all numbers, where a start begins
 @pytest.mark.parametrize("kind", ["tree_path_dependent", "interventional"])
 @pytest.mark.parametrize(("backend", "start"), EVERY)
 def test_shap_adds_up_to_the_score(backend: str, start: str, kind: str, sets: Any) -> None:
@@ -98,9 +109,13 @@ def test_shap_adds_up_to_the_score(backend: str, start: str, kind: str, sets: An
     values = explainer.shap_values(rows, check_additivity=False)
     scores = ranker.predict(rows)
     size = 1e-6 * np.abs(scores).max()  # shap and XGBoost add up in float32
-    np.testing.assert_allclose(values.sum(axis=1) + explainer.expected_value, scores, rtol=0, atol=size)
+    np.testing.assert_allclose(
+        values.sum(axis=1) + explainer.expected_value, scores, rtol=0, atol=size
+    )
     if kind == "tree_path_dependent":  # the engines' own
-        np.testing.assert_allclose(values, ranker.contributions(rows)[:, :-1], rtol=0, atol=2 * size)
+        np.testing.assert_allclose(
+            values, ranker.contributions(rows)[:, :-1], rtol=0, atol=2 * size
+        )
 
 
 def test_linear_leaves_that_were_grown_have_none(sets: Any) -> None:

@@ -1,4 +1,6 @@
-"""The linear start that is made on the spot, against NumPy without any tricks; and trees that begin with it."""
+"""The linear start that is made on the spot, against NumPy without any tricks; and trees that begin
+with it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def made(seed: int = 0, labels: Any = None, **more: Any) -> boostrank.RankingDat
 
 
 def columns(x: Any, ranks_only: bool = False) -> Any:
-    """What is made of the features, one column after another, each less its mean and over its deviation."""
+    """What is made of the features, one column after another, each less its mean and over its
+    deviation.
+    """
     transformed = []
     for column in x.astype(np.float64).T:
         present = np.sort(column[~np.isnan(column)])
@@ -75,12 +79,17 @@ def twin(data: boostrank.RankingDataset, ridge: float, rows: Any, ranks_only: bo
             right.append(t / t.std() * root)
             learning += weight[q]
     damped = np.vstack([*left, np.sqrt(ridge * learning) * np.eye(z.shape[1])])
-    return z @ np.linalg.lstsq(damped, np.concatenate([*right, np.zeros(z.shape[1])]), rcond=None)[0]
+    return (
+        z @ np.linalg.lstsq(damped, np.concatenate([*right, np.zeros(z.shape[1])]), rcond=None)[0]
+    )
 
 
 def said(start: LinearStart, x: Any) -> Any:
     """The start's score of each row."""
-    return sum((Curves.of([(j, curve)]).values(x)[:, 0] for j, curve in start.curves.items()), np.zeros(len(x)))
+    return sum(
+        (Curves.of([(j, curve)]).values(x)[:, 0] for j, curve in start.curves.items()),
+        np.zeros(len(x)),
+    )
 
 
 def direction(v: Any) -> Any:
@@ -91,9 +100,12 @@ WEIGHT = np.repeat(np.arange(1.0, 13.0), SIZES)
 
 
 @pytest.mark.parametrize(
-    ("blocks", "weight", "most"), [(None, None, 99), (30, None, 99), (30, WEIGHT, 99), (30, None, 5)]
+    ("blocks", "weight", "most"),
+    [(None, None, 99), (30, None, 99), (30, WEIGHT, 99), (30, None, 5)],
 )
-def test_scores_are_those_of_plain_least_squares(blocks: Any, weight: Any, most: int, monkeypatch: Any) -> None:
+def test_scores_are_those_of_plain_least_squares(
+    blocks: Any, weight: Any, most: int, monkeypatch: Any
+) -> None:
     if blocks:
         monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
     monkeypatch.setattr(cross_fit, "MOST_COLUMNS", most)
@@ -102,7 +114,9 @@ def test_scores_are_those_of_plain_least_squares(blocks: Any, weight: Any, most:
     ridge, scale = start.description["ridge"], start.description["scale"]
     whole = twin(data, ridge, np.ones(SIZES.size, bool), most < 99)
     moved = said(start.start, data.features) - scale * whole
-    assert np.ptp(moved) <= 2 * steps.MOVED * start.scores.std() * 1.001  # all by the same is no move
+    assert (
+        np.ptp(moved) <= 2 * steps.MOVED * start.scores.std() * 1.001
+    )  # all by the same is no move
     fold = np.random.default_rng(0).permutation(SIZES.size) % FOLDS
     for k in range(FOLDS):
         mine = np.repeat(fold == k, SIZES)
@@ -153,16 +167,22 @@ def test_a_query_says_nothing_of_its_own_scores(monkeypatch: Any) -> None:
     other[a:b] = 3 - other[a:b]
     before = cross_fitted(made(labels=labels), "linear")
     after = cross_fitted(made(labels=other), "linear")
-    np.testing.assert_allclose(direction(before.scores[a:b]), direction(after.scores[a:b]), rtol=1e-9)
+    np.testing.assert_allclose(
+        direction(before.scores[a:b]), direction(after.scores[a:b]), rtol=1e-9
+    )
     x = made().features
-    assert not np.allclose(direction(said(before.start, x)), direction(said(after.start, x)), rtol=1e-3)
+    assert not np.allclose(
+        direction(said(before.start, x)), direction(said(after.start, x)), rtol=1e-3
+    )
 
 
 def test_sparse_rows_and_labels_that_teach_nothing() -> None:
     data = made()
     filled = np.nan_to_num(data.features)
     both = [
-        cross_fitted(boostrank.RankingDataset.from_arrays(x, data.labels, group=SIZES), "exponential")
+        cross_fitted(
+            boostrank.RankingDataset.from_arrays(x, data.labels, group=SIZES), "exponential"
+        )
         for x in (filled, sparse.csr_matrix(filled))
     ]
     np.testing.assert_allclose(both[0].scores, both[1].scores, rtol=1e-9)
@@ -228,18 +248,27 @@ def correlations(data: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("blocks", [None, 30])
-def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: Any, monkeypatch: Any) -> None:
+def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(
+    blocks: Any, monkeypatch: Any
+) -> None:
     if blocks:
         monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
     backwards = made()
-    data = boostrank.RankingDataset.from_arrays(backwards.features[:, ::-1], backwards.labels, group=SIZES)
+    data = boostrank.RankingDataset.from_arrays(
+        backwards.features[:, ::-1], backwards.labels, group=SIZES
+    )
     for most in (1, 2, 3):
         monkeypatch.setattr(cross_fit, "MOST_FEATURES", most)
         chosen = np.sort(np.argsort(correlations(data))[-most:])
-        with pytest.warns(DataWarning, match=f"uses {most} of the 5 features.* use the other {5 - most}"):
+        with pytest.warns(
+            DataWarning, match=f"uses {most} of the 5 features.* use the other {5 - most}"
+        ):
             wide = cross_fitted(data, "exponential", threads=2)
         few = cross_fitted(
-            boostrank.RankingDataset.from_arrays(data.features[:, chosen], data.labels, group=SIZES), "exponential"
+            boostrank.RankingDataset.from_arrays(
+                data.features[:, chosen], data.labels, group=SIZES
+            ),
+            "exponential",
         )
         np.testing.assert_allclose(wide.scores, few.scores, rtol=1e-8)  # parts are others
         assert list(wide.start.curves) == [int(chosen[j]) for j in few.start.curves]
@@ -247,11 +276,15 @@ def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: 
 
 
 @pytest.mark.filterwarnings("ignore:the linear start uses 3")
-def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(monkeypatch: Any, tmp_path: Path) -> None:
+def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(
+    monkeypatch: Any, tmp_path: Path
+) -> None:
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
     data = made()
     filled = np.nan_to_num(data.features, nan=0.0)
-    write_libsvm(tmp_path / "t.txt", boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES))
+    write_libsvm(
+        tmp_path / "t.txt", boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES)
+    )
     dense = boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES)
     thin = boostrank.RankingDataset.from_arrays(sparse.csr_matrix(filled), data.labels, group=SIZES)
     streamed = boostrank.stream(tmp_path / "t.txt", cache=False)

@@ -42,7 +42,12 @@ def test_auto_trains_on_the_weighted_gains(backend: str, start: str) -> None:
 @pytest.mark.parametrize("initial", ["regression", "zero"])
 def test_so_do_linear_models(initial: str) -> None:
     weighted, by_labels = pair()
-    params: dict[str, Any] = {"gain": "linear", "metric": "none", "objective": "sdcg", "initial": initial}
+    params: dict[str, Any] = {
+        "gain": "linear",
+        "metric": "none",
+        "objective": "sdcg",
+        "initial": initial,
+    }
     ours = boostrank.train(params, weighted, 3, backend="linear").predict(weighted)
     others = boostrank.train(params, by_labels, 3, backend="linear").predict(by_labels)
     np.testing.assert_array_equal(ours, others)
@@ -76,12 +81,21 @@ def test_what_does_not_know_them_refuses_by_name() -> None:
     with pytest.raises(DataError, match=r"lightgbm:lambdarank does not support document weights"):
         scores(weighted, params={"objective": "lightgbm:lambdarank"})
     with pytest.raises(DataError, match="custom objective does not support"):
-        boostrank.train({"objective": lambda scores, data: (scores, np.ones_like(scores))}, weighted, 3)
-    with pytest.raises(ParameterError, match=r"the linear start .* objective 'regression' .*: start='none' omits it"):
+        boostrank.train(
+            {"objective": lambda scores, data: (scores, np.ones_like(scores))}, weighted, 3
+        )
+    with pytest.raises(
+        ParameterError,
+        match=r"the linear start .* objective 'regression' .*: start='none' omits it",
+    ):
         scores(weighted, params={"objective": "regression"}, start="linear")
-    with pytest.raises(ParameterError, match=r"initial=regression .* 'regression' .*: initial=zero needs none"):
+    with pytest.raises(
+        ParameterError, match=r"initial=regression .* 'regression' .*: initial=zero needs none"
+    ):
         boostrank.train({"objective": "regression"}, weighted, 3, backend="linear")
-    assert boostrank.train({"objective": "regression", "initial": "zero"}, weighted, 3, backend="linear")
+    assert boostrank.train(
+        {"objective": "regression", "initial": "zero"}, weighted, 3, backend="linear"
+    )
 
 
 def test_metrics_do_not_know_them_and_a_warning_says_so() -> None:

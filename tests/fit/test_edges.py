@@ -1,4 +1,6 @@
-"""Where training meets what users really hand over: odd names, their own matrices, models to go on from."""
+"""Where training meets what users really hand over: odd names, their own matrices, models to go on
+from.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_data_frames_train_and_validate_though_their_columns_are_read_only(backe
     labels = np.array(data.labels)
     labels.flags.writeable = False
     frozen = RankingDataset.from_arrays(data.features, labels, group=data.queries.sizes)
-    model = boostrank.train({"objective": "sdcg", **FAST}, frozen, 3, valid_sets=[frozen], backend=backend)
+    model = boostrank.train(
+        {"objective": "sdcg", **FAST}, frozen, 3, valid_sets=[frozen], backend=backend
+    )
     scores = model.predict(data)
     scores.flags.writeable = False
     for name in ("ndcg@5", "map", "mrr", "err@3", "precision@3", "recall@3", "dcg"):
@@ -57,7 +61,11 @@ def test_any_name_may_stand_for_a_validation_set_and_metrics_keep_every_digit(ba
         backend=backend,
     )
     last = model.evals_result["my-valid set: 1"]["ndcg@5"][-1]
-    ndcg = boostrank.Metric.parse("ndcg@5").evaluate(valid.labels, model.predict(valid), valid.queries).mean
+    ndcg = (
+        boostrank.Metric.parse("ndcg@5")
+        .evaluate(valid.labels, model.predict(valid), valid.queries)
+        .mean
+    )
     assert last == pytest.approx(ndcg, rel=1e-12, abs=0)
     assert list(model.evals_result["train-ing"]) == ["ndcg@5", "tab\tand:colon"]
 
@@ -68,13 +76,17 @@ def test_columns_go_by_name_wherever_there_are_names(backend: str) -> None:
     model = boostrank.train({"objective": "sdcg", **FAST}, train, 5, backend=backend)
     shuffled = RankingDataset.from_frame(frame(0)[["qid", "e", "c", "a", "d", "b", "label"]])
     np.testing.assert_array_equal(model.predict(shuffled), model.predict(train))
-    watched = boostrank.train({"objective": "sdcg", **FAST}, train, 5, valid_sets=[shuffled, train], backend=backend)
+    watched = boostrank.train(
+        {"objective": "sdcg", **FAST}, train, 5, valid_sets=[shuffled, train], backend=backend
+    )
     assert watched.evals_result["valid_0"] == watched.evals_result["training"]
     other = RankingDataset.from_frame(frame(0, columns="abcdx"))
     with pytest.raises(DataError, match="no feature 'e', which the model has"):
         model.predict(other)
     with pytest.raises(DataError, match="no feature 'e', which the training set has"):
-        boostrank.train({"objective": "sdcg", **FAST}, train, 1, valid_sets=[other], backend=backend)
+        boostrank.train(
+            {"objective": "sdcg", **FAST}, train, 1, valid_sets=[other], backend=backend
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -90,7 +102,9 @@ def test_names_that_an_engine_refuses_stay_the_users(backend: str, tmp_path: Pat
     np.testing.assert_array_equal(loaded.predict(table[names[::-1]]), model.predict(train))
 
 
-@pytest.mark.parametrize(("as_rows", "words"), [(np.array, "column 'f2' has"), (sparse.csr_matrix, "a column has")])
+@pytest.mark.parametrize(
+    ("as_rows", "words"), [(np.array, "column 'f2' has"), (sparse.csr_matrix, "a column has")]
+)
 def test_infinite_values_that_xgboost_does_not_take_are_refused(as_rows: Any, words: str) -> None:
     data = ranking(0)
     rows = np.array(data.features)
@@ -103,7 +117,9 @@ def test_infinite_values_that_xgboost_does_not_take_are_refused(as_rows: Any, wo
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_damaged_model_is_not_continued(backend: str, tmp_path: Path) -> None:
     train = ranking(0)
-    boostrank.train({"objective": "sdcg", **FAST}, train, 3, backend=backend).save(tmp_path / "model")
+    boostrank.train({"objective": "sdcg", **FAST}, train, 3, backend=backend).save(
+        tmp_path / "model"
+    )
     path = tmp_path / "model"
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(ModelError):
@@ -111,9 +127,17 @@ def test_a_damaged_model_is_not_continued(backend: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(backend: str, tmp_path: Path) -> None:
+def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(
+    backend: str, tmp_path: Path
+) -> None:
     train, valid = ranking(0), ranking(1)
-    params = {"objective": "lambdarank", "early_stopping_round": 3, "eval_at": 5, **FAST, "learning_rate": 0.5}
+    params = {
+        "objective": "lambdarank",
+        "early_stopping_round": 3,
+        "eval_at": 5,
+        **FAST,
+        "learning_rate": 0.5,
+    }
     model = boostrank.train(params, train, 60, valid_sets=[valid], backend=backend)
     best = model.best_iteration
     assert model.summary is not None
@@ -121,11 +145,16 @@ def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(backend
     model.save(tmp_path / "model")
     more = {"objective": "lambdarank", **FAST}
     for start in (model, tmp_path / "model", boostrank.RankingModel.load(tmp_path / "model")):
-        assert boostrank.train(more, train, 2, init_model=start, backend=backend).best_iteration == best + 2
+        assert (
+            boostrank.train(more, train, 2, init_model=start, backend=backend).best_iteration
+            == best + 2
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_continued_model_keeps_its_objective_unless_another_is_said(backend: str, tmp_path: Path) -> None:
+def test_a_continued_model_keeps_its_objective_unless_another_is_said(
+    backend: str, tmp_path: Path
+) -> None:
     data = ranking(0)
     for record in (
         "lambdarank",
@@ -138,13 +167,16 @@ def test_a_continued_model_keeps_its_objective_unless_another_is_said(backend: s
             more = boostrank.train(FAST, data, 1, init_model=start, backend=backend)
             assert more.info["objective"]["name"] == first.info["objective"]["name"]
         assert (
-            boostrank.train({"objective": "sdcg", **FAST}, data, 1, init_model=first, backend=backend).info[
-                "objective"
-            ]["name"]
+            boostrank.train(
+                {"objective": "sdcg", **FAST}, data, 1, init_model=first, backend=backend
+            ).info["objective"]["name"]
             == "sdcg"
         )
     custom = boostrank.train(
-        {"objective": lambda s, d: (np.sign(s - d.get_label()), np.ones(s.size)), **FAST}, data, 1, backend=backend
+        {"objective": lambda s, d: (np.sign(s - d.get_label()), np.ones(s.size)), **FAST},
+        data,
+        1,
+        backend=backend,
     )
     with pytest.raises(ParameterError, match="pass objective="):
         boostrank.train(FAST, data, 1, init_model=custom, backend=backend)
@@ -193,7 +225,12 @@ def test_predicting_from_several_threads_is_safe(backend: str) -> None:
 def test_whatever_the_parameters_were_the_model_can_be_saved(backend: str, tmp_path: Path) -> None:
     data = ranking(0)
     model = boostrank.train(
-        {"objective": "sdcg", "eval_at": list(np.array([1, 5])), **FAST, "learning_rate": np.float32(0.1)},
+        {
+            "objective": "sdcg",
+            "eval_at": list(np.array([1, 5])),
+            **FAST,
+            "learning_rate": np.float32(0.1),
+        },
         data,
         2,
         valid_sets=[data],
@@ -201,7 +238,10 @@ def test_whatever_the_parameters_were_the_model_can_be_saved(backend: str, tmp_p
         backend=backend,
     )
     model.save(tmp_path / "model")
-    assert boostrank.RankingModel.load(tmp_path / "model").evals_result["training"]["broken"] == [None, None]
+    assert boostrank.RankingModel.load(tmp_path / "model").evals_result["training"]["broken"] == [
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -211,19 +251,25 @@ def test_early_stopping_does_not_go_with_dart(backend: str) -> None:
         boostrank.train(params, ranking(0), 5, valid_sets=[ranking(1)], backend=backend)
 
 
-@pytest.mark.parametrize("name", ["rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"])
+@pytest.mark.parametrize(
+    "name", ["rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"]
+)
 @pytest.mark.parametrize("booster", [{}, {"booster": "gbtree"}, {"boosting": "gbdt"}])
 def test_xgboosts_parameters_of_dart_need_dart(name: str, booster: dict[str, str]) -> None:
     pytest.importorskip("xgboost")
     params = {"objective": "sdcg", name: 1, **booster, **FAST}
-    with pytest.raises(ParameterError, match=f"^'{name}' is a parameter of dart: set booster=dart$"):
+    with pytest.raises(
+        ParameterError, match=f"^'{name}' is a parameter of dart: set booster=dart$"
+    ):
         boostrank.train(params, ranking(0), 5, backend="xgboost")
 
 
 def test_a_model_of_another_objective_keeps_its_name(tmp_path: Path) -> None:
     data = ranking(0)
     native = lgb.train(
-        {"objective": "binary", "verbosity": -1}, lgb.Dataset(data.features, (data.labels > 1).astype(float)), 3
+        {"objective": "binary", "verbosity": -1},
+        lgb.Dataset(data.features, (data.labels > 1).astype(float)),
+        3,
     )
     native.save_model(tmp_path / "theirs.txt")
     boostrank.RankingModel.load(tmp_path / "theirs.txt").save(tmp_path / "again.txt")
@@ -234,8 +280,12 @@ def test_a_model_of_another_objective_keeps_its_name(tmp_path: Path) -> None:
 def test_a_continued_xgboost_model_keeps_its_own_start() -> None:
     data = ranking(0)
     matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
-    theirs = xgb.train({"base_score": 2.5, "objective": "reg:squarederror", "max_depth": 2}, matrix, 1)
-    ours = boostrank.train({"objective": "regression", **FAST}, data, 1, init_model=theirs, backend="xgboost")
+    theirs = xgb.train(
+        {"base_score": 2.5, "objective": "reg:squarederror", "max_depth": 2}, matrix, 1
+    )
+    ours = boostrank.train(
+        {"objective": "regression", **FAST}, data, 1, init_model=theirs, backend="xgboost"
+    )
     first = ours.predict(data, num_iteration=1)
     np.testing.assert_allclose(first, theirs.predict(matrix, output_margin=True), rtol=1e-6)
 
@@ -243,7 +293,9 @@ def test_a_continued_xgboost_model_keeps_its_own_start() -> None:
 def test_best_score_says_nothing_about_rounds_it_did_not_see(tmp_path: Path) -> None:
     data = ranking(0)
     first = boostrank.train({"objective": "sdcg", **FAST}, data, 5)
-    second = boostrank.train({"objective": "sdcg", **FAST}, data, 3, valid_sets=[data], init_model=first)
+    second = boostrank.train(
+        {"objective": "sdcg", **FAST}, data, 3, valid_sets=[data], init_model=first
+    )
     second.save(tmp_path / "model.txt", num_iteration=2)
     assert boostrank.RankingModel.load(tmp_path / "model.txt").best_score == {"training": {}}
 
@@ -265,7 +317,9 @@ def test_dates_are_no_features() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("streamed", [False, True])
-def test_data_without_a_single_feature_are_refused(backend: str, streamed: bool, tmp_path: Path) -> None:
+def test_data_without_a_single_feature_are_refused(
+    backend: str, streamed: bool, tmp_path: Path
+) -> None:
     (tmp_path / "bare").write_text("".join(f"{i % 3} qid:{i // 5}\n" for i in range(20)))
     data = (stream_libsvm if streamed else read_libsvm)(tmp_path / "bare")
     for objective in ("sdcg", "auto"):  # the second begins with a linear start

@@ -34,8 +34,12 @@ def leaves_of(model: RankingModel) -> Any:
     return format.served(format.parse(model.to_bytes()))
 
 
-def sums(model: RankingModel, rows: np.ndarray, dtype: type[np.floating[Any]], order: np.ndarray) -> np.ndarray:
-    """Leaves of rows without missing values, added up one after another in a number type, the trees in some order."""
+def sums(
+    model: RankingModel, rows: np.ndarray, dtype: type[np.floating[Any]], order: np.ndarray
+) -> np.ndarray:
+    """Leaves of rows without missing values, added up one after another in a number type, the trees
+    in some order.
+    """
     served = leaves_of(model)
     forest = served.forest
     total = np.full(len(rows), served.base, dtype)
@@ -64,7 +68,9 @@ def test_sums_are_the_same_in_any_order_and_number_type(engine: str, start: str,
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_scores_move_less_than_is_said(engine: str, data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_move_less_than_is_said(
+    engine: str, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     even = boostrank.train(SMALL, data, 40, backend=engine).predict(data)
     monkeypatch.setattr(Leaves, "in_units", lambda _: None)
     grown = boostrank.train(SMALL, data, 40, backend=engine).predict(data)
@@ -72,7 +78,9 @@ def test_scores_move_less_than_is_said(engine: str, data: Any, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_averages_folds_and_what_goes_on_have_them_too(engine: str, data: Any, tmp_path: Path) -> None:
+def test_averages_folds_and_what_goes_on_have_them_too(
+    engine: str, data: Any, tmp_path: Path
+) -> None:
     first = boostrank.train(SMALL | {"seed": 0}, data, 3, backend=engine)
     second = boostrank.train(SMALL | {"seed": 1}, data, 4, backend=engine)
     first.save(tmp_path / "model")
@@ -92,9 +100,13 @@ def test_a_base_score_is_in_units_too(data: Any) -> None:
     booster = xgb.train({"max_depth": 3, "base_score": 0.1234567}, matrix, 5)
     model = RankingModel(XGBOOST.booster(booster).finished({}))
     base = json.loads(model.to_bytes())["learner"]["learner_model_param"]["base_score"]
-    assert np.float32(base.strip("[]")) == leaves_of(model).base == pytest.approx(0.1234567, abs=1e-6)
+    assert (
+        np.float32(base.strip("[]")) == leaves_of(model).base == pytest.approx(0.1234567, abs=1e-6)
+    )
     assert leaves_of(model).base != np.float32(0.1234567)
-    np.testing.assert_allclose(model.predict(data.features), booster.inplace_predict(data.features), atol=1e-5)
+    np.testing.assert_allclose(
+        model.predict(data.features), booster.inplace_predict(data.features), atol=1e-5
+    )
     rows = np.nan_to_num(data.features)
     np.testing.assert_array_equal(sums(model, rows, np.float64, np.arange(5)), model.predict(rows))
 
@@ -122,7 +134,9 @@ def grown(params: dict[str, Any], data: Any) -> Any:
 def test_what_is_no_sum_of_leaves_stays_as_it_was_grown(params: dict[str, Any], data: Any) -> None:
     booster = grown(dict(params), data)
     body = booster.to_bytes()
-    assert booster.finished({}).to_bytes() == (rewritten(body) if body.startswith(b"tree") else body)
+    assert booster.finished({}).to_bytes() == (
+        rewritten(body) if body.startswith(b"tree") else body
+    )
     booster = grown({"engine": params["engine"]}, data)
     body = booster.to_bytes()
     assert booster.finished({}).to_bytes() != body
@@ -149,7 +163,12 @@ def test_just_below_a_power_of_2_rounding_up_has_room() -> None:
     np.testing.assert_array_equal(sums, np.cumsum(even.value[1::2]))
 
 
-@pytest.mark.parametrize("value", [[1e9, 1e9, 0.1, -0.1], [0.0, 0.0, 0.0, 0.0], [np.inf, 1.0, 2.0, 3.0], []])
+@pytest.mark.parametrize(
+    "value", [[1e9, 1e9, 0.1, -0.1], [0.0, 0.0, 0.0, 0.0], [np.inf, 1.0, 2.0, 3.0], []]
+)
 def test_leaves_that_would_lose_by_it_stay(value: list[float]) -> None:
     counts = np.array([1000.0, 1000.0, 10.0, 10.0])[: len(value)]
-    assert Leaves(np.array([0, 0, 1, 1][: len(value)], np.int64), np.array(value), counts).in_units() is None
+    assert (
+        Leaves(np.array([0, 0, 1, 1][: len(value)], np.int64), np.array(value), counts).in_units()
+        is None
+    )

@@ -1,4 +1,6 @@
-"""Every way of giving data, parameters and continuation: the start is there, or a line says that it is not."""
+"""Every way of giving data, parameters and continuation: the start is there, or a line says that it
+is not.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def count_start_trees(model: boostrank.RankingModel) -> int:
     return len(start_trees(body)) if model.backend == "lightgbm" else parse_model(body).start_trees
 
 
-def outcome(train: Callable[[], boostrank.RankingModel]) -> tuple[str, boostrank.RankingModel | None]:
+def outcome(
+    train: Callable[[], boostrank.RankingModel],
+) -> tuple[str, boostrank.RankingModel | None]:
     """START, or the line or refusal that says why there is none; never neither."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -61,14 +65,19 @@ def sets() -> Sets:
 def usual(sets: Sets) -> dict[str, boostrank.RankingModel]:
     """What a RankingDataset gives."""
     return {
-        name: boostrank.train({**SMALL, "max_bin": 255}, sets[0], 2, valid_sets=[sets[1]], backend=name)
+        name: boostrank.train(
+            {**SMALL, "max_bin": 255}, sets[0], 2, valid_sets=[sets[1]], backend=name
+        )
         for name in ENGINES
     }
 
 
 def filled(data: Any) -> Any:
     return boostrank.RankingDataset.from_arrays(
-        np.nan_to_num(data.features), data.labels, group=data.queries.sizes, feature_names=data.feature_names
+        np.nan_to_num(data.features),
+        data.labels,
+        group=data.queries.sizes,
+        feature_names=data.feature_names,
     )
 
 
@@ -109,7 +118,9 @@ def test_whatever_the_data_are_given_as(
     train = train_set(sets[0])
     valid = None if valid_set is None else [valid_set(sets[1])]
     params = {**SMALL, "max_bin": 255}
-    message, model = outcome(lambda: boostrank.train(params, train, 2, valid_sets=valid, backend=engine))
+    message, model = outcome(
+        lambda: boostrank.train(params, train, 2, valid_sets=valid, backend=engine)
+    )
     assert re.match(expected, message), message
     if message != START or model is None:
         return
@@ -132,7 +143,9 @@ def start_of(model: boostrank.RankingModel) -> Any:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_files(
+    engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, files = filled(sets[0]), [tmp_path / "a.txt", tmp_path / "b.txt"]
     write_libsvm(files[0], data.take(np.arange(15)))
     write_libsvm(files[1], data.take(np.arange(15, len(data.queries))))
@@ -142,7 +155,9 @@ def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest
     usual = boostrank.train(SMALL, boostrank.read(files), 1, backend=engine)
     for way in ways:
         streamed = boostrank.stream(files, **way)
-        message, model = outcome(lambda rows=streamed: boostrank.train(SMALL, rows, 1, backend=engine))
+        message, model = outcome(
+            lambda rows=streamed: boostrank.train(SMALL, rows, 1, backend=engine)
+        )
         assert message == START
         assert start_of(model) == start_of(usual)
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
@@ -164,14 +179,29 @@ TOLD: list[tuple[str, dict[str, Any], str, str]] = [
     ("lightgbm", {"boosting": "rf"}, "auto", "refused: boosting='rf'"),
     ("lightgbm", {"linear_tree": True}, "auto", START),
     ("lightgbm", {"extra_trees": True, "path_smooth": 1.0, "max_delta_step": 0.5}, "auto", START),
-    ("lightgbm", {"boost_from_average": True}, "auto", "refused: 'boost_from_average' only affects"),
+    (
+        "lightgbm",
+        {"boost_from_average": True},
+        "auto",
+        "refused: 'boost_from_average' only affects",
+    ),
     ("lightgbm", {"zero_as_missing": True}, "auto", START),
     ("lightgbm", {"use_missing": False}, "auto", START),
     ("lightgbm", {"use_quantized_grad": True}, "auto", START),
     ("both", {"categorical_feature": [3]}, "auto", "refused: categorical feature 'f4' "),
     ("lightgbm", {"objective": "lightgbm:lambdarank"}, "linear", START),
-    ("xgboost", {"booster": "dart"}, "auto", "no linear start with these parameters: a model of booster=dart"),
-    ("xgboost", {"booster": "dart"}, "linear", "refused: no linear start with these parameters: a model of booster=da"),
+    (
+        "xgboost",
+        {"booster": "dart"},
+        "auto",
+        "no linear start with these parameters: a model of booster=dart",
+    ),
+    (
+        "xgboost",
+        {"booster": "dart"},
+        "linear",
+        "refused: no linear start with these parameters: a model of booster=da",
+    ),
     ("xgboost", {"booster": "gblinear"}, "auto", "refused: booster='gblinear'"),
     ("xgboost", {"base_score": 0.5}, "auto", "refused: base_score"),
     ("xgboost", {"num_parallel_tree": 2}, "auto", START),
@@ -192,11 +222,15 @@ def test_whatever_the_parameters_are(
     engine: str, params: dict[str, Any], start: str, expected: str, sets: Sets
 ) -> None:
     message, model = outcome(
-        lambda: boostrank.train({**SMALL, **params}, sets[0], 2, valid_sets=[sets[1]], backend=engine, start=start)
+        lambda: boostrank.train(
+            {**SMALL, **params}, sets[0], 2, valid_sets=[sets[1]], backend=engine, start=start
+        )
     )
     assert re.match(expected, message), message
     if model is not None:
-        last = NDCG.evaluate(sets[1].labels, model.predict(sets[1], num_iteration=2), sets[1].queries).mean
+        last = NDCG.evaluate(
+            sets[1].labels, model.predict(sets[1], num_iteration=2), sets[1].queries
+        ).mean
         assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(last, abs=1e-12)
 
 
@@ -209,7 +243,9 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     options: dict[str, Any] = {"backend": engine}
     for init_model in (before, path, before.booster):
         message, model = outcome(
-            lambda earlier=init_model: boostrank.train(SMALL, train, 1, init_model=earlier, **options)
+            lambda earlier=init_model: boostrank.train(
+                SMALL, train, 1, init_model=earlier, **options
+            )
         )
         assert message == START
         assert start_of(model) == kept
@@ -217,7 +253,9 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     message, _ = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=checkpoint, **options))
     assert message == START
     going_on = boostrank.Checkpoint(tmp_path / "checkpoint", every=1, resume=True)
-    message, model = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=going_on, **options))
+    message, model = outcome(
+        lambda: boostrank.train(SMALL, train, 2, checkpoint=going_on, **options)
+    )
     assert start_of(model) == kept
     message, model = outcome(
         lambda: boostrank.train({**SMALL, "early_stopping_round": 1}, train, 2, folds=2, **options)
@@ -228,9 +266,14 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     plain = boostrank.train(SMALL, train, 1, start="none", **options)
     for params in ({**SMALL, "objective": "auto"}, SMALL):
         message, _ = outcome(
-            lambda params=params: boostrank.train(params, train, 1, init_model=plain.booster, **options)
+            lambda params=params: boostrank.train(
+                params, train, 1, init_model=plain.booster, **options
+            )
         )
-        assert message == "the model to continue has no linear start, and start='auto' does not add one"
+        assert (
+            message
+            == "the model to continue has no linear start, and start='auto' does not add one"
+        )
     assert outcome(lambda: boostrank.average([before, plain]))[0] == START
 
 
@@ -238,11 +281,13 @@ def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) 
     names = tuple("abcdef")
     data = [
         boostrank.RankingDataset.from_arrays(
-            sets[0].features[:, order], sets[0].labels, group=sets[0].queries.sizes,
+            sets[0].features[:, order],
+            sets[0].labels,
+            group=sets[0].queries.sizes,
             feature_names=[names[i] for i in order],
         )
         for order in (range(6), (1, 0, 2, 3, 4, 5))
-    ]  # fmt: skip
+    ]
     boosted = boostrank.train(SMALL, data[0], 1)
     boostrank.train(SMALL, data[0], 1, init_model=boosted)
     with pytest.raises(DataError, match="in another order"):

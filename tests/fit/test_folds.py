@@ -23,9 +23,15 @@ from boostrank.options import TrainOptions
 from tests.tuning.test_tuning import made
 
 PARAMS: dict[str, Any] = {
-    "objective": "regression", "verbosity": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 3.0, "eval_at": [3, 5],
-    "feature_fraction": 0.6, "early_stopping_round": 5, "seed": 7,
-}  # fmt: skip
+    "objective": "regression",
+    "verbosity": -1,
+    "num_threads": 1,
+    "min_sum_hessian_in_leaf": 3.0,
+    "eval_at": [3, 5],
+    "feature_fraction": 0.6,
+    "early_stopping_round": 5,
+    "seed": 7,
+}
 ENGINES = ["lightgbm", "xgboost"]
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
@@ -38,12 +44,21 @@ def data() -> RankingDataset:
 @pytest.fixture(scope="module")
 def coarse(data: RankingDataset) -> RankingDataset:
     """So few values that each fold's own bins are those of all rows; queries have weights."""
-    queries = replace(data.queries, weights=np.array([0.5, 1.5, 2.5])[np.arange(len(data.queries)) % 3])
-    return replace(data, features=np.round(np.clip(data.features, -1.0, 1.0)) + 1.0, queries=queries)
+    queries = replace(
+        data.queries, weights=np.array([0.5, 1.5, 2.5])[np.arange(len(data.queries)) % 3]
+    )
+    return replace(
+        data, features=np.round(np.clip(data.features, -1.0, 1.0)) + 1.0, queries=queries
+    )
 
 
 def folded(
-    params: dict[str, Any], data: RankingDataset, rounds: int = 12, folds: int = 3, start: Any = "auto", **options: Any
+    params: dict[str, Any],
+    data: RankingDataset,
+    rounds: int = 12,
+    folds: int = 3,
+    start: Any = "auto",
+    **options: Any,
 ) -> tuple[RankingModel, list[RankingModel]]:
     """The average, and what it is made of."""
     seen: list[RankingModel] = []
@@ -56,13 +71,20 @@ def folded(
     return execute(resolve(options, data), keep), seen
 
 
-def parts_of(data: RankingDataset, folds: int, seed: int) -> list[tuple[RankingDataset, RankingDataset]]:
+def parts_of(
+    data: RankingDataset, folds: int, seed: int
+) -> list[tuple[RankingDataset, RankingDataset]]:
     """(to train on, held out) of each fold."""
     fold = number_queries(data, folds, seed) % folds
-    return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]
+    return [
+        (data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f)))
+        for f in range(folds)
+    ]
 
 
-def alone(params: dict[str, Any], data: RankingDataset, rounds: int = 12, **options: Any) -> list[RankingModel]:
+def alone(
+    params: dict[str, Any], data: RankingDataset, rounds: int = 12, **options: Any
+) -> list[RankingModel]:
     """A training for each fold that shares nothing."""
     parts = enumerate(parts_of(data, 3, 7))
     return [
@@ -73,7 +95,9 @@ def alone(params: dict[str, Any], data: RankingDataset, rounds: int = 12, **opti
 
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
     parts = parts_of(data, 4, 7)
-    assert sorted(np.concatenate([inside.queries.qid for _, inside in parts])) == sorted(data.queries.qid)
+    assert sorted(np.concatenate([inside.queries.qid for _, inside in parts])) == sorted(
+        data.queries.qid
+    )
     for outside, inside in parts:
         assert not set(outside.queries.qid) & set(inside.queries.qid)
         assert outside.n_documents + inside.n_documents == data.n_documents
@@ -81,13 +105,17 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 
 
 @pytest.mark.parametrize("within", [None, "zscore"])
-def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: RankingDataset, within: str | None) -> None:
+def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(
+    data: RankingDataset, within: str | None
+) -> None:
     averaged, seen = folded(PARAMS, data, 40, within_query=within)
     by_fold = []
     for model, (_, inside) in zip(seen, parts_of(data, 3, 7), strict=True):
         measured = BoundMetrics(["ndcg@5"], inside.labels, inside.queries)
         by_fold.append(measured.per_query(model.predict(inside))["ndcg@5"])
-        assert model.best_score["held out"]["ndcg@5"] == pytest.approx(np.nanmean(by_fold[-1]), abs=1e-12)
+        assert model.best_score["held out"]["ndcg@5"] == pytest.approx(
+            np.nanmean(by_fold[-1]), abs=1e-12
+        )
     mean = np.mean([model.predict(data) for model in seen], axis=0)
     np.testing.assert_allclose(averaged.predict(data), mean, atol=1e-12)
     record = averaged.info["folds"]
@@ -97,10 +125,15 @@ def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: Ranki
     counted = values[~np.isnan(values)]
     assert record["held_out"]["ndcg@5"]["value"] == pytest.approx(counted.mean(), abs=1e-12)
     assert record["held_out"]["ndcg@5"]["queries"] == counted.size
-    assert record["held_out"]["ndcg@5"]["low"] < counted.mean() < record["held_out"]["ndcg@5"]["high"]
+    assert (
+        record["held_out"]["ndcg@5"]["low"] < counted.mean() < record["held_out"]["ndcg@5"]["high"]
+    )
     assert set(record["held_out"]) == {"ndcg@3", "ndcg@5"}
     assert averaged.info.data is not None
-    assert (averaged.info.data["rows"], averaged.info.data["fingerprint"]) == (data.n_documents, data.fingerprint)
+    assert (averaged.info.data["rows"], averaged.info.data["fingerprint"]) == (
+        data.n_documents,
+        data.fingerprint,
+    )
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -129,14 +162,23 @@ def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(data: RankingDataset, backend: str) -> None:
+def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(
+    data: RankingDataset, backend: str
+) -> None:
     params = PARAMS | {"early_stopping_round": 0}
-    (_, before), (_, inside) = folded(params, data, 5, backend=backend, start="linear"), parts_of(data, 3, 7)[1]
+    (_, before), (_, inside) = (
+        folded(params, data, 5, backend=backend, start="linear"),
+        parts_of(data, 3, 7)[1],
+    )
     changed = data.labels.copy()
     of_fold = np.isin(data.queries.row_ids(), inside.queries.qid)
     changed[of_fold] = 3.0 - changed[of_fold]
     _, after = folded(params, replace(data, labels=changed), 5, backend=backend, start="linear")
-    assert [a.to_bytes() == b.to_bytes() for a, b in zip(before, after, strict=True)] == [False, True, False]
+    assert [a.to_bytes() == b.to_bytes() for a, b in zip(before, after, strict=True)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -145,10 +187,14 @@ def test_threads_and_lookers_on_change_no_byte(data: RankingDataset, backend: st
     averaged, _ = folded(params, data, 5, backend=backend, start="linear")
     again = train(params | {"num_threads": 2}, data, 5, folds=3, backend=backend, start="linear")
     assert averaged.to_bytes() == again.to_bytes()
-    assert averaged.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(again.info["folds"]["held_out"]["ndcg@5"])
+    assert averaged.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(
+        again.info["folds"]["held_out"]["ndcg@5"]
+    )
 
 
-def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_of_folds_are_those_of_the_same_sums(
+    data: RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = len(data.queries)
     fold, inner = np.arange(count) % 4, np.arange(count) // 4 % start_rows.FOLDS
     shared, apart = cross_fit.FoldStarts(fold, inner), cross_fit.FoldStarts(fold, inner)
@@ -158,10 +204,18 @@ def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkey
         of_shared = shared.without(k, part, "exponential")
         with monkeypatch.context() as patched:
             patched.setattr(cross_fit, "_NUMBERS_SHARED", 0)
-            assert_same(apart.without(k, part, "exponential"), cross_fit.cross_fitted(part, "exponential"), 0.0)
+            assert_same(
+                apart.without(k, part, "exponential"),
+                cross_fit.cross_fitted(part, "exponential"),
+                0.0,
+            )
             # The same folds in folds, and quantiles: those of the part are about those of all rows.
             patched.setattr(start_rows, "folds", lambda _, k=k: inner[fold != k])
-            assert_same(of_shared, cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"), 0.05)
+            assert_same(
+                of_shared,
+                cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"),
+                0.05,
+            )
 
 
 def test_a_fold_may_be_one_query() -> None:
@@ -186,7 +240,8 @@ def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "params", "trained"), [("linear", {}, 0), ("xgboost", {"booster": "dart", "rate_drop": 0.5}, 1)]
+    ("backend", "params", "trained"),
+    [("linear", {}, 0), ("xgboost", {"booster": "dart", "rate_drop": 0.5}, 1)],
 )
 def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
     data: RankingDataset, backend: str, params: dict[str, Any], trained: int
@@ -194,12 +249,22 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
     begun: list[int] = []
     with pytest.raises(InputError, match="averaged"):
         train(
-            {"objective": "sdcg", **params}, data, 2, folds=5, backend=backend,
-            callbacks=[lambda env: begun.append(env.iteration) if env.iteration == env.begin_iteration else None],
-        )  # fmt: skip
+            {"objective": "sdcg", **params},
+            data,
+            2,
+            folds=5,
+            backend=backend,
+            callbacks=[
+                lambda env: (
+                    begun.append(env.iteration) if env.iteration == env.begin_iteration else None
+                )
+            ],
+        )
     assert begun == [0] * trained
 
 
 def test_more_folds_than_queries_are_refused(data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match=r"folds=51 must be .* at most the number of training queries, 50"):
+    with pytest.raises(
+        ParameterError, match=r"folds=51 must be .* at most the number of training queries, 50"
+    ):
         train(PARAMS, data, folds=51)

@@ -35,14 +35,23 @@ def test_it_is_the_training_on_those_numbers_with_a_linear_gain(backend: str, tm
     train, valid = _data(0), _data(1, 20)
     params: dict[str, Any] = {"num_threads": 1} if backend == "linear" else TREES
     params = params | {"eval_at": [3]}
-    model = boostrank.train(params | {"gain": GAIN}, train, 5, [valid], backend=backend, conventions="letor")
+    model = boostrank.train(
+        params | {"gain": GAIN}, train, 5, [valid], backend=backend, conventions="letor"
+    )
     rules = replace(boostrank.Conventions.of("letor"), gain="linear")
     same = boostrank.train(
-        params | {"gain": "linear"}, _by_hand(train), 5, [_by_hand(valid)], backend=backend, conventions=rules
+        params | {"gain": "linear"},
+        _by_hand(train),
+        5,
+        [_by_hand(valid)],
+        backend=backend,
+        conventions=rules,
     )
     np.testing.assert_array_equal(model.predict(valid), same.predict(valid))
     assert model.evals_result == same.evals_result
-    resolved = boostrank.train(params, train.with_gain(GAIN), 5, [valid], backend=backend, conventions="letor")
+    resolved = boostrank.train(
+        params, train.with_gain(GAIN), 5, [valid], backend=backend, conventions="letor"
+    )
     np.testing.assert_array_equal(model.predict(valid), resolved.predict(valid))
     assert train.gain is None
     model.save(tmp_path / "model.txt")
@@ -63,15 +72,20 @@ def test_folds_presets_search_and_noise_compute_it_too():
         lambda params, data: boostrank.train(params, data, folds=2, **rounds),
         lambda params, data: boostrank.train(params, data, quality="quick", **rounds),
         lambda params, data: boostrank.train(
-            params | {"objective": "lambdarank"}, data, quality="good", **rounds,
+            params | {"objective": "lambdarank"},
+            data,
+            quality="good",
+            **rounds,
             valid_sets=[_data(1, 20) if data is train else _by_hand(_data(1, 20))],
         ),
-    ):  # fmt: skip
+    ):
         model = make(with_gain, train)
         np.testing.assert_array_equal(model.predict(train), make(linear, by_hand).predict(train))
         assert model.info.gain == GAIN
     of_gain = measure_noise(with_gain, train, _data(1, 20), 1, runs=3).first["ndcg@5"].mean
-    of_labels = measure_noise(linear, by_hand, _by_hand(_data(1, 20)), 1, runs=3).first["ndcg@5"].mean
+    of_labels = (
+        measure_noise(linear, by_hand, _by_hand(_data(1, 20)), 1, runs=3).first["ndcg@5"].mean
+    )
     assert of_gain == of_labels
 
 
@@ -80,8 +94,12 @@ def test_a_search_gives_the_expression_back():
     train = _data(0, 20)
     result = boostrank.tune(TREES | {"gain": GAIN}, train, num_boost_round=2, trials=1, folds=2)
     assert result.params["gain"] == GAIN
-    assert result.start == boostrank.tune(TREES | {"gain": "linear"}, _by_hand(train), num_boost_round=2, trials=1,
-                                         folds=2).start  # fmt: skip
+    assert (
+        result.start
+        == boostrank.tune(
+            TREES | {"gain": "linear"}, _by_hand(train), num_boost_round=2, trials=1, folds=2
+        ).start
+    )
 
 
 def test_what_does_not_go_together_is_refused():
@@ -101,7 +119,10 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(DataError, match=r"row 0 \(from 0, query 0\): gain 'f1 - 99' is -"):
         boostrank.train(TREES | {"gain": "f1 - 99"}, data, 2)
     # A function of the user's own has labels that are gains, and metrics that know it.
-    trained = boostrank.train(TREES | {"objective": lambda s, d: (s - d.get_label(), np.ones(s.size)), "gain": GAIN},
-                              data, 2)  # fmt: skip
+    trained = boostrank.train(
+        TREES | {"objective": lambda s, d: (s - d.get_label(), np.ones(s.size)), "gain": GAIN},
+        data,
+        2,
+    )
     assert trained.info.conventions is not None
     assert trained.info.conventions["gain"] == "linear"

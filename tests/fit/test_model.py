@@ -41,7 +41,9 @@ def test_save_and_load_score_the_same_bits(trained: Any, tmp_path: Any) -> None:
     assert loaded.feature_names == model.feature_names == train.feature_names
     assert loaded.evals_result == model.evals_result
     assert loaded.best_score == model.best_score
-    assert boostrank.Objective.from_dict(loaded.info["objective"]).to_dict() == model.info["objective"]
+    assert (
+        boostrank.Objective.from_dict(loaded.info["objective"]).to_dict() == model.info["objective"]
+    )
 
 
 def test_the_engine_opens_the_file_without_us(trained: Any, tmp_path: Any) -> None:
@@ -119,7 +121,9 @@ def test_rows_sorted_on_the_way_in_come_back_in_their_order() -> None:
     qid = train.queries.row_ids()
     with pytest.raises(DataError, match="appears again"):
         RankingDataset.from_arrays(train.features[order], train.labels[order], qid=qid[order])
-    mixed = RankingDataset.from_arrays(train.features[order], train.labels[order], qid=qid[order], sort=True)
+    mixed = RankingDataset.from_arrays(
+        train.features[order], train.labels[order], qid=qid[order], sort=True
+    )
     np.testing.assert_array_equal(model.predict(mixed), model.predict(train.features[order]))
 
 
@@ -141,7 +145,9 @@ def overflowing(backend: str) -> RankingModel:
     rng = np.random.default_rng(0)
     data = RankingDataset.from_arrays(rng.random((40, 2)), rng.integers(0, 3, 40), group=[20, 20])
     trees = {"num_leaves": 2, "min_data_in_leaf": 2} if backend == "lightgbm" else {}
-    model = boostrank.train({"objective": "sdcg", "num_threads": 1, **trees}, data, 3, backend=backend)
+    model = boostrank.train(
+        {"objective": "sdcg", "num_threads": 1, **trees}, data, 3, backend=backend
+    )
     if backend == "lightgbm":
         for tree, leaf in itertools.product(range(3), range(2)):
             model.booster.set_leaf_output(tree, leaf, 1.7e308)
@@ -151,7 +157,9 @@ def overflowing(backend: str) -> RankingModel:
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "linear"])
-def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(backend: str, tmp_path: Path) -> None:
+def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(
+    backend: str, tmp_path: Path
+) -> None:
     model = overflowing(backend)
     with pytest.raises(ModelError, match=r"score of row 0 .* not a finite number"):
         model.predict(np.ones((3, 2)))
@@ -165,7 +173,9 @@ def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(backend
     assert not (tmp_path / "s").exists()
 
 
-def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depends_on_them(trained: Any) -> None:
+def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depends_on_them(
+    trained: Any,
+) -> None:
     train, model = trained
     rows = np.asarray(train.features[:4])
     np.testing.assert_array_equal(model.predict(rows, qid=[1, 1, 2, 2]), model.predict(rows))
@@ -184,9 +194,16 @@ def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depend
 
 
 def test_fault_108_a_training_does_not_go_on_from_scores_that_are_not_finite() -> None:
-    data = RankingDataset.from_arrays(np.arange(80.0).reshape(40, 2), np.arange(40) % 3, group=[20, 20])
+    data = RankingDataset.from_arrays(
+        np.arange(80.0).reshape(40, 2), np.arange(40) % 3, group=[20, 20]
+    )
     with pytest.raises(ModelError, match="initial scores are not finite"):
-        boostrank.train({"objective": "sdcg", "min_data_in_leaf": 2}, data, 2, init_model=overflowing("lightgbm"))
+        boostrank.train(
+            {"objective": "sdcg", "min_data_in_leaf": 2},
+            data,
+            2,
+            init_model=overflowing("lightgbm"),
+        )
 
 
 def test_fault_108_rows_are_counted_over_the_pieces_of_a_file() -> None:
@@ -199,13 +216,21 @@ def test_fault_108_rows_are_counted_over_the_pieces_of_a_file() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("objective", []), ("data", {"index_base": "auto"}), ("evals_result", {"valid_0": {"ndcg@10": 0.5}}),
-     ("training", {"rounds": 1, "rounds_before": "x"}), ("within_query", {}), ("data", {"feature_names": [1, 2]})],
-)  # fmt: skip
+    [
+        ("objective", []),
+        ("data", {"index_base": "auto"}),
+        ("evals_result", {"valid_0": {"ndcg@10": 0.5}}),
+        ("training", {"rounds": 1, "rounds_before": "x"}),
+        ("within_query", {}),
+        ("data", {"feature_names": [1, 2]}),
+    ],
+)
 def test_fault_110_a_sealed_sidecar_whose_content_is_of_another_kind_is_refused_by_name(
     key: str, value: object, tmp_path: Any
 ) -> None:
     body = train_lightgbm(1).model_to_string().encode()
     write_model_files(tmp_path / "model.txt", body, {"objective": {"name": "sdcg"}, key: value})
-    with pytest.raises(ModelError, match=rf"model\.txt\.meta\.json: not written by boostrank: .*(\$\.{key}|\[)"):
+    with pytest.raises(
+        ModelError, match=rf"model\.txt\.meta\.json: not written by boostrank: .*(\$\.{key}|\[)"
+    ):
         boostrank.RankingModel.load(tmp_path / "model.txt")

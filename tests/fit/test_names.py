@@ -1,4 +1,6 @@
-"""Names that people type: metrics of other programs, arguments in `params`, objectives as for `LGBMRanker`."""
+"""Names that people type: metrics of other programs, arguments in `params`, objectives as for
+`LGBMRanker`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from boostrank.objective.mixture import parse_objective
 from boostrank.objectives import _OTHER_WORDS
 from boostrank.options import FitOptions
 
-PARAMS: dict[str, Any] = {"objective": "lambdarank", "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 5}
+PARAMS: dict[str, Any] = {
+    "objective": "lambdarank",
+    "verbosity": -1,
+    "num_threads": 1,
+    "min_data_in_leaf": 5,
+}
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +29,10 @@ def data() -> boostrank.RankingDataset:
     rng = np.random.default_rng(0)
     weights = np.repeat(rng.uniform(0.5, 2.0, 20), 10)
     return boostrank.RankingDataset.from_arrays(
-        rng.random((200, 3)), rng.integers(0, 3, 200), qid=np.repeat(np.arange(20), 10), weight=weights
+        rng.random((200, 3)),
+        rng.integers(0, 3, 200),
+        qid=np.repeat(np.arange(20), 10),
+        weight=weights,
     )
 
 
@@ -57,7 +67,9 @@ def test_arguments_inside_params_are_taken(data: boostrank.RankingDataset) -> No
         boostrank.train(PARAMS | {"folds": 2}, data, 3, folds=3)
 
 
-def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostrank.RankingDataset) -> None:
+def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(
+    data: boostrank.RankingDataset,
+) -> None:
     seen: dict[str, Any] = {}
 
     def of_lightgbm(scores: Any, dataset: Any) -> Any:
@@ -83,7 +95,12 @@ def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostr
 
 @pytest.mark.parametrize(
     ("word", "objective"),
-    [("NDCG", "lambdarank"), ("RMSE", "query-rmse"), ("PairLogit", "ranknet"), ("map", "smooth-ap")],
+    [
+        ("NDCG", "lambdarank"),
+        ("RMSE", "query-rmse"),
+        ("PairLogit", "ranknet"),
+        ("map", "smooth-ap"),
+    ],
 )
 def test_a_metric_or_another_programs_loss_names_objectives_for_it(
     word: str, objective: str, data: boostrank.RankingDataset
@@ -95,15 +112,22 @@ def test_a_metric_or_another_programs_loss_names_objectives_for_it(
 
 
 def test_catboosts_form_of_parameters_is_read(data: boostrank.RankingDataset) -> None:
-    model = boostrank.train(PARAMS | {"objective": "LambdaMart:metric=MAP;truncation_level=7"}, data, 1)
+    model = boostrank.train(
+        PARAMS | {"objective": "LambdaMart:metric=MAP;truncation_level=7"}, data, 1
+    )
     params = model.info.objective["params"]
     assert (params["metric"], params["truncation_level"]) == ("map", 7)
-    assert parse_objective("mix(lambdarank(metric=err), xe-ndcg)").parts[0].params["metric"] == "err"
+    assert (
+        parse_objective("mix(lambdarank(metric=err), xe-ndcg)").parts[0].params["metric"] == "err"
+    )
     with pytest.raises(ParameterError, match="metric"):
         parse_objective("LambdaMart:metric=recall")
 
 
 def test_the_metric_of_lambdarank_is_no_setting_beside_the_reported_one() -> None:
-    assert FitOptions(objective="lambdarank:metric=map", settings={"sigmoid": 2}).flat()["sigmoid"] == 2
+    assert (
+        FitOptions(objective="lambdarank:metric=map", settings={"sigmoid": 2}).flat()["sigmoid"]
+        == 2
+    )
     with pytest.raises(ParameterError, match=r"--set metric.*lambdarank\(metric="):
         FitOptions(objective="lambdarank", settings={"metric": "map"}).flat()

@@ -1,4 +1,6 @@
-"""What users of LightGBM and XGBoost hand over: boosters, arrays of query ids, objectives inside their own calls."""
+"""What users of LightGBM and XGBoost hand over: boosters, arrays of query ids, objectives inside
+their own calls.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def test_queries_come_as_ids_or_sizes() -> None:
     data, metric = ranking(1), boostrank.Metric("ndcg", (5,))
     scores = data.labels + np.random.default_rng(0).normal(size=data.n_documents)
     expected = metric.evaluate(data.labels, scores, data.queries).mean
-    for queries in (data.queries.row_ids(), data.queries.row_ids().astype(str), data.queries.sizes.tolist()):
+    for queries in (
+        data.queries.row_ids(),
+        data.queries.row_ids().astype(str),
+        data.queries.sizes.tolist(),
+    ):
         assert metric.evaluate(data.labels, scores, queries).mean == expected
     with pytest.raises(DataError, match="group sizes that sum to 1200"):
         metric.evaluate(data.labels, scores, [600, 599])
@@ -43,9 +49,14 @@ def test_queries_come_as_ids_or_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "suggested"), [({"start": "liner"}, "linear"), ({"backend": "lightgmb"}, "lightgbm"),
-                             ({"quality": "god"}, "good"), ({"conventions": "sklern"}, "sklearn")],
-)  # fmt: skip
+    ("options", "suggested"),
+    [
+        ({"start": "liner"}, "linear"),
+        ({"backend": "lightgmb"}, "lightgbm"),
+        ({"quality": "god"}, "good"),
+        ({"conventions": "sklern"}, "sklearn"),
+    ],
+)
 def test_a_word_that_is_nearly_one_is_recognised(options: dict[str, Any], suggested: str) -> None:
     with pytest.raises(ParameterError, match=f"Did you mean '{suggested}'"):
         boostrank.train({"objective": "regression", **FAST}, ranking(0), 1, **options)

@@ -36,7 +36,13 @@ from boostrank.metrics import BoundMetrics
 from boostrank.options import DEFAULT_ROUNDS, TrainOptions
 from tests.tuning.test_tuning import made
 
-PARAMS: dict[str, Any] = {"num_threads": 1, "eval_at": [3, 5], "seed": 7, "verbosity": -1, "min_data_in_leaf": 3}
+PARAMS: dict[str, Any] = {
+    "num_threads": 1,
+    "eval_at": [3, 5],
+    "seed": 7,
+    "verbosity": -1,
+    "min_data_in_leaf": 3,
+}
 ENGINES = ["lightgbm", "xgboost"]
 pytestmark = [
     pytest.mark.usefixtures("leaves_as_grown"),
@@ -62,11 +68,20 @@ def valid() -> RankingDataset:
 
 
 def recipe(
-    quality: str, data: RankingDataset, valid: Any = (), *, backend: str = "lightgbm", rounds: int | None = None,
-    folds: int | None = None, start: Any = "auto", **params: Any,
-) -> Preset:  # fmt: skip
+    quality: str,
+    data: RankingDataset,
+    valid: Any = (),
+    *,
+    backend: str = "lightgbm",
+    rounds: int | None = None,
+    folds: int | None = None,
+    start: Any = "auto",
+    **params: Any,
+) -> Preset:
     given = params_of(backend) | params
-    options = TrainOptions(params=given, backend=backend, quality=quality, rounds=rounds, folds=folds, start=start)
+    options = TrainOptions(
+        params=given, backend=backend, quality=quality, rounds=rounds, folds=folds, start=start
+    )
     return resolve(options, data, named(valid)).preset
 
 
@@ -75,7 +90,13 @@ def named(valid: Any) -> list[tuple[str, RankingDataset]]:
 
 
 def trained(
-    data: RankingDataset, valid: Any = (), *, backend: str = "lightgbm", rounds: int, start: str = "auto", **params: Any
+    data: RankingDataset,
+    valid: Any = (),
+    *,
+    backend: str = "lightgbm",
+    rounds: int,
+    start: str = "auto",
+    **params: Any,
 ) -> tuple[RankingModel, list[tuple[Training, RankingModel]]]:
     """The average, and what each fold gave."""
     seen: list[tuple[Training, RankingModel]] = []
@@ -85,7 +106,9 @@ def trained(
         return True
 
     given = params_of(backend) | params
-    options = TrainOptions(params=given, backend=backend, quality="good", rounds=rounds, start=start)
+    options = TrainOptions(
+        params=given, backend=backend, quality="good", rounds=rounds, start=start
+    )
     return execute(resolve(options, data, named(valid)), keep), seen
 
 
@@ -95,7 +118,9 @@ def sized(rows: int, queries: int, features: int) -> RankingDataset:
     dataset = RankingDataset.from_arrays(
         np.zeros((rows, 1), np.float32), np.arange(rows) % 3, group=[rows // queries] * queries
     )
-    return replace(dataset, features=features_of_all, feature_names=tuple(map(str, range(features))))
+    return replace(
+        dataset, features=features_of_all, feature_names=tuple(map(str, range(features)))
+    )
 
 
 def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
@@ -110,14 +135,22 @@ def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
 def test_members_and_trees_follow_the_size_of_the_data() -> None:
     many = sized(2 * MANY_QUERIES, MANY_QUERIES, 5)
     assert recipe("good", many).members == MANY_MEMBERS
-    assert recipe("good", many).trees["learning_rate"] > recipe("quick", many, [replace(many)]).trees["learning_rate"]
+    assert (
+        recipe("good", many).trees["learning_rate"]
+        > recipe("quick", many, [replace(many)]).trees["learning_rate"]
+    )
     large = sized(LARGE // 100 + MANY_QUERIES, MANY_QUERIES, 100)
     good, quick = recipe("good", large), recipe("quick", large, [replace(large)])
     assert (good.members, good.folds) == (LARGE_MEMBERS, FOLDS_OF_LARGE)
     assert quick.members == LARGE_MEMBERS[:1]
-    assert recipe("quick", many).trees["feature_fraction"] > recipe("good", many).trees["feature_fraction"]
+    assert (
+        recipe("quick", many).trees["feature_fraction"]
+        > recipe("good", many).trees["feature_fraction"]
+    )
     assert "feature_fraction" not in {**good.trees, **quick.trees}
-    assert {member.objective for member in recipe("good", large, objective="sdcg").members} == {None}
+    assert {member.objective for member in recipe("good", large, objective="sdcg").members} == {
+        None
+    }
     assert recipe("good", large, balance="raw").members == (Member(),) * len(LARGE_MEMBERS)
     assert recipe("quick", large, balance="raw").members == (Member(),)
 
@@ -142,7 +175,9 @@ def test_options_win_over_members(data: RankingDataset) -> None:
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_the_average_weighs_members_alike_on_one_scale(data: RankingDataset, valid: Any, backend: str) -> None:
+def test_the_average_weighs_members_alike_on_one_scale(
+    data: RankingDataset, valid: Any, backend: str
+) -> None:
     found = recipe("good", data, [valid], backend=backend, rounds=12, early_stopping_round=3)
     one, seen = trained(data, [valid], backend=backend, rounds=12, early_stopping_round=3)
     assert [training.name for training, _ in seen] == [member.name for member in found.members]
@@ -153,20 +188,35 @@ def test_the_average_weighs_members_alike_on_one_scale(data: RankingDataset, val
     for k, (_, model) in enumerate(seen):
         scores_of_fold = model.predict(together)
         scores.append(scores_of_fold)
-        centred = [part - part.mean() for part in np.split(scores_of_fold, together.queries.ptr[1:-1])]
-        apart.append(np.sqrt(np.mean(np.concatenate([c for c, f in zip(centred, fold, strict=True) if f == k]) ** 2)))
+        centred = [
+            part - part.mean() for part in np.split(scores_of_fold, together.queries.ptr[1:-1])
+        ]
+        apart.append(
+            np.sqrt(
+                np.mean(
+                    np.concatenate([c for c, f in zip(centred, fold, strict=True) if f == k]) ** 2
+                )
+            )
+        )
         per_query[fold == k] = bound.per_query(scores_of_fold)["ndcg@5"][fold == k]
-    mean = np.mean([fold_scores / a for fold_scores, a in zip(scores, apart, strict=True)], axis=0) * np.mean(apart)
+    mean = np.mean(
+        [fold_scores / a for fold_scores, a in zip(scores, apart, strict=True)], axis=0
+    ) * np.mean(apart)
     difference = one.predict(together) - mean
     assert np.ptp(difference) < 1e-5 * np.ptp(mean)  # but for XGBoost's base score
     record = one.info["folds"]
     assert record["members"] == [member.name for member in found.members]
     assert record["rounds"] == [model.best_iteration for _, model in seen]
     first = len(data.queries)
-    for part, value in ((slice(None), record["held_out"]["ndcg@5"]), (slice(first, None), record["valid"][0])):
+    for part, value in (
+        (slice(None), record["held_out"]["ndcg@5"]),
+        (slice(first, None), record["valid"][0]),
+    ):
         counted = np.isfinite(per_query[part])
         weights = together.queries.each_weight[part][counted]
-        assert value["value"] == pytest.approx(weights @ per_query[part][counted] / weights.sum(), abs=1e-9)
+        assert value["value"] == pytest.approx(
+            weights @ per_query[part][counted] / weights.sum(), abs=1e-9
+        )
         assert value["queries"] == counted.sum()
     assert one.info.data is not None
     assert one.info.data["queries"] == len(together.queries)
@@ -175,7 +225,9 @@ def test_the_average_weighs_members_alike_on_one_scale(data: RankingDataset, val
 @pytest.mark.parametrize("backend", ENGINES)
 def test_threads_change_no_byte(data: RankingDataset, backend: str) -> None:
     models = [
-        train(params_of(backend) | {"num_threads": n}, data, 6, quality="good", backend=backend).to_bytes()
+        train(
+            params_of(backend) | {"num_threads": n}, data, 6, quality="good", backend=backend
+        ).to_bytes()
         for n in (1, 2)
     ]
     assert models[0] == models[1]
@@ -189,9 +241,14 @@ def test_callbacks_and_feval_see_every_fold(data: RankingDataset) -> None:
         begun.append(env.iteration) if env.iteration == env.begin_iteration else None
 
     train(
-        PARAMS, data, 5, quality="good", start="none", feval=lambda scores, _: ("size", float(len(scores)), True),
+        PARAMS,
+        data,
+        5,
+        quality="good",
+        start="none",
+        feval=lambda scores, _: ("size", float(len(scores)), True),
         callbacks=[begins, lgb.record_evaluation(history), lgb.early_stopping(3, verbose=False)],
-    )  # fmt: skip
+    )
     assert begun == [0] * FOLDS
     assert "size" in history["held out"]
 
@@ -216,9 +273,20 @@ def test_folds_resume_to_the_same_bytes(data: RankingDataset, backend: str, tmp_
 
     whole = train(params, data, 12, quality="good", backend=backend)
     with pytest.raises(Stop):
-        train(params, data, 12, quality="good", backend=backend, checkpoint=Checkpoint(path, every=2),
-              callbacks=[broken_in(3, 3)])  # fmt: skip
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["checkpoint.1", "checkpoint.2", "checkpoint.3"]
+        train(
+            params,
+            data,
+            12,
+            quality="good",
+            backend=backend,
+            checkpoint=Checkpoint(path, every=2),
+            callbacks=[broken_in(3, 3)],
+        )
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+        "checkpoint.1",
+        "checkpoint.2",
+        "checkpoint.3",
+    ]
     going_on = Checkpoint(path, every=2, resume=True)
     again = train(params, data, 12, quality="good", backend=backend, checkpoint=going_on)
     assert going_on.resumed_at
@@ -239,16 +307,22 @@ def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
         return train_one(training)
 
     monkeypatch.setattr(module, "run", run)
-    with pytest.warns(DataWarning, match=r"fold 2: reg-shf-sdcg.*: nothing to learn; trained as auto"):
+    with pytest.warns(
+        DataWarning, match=r"fold 2: reg-shf-sdcg.*: nothing to learn; trained as auto"
+    ):
         one, seen = trained(data, rounds=3, start="none")
     assert [training.name.partition(",")[0] for training, _ in seen] == ["auto"] * FOLDS
     assert one.info["folds"]["members"][1] == FEW_MEMBERS[0].name
-    monkeypatch.setattr(module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all")))
+    monkeypatch.setattr(
+        module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all"))
+    )
     with pytest.raises(TrainingError, match="nothing at all"):
         trained(data, rounds=3)
 
 
-def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(data: RankingDataset) -> None:
+def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(
+    data: RankingDataset,
+) -> None:
     few = data.take(np.arange(5))
     assert why_no_folds(data) == ""
     assert "8 queries" in why_no_folds(few)
@@ -268,7 +342,9 @@ def test_parameters_that_folds_cannot_have_are_refused(data: RankingDataset) -> 
         resolve(TrainOptions(quality="good", backend="linear"), data)
 
 
-def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, valid: RankingDataset) -> None:
+def test_quick_stops_where_it_can_and_has_trees_that_suit(
+    data: RankingDataset, valid: RankingDataset
+) -> None:
     alone, watched = recipe("quick", data), recipe("quick", data, [valid])
     assert (alone.rounds, alone.patience, alone.trees["learning_rate"]) == (DEFAULT_ROUNDS, 0, 0.1)
     assert (watched.rounds, watched.trees["learning_rate"]) == (ROUNDS, 0.05)
@@ -284,18 +360,28 @@ def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, 
 
 def test_trees_grow_with_the_data() -> None:
     engine = get_backend("lightgbm")
-    leaves = [suited(engine, Sizes(10 * q, q, 9), None, {})["num_leaves"] for q in (50, MANY_QUERIES - 1, MANY_QUERIES)]
+    leaves = [
+        suited(engine, Sizes(10 * q, q, 9), None, {})["num_leaves"]
+        for q in (50, MANY_QUERIES - 1, MANY_QUERIES)
+    ]
     assert leaves == sorted(leaves)
     assert leaves[0] < leaves[-1]
     small, large = Sizes(10, 10, 1), Sizes(LARGE, 1_000, 2)
     assert patience(MANY_QUERIES, small) < patience(10, small) == patience(MANY_QUERIES, large)
-    rates = [suited(engine, Sizes(500, 50, 9), rounds, {})["learning_rate"] for rounds in (50, 150, 1000)]
+    rates = [
+        suited(engine, Sizes(500, 50, 9), rounds, {})["learning_rate"] for rounds in (50, 150, 1000)
+    ]
     assert all(a >= b for a, b in pairwise(rates))
 
 
 def test_plain_folds_are_of_the_engines_defaults(data: RankingDataset) -> None:
     preset = recipe("plain", data, folds=3)
-    assert (preset.rounds, preset.trees, preset.patience, preset.members) == (DEFAULT_ROUNDS, {}, 0, (Member(),) * 3)
+    assert (preset.rounds, preset.trees, preset.patience, preset.members) == (
+        DEFAULT_ROUNDS,
+        {},
+        0,
+        (Member(),) * 3,
+    )
     assert preset.folds == 3
 
 

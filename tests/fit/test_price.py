@@ -17,9 +17,16 @@ from tests.fit.test_folds import folded
 from tests.tuning.test_tuning import made
 
 PARAMS: dict[str, Any] = {
-    "verbosity": -1, "num_threads": 1, "eval_at": [3], "early_stopping_round": 30, "seed": 7, "num_leaves": 5,
-    "min_sum_hessian_in_leaf": 3.0, "metric": "ndcg", "objective": "auto",
-}  # fmt: skip
+    "verbosity": -1,
+    "num_threads": 1,
+    "eval_at": [3],
+    "early_stopping_round": 30,
+    "seed": 7,
+    "num_leaves": 5,
+    "min_sum_hessian_in_leaf": 3.0,
+    "metric": "ndcg",
+    "objective": "auto",
+}
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
 
@@ -49,11 +56,15 @@ def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
             assert sum(kept_rounds) <= trees + spare - start
             assert kept_rounds == [min(max(kept_rounds), model_rounds) for model_rounds in rounds]
             assert max(kept_rounds) >= min(cap, max(rounds))
-    with pytest.raises(ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees, including {start} "):
+    with pytest.raises(
+        ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees, including {start} "
+    ):
         capped(models, start + 2)
 
 
-def test_the_file_of_an_average_has_the_trees_it_says(data: RankingDataset, models: list[RankingModel]) -> None:
+def test_the_file_of_an_average_has_the_trees_it_says(
+    data: RankingDataset, models: list[RankingModel]
+) -> None:
     whole = boostrank.train(PARAMS, data, 20, folds=3)
     start = tree_counts(models[0])[0]
     assert file_trees(whole) == count_trees(whole)
@@ -69,7 +80,9 @@ def test_the_file_of_an_average_has_the_trees_it_says(data: RankingDataset, mode
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-def test_a_start_of_too_many_trees_is_refused_before_the_first_round(data: RankingDataset, backend: str) -> None:
+def test_a_start_of_too_many_trees_is_refused_before_the_first_round(
+    data: RankingDataset, backend: str
+) -> None:
     rounds: list[int] = []
     few = {"objective": "auto", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
 
@@ -88,7 +101,9 @@ def test_a_start_of_too_many_trees_is_refused_before_the_first_round(data: Ranki
     assert count_trees(model) == start + 1
 
 
-def test_fewer_trees_than_a_start_has_are_refused(data: RankingDataset, models: list[RankingModel]) -> None:
+def test_fewer_trees_than_a_start_has_are_refused(
+    data: RankingDataset, models: list[RankingModel]
+) -> None:
     start, each = tree_counts(models[0])
     assert each == 1
     assert start > 1

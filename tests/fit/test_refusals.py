@@ -21,7 +21,9 @@ PARAMS: dict[str, Any] = {"num_leaves": 4, "num_threads": 1, "verbosity": -1}
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
     rng = np.random.default_rng(2)
-    return RankingDataset.from_arrays(rng.normal(size=(120, 6)), rng.integers(0, 3, 120), group=[6] * 20)
+    return RankingDataset.from_arrays(
+        rng.normal(size=(120, 6)), rng.integers(0, 3, 120), group=[6] * 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,13 +35,21 @@ def data() -> RankingDataset:
         ({"monotone_constraints": "up"}, "monotone_constraints='up' is not a list"),
         ({"monotone_constraints": [1, 0]}, "monotone_constraints has 2 numbers, .* 6 features"),
         ({"feature_contri": ["much"] * 6}, "must have one number per feature"),
-        ({"interaction_constraints": "[[0, -1]]"}, "-1 is not a feature: pass its name, or its column counted from 0"),
+        (
+            {"interaction_constraints": "[[0, -1]]"},
+            "-1 is not a feature: pass its name, or its column counted from 0",
+        ),
         ({"interaction_constraints": [[0, True]]}, "True is not a feature"),
-        ({"early_stopping_round": 3, "boosting": "dart", "metric": "ndcg"}, "dart does not support early stopping"),
+        (
+            {"early_stopping_round": 3, "boosting": "dart", "metric": "ndcg"},
+            "dart does not support early stopping",
+        ),
     ],
     ids=str,
 )
-def test_parameters_of_another_kind(params: dict[str, Any], words: str, data: RankingDataset) -> None:
+def test_parameters_of_another_kind(
+    params: dict[str, Any], words: str, data: RankingDataset
+) -> None:
     with pytest.raises(ParameterError, match=words.replace("[", r"\[")):
         boostrank.train(PARAMS | params, data, 2, valid_sets=[data.take(np.arange(5))])
 
@@ -54,12 +64,24 @@ def test_one_group_of_interactions_as_text_is_one_group(data: RankingDataset) ->
     ("arguments", "kind", "words"),
     [
         ({"quality": "god"}, ParameterError, "quality='god'.*'good'"),
-        ({"quality": "good", "init_model": "model"}, ParameterError, "init_model .*quality='quick'"),
+        (
+            {"quality": "good", "init_model": "model"},
+            ParameterError,
+            "init_model .*quality='quick'",
+        ),
         ({"folds": 2, "init_model": "model"}, ParameterError, "init_model .*folds"),
         ({"folds": 1}, ParameterError, "folds=1"),
         ({"valid_names": ["a", "b"]}, ParameterError, "2 valid_names for 1 valid_sets"),
-        ({"valid_sets": "copies", "valid_names": ["a", "a"]}, ParameterError, "valid_names must be distinct: a, a"),
-        ({"start": "linear", "init_model": "model"}, ParameterError, "init_model has its own start"),
+        (
+            {"valid_sets": "copies", "valid_names": ["a", "a"]},
+            ParameterError,
+            "valid_names must be distinct: a, a",
+        ),
+        (
+            {"start": "linear", "init_model": "model"},
+            ParameterError,
+            "init_model has its own start",
+        ),
     ],
     ids=str,
 )
@@ -81,7 +103,9 @@ def test_a_checkpoint_of_no_rounds(tmp_path: Path) -> None:
 
 def test_early_stopping_on_what_is_not_evaluated(data: RankingDataset) -> None:
     stop = EarlyStopping(3, dataset="test")
-    with pytest.raises(ParameterError, match=r"early stopping needs a metric on test, .* valid_0's ndcg"):
+    with pytest.raises(
+        ParameterError, match=r"early stopping needs a metric on test, .* valid_0's ndcg"
+    ):
         boostrank.train(PARAMS, data, 2, valid_sets=[data.take(np.arange(5))], callbacks=[stop])
 
 
@@ -109,7 +133,9 @@ def test_what_is_no_data_set(data: RankingDataset) -> None:
 
 
 @pytest.mark.parametrize("every", [None, 1])
-def test_a_checkpoint_among_the_callbacks(every: int | None, data: RankingDataset, tmp_path: Path) -> None:
+def test_a_checkpoint_among_the_callbacks(
+    every: int | None, data: RankingDataset, tmp_path: Path
+) -> None:
     checkpoint = boostrank.Checkpoint(tmp_path / "c", every=every)
     with pytest.raises(ParameterError, match=r"pass it to boostrank\.train as checkpoint="):
         boostrank.train(PARAMS, data, 2, callbacks=[checkpoint])
@@ -126,7 +152,9 @@ def test_a_checkpoint_of_a_newer_version_is_refused(data: RankingDataset, tmp_pa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, every=1), callbacks=[stop])
+        boostrank.train(
+            PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, every=1), callbacks=[stop]
+        )
     first, _, content = path.read_bytes().partition(b"\n")
     path.write_bytes(first.rstrip(b"0123456789") + b"999\n" + content)
     with pytest.raises(ModelError, match="newer boostrank"):

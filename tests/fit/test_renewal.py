@@ -1,4 +1,6 @@
-"""Leaves renewed on more queries: the equation, what they have seen, and where they stay as they were."""
+"""Leaves renewed on more queries: the equation, what they have seen, and where they stay as they
+were.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def more(few: RankingDataset) -> RankingDataset:
 
 
 def training_of(data: RankingDataset, backend: str = "lightgbm", **params: Any) -> Training:
-    options = with_params(TrainOptions(rounds=12, backend=backend, start=params.pop("start", "auto")), PARAMS | params)
+    options = with_params(
+        TrainOptions(rounds=12, backend=backend, start=params.pop("start", "auto")), PARAMS | params
+    )
     return resolve(options, data).trainings[0]
 
 
@@ -51,7 +55,9 @@ def leaf_values(model: RankingModel) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize("objective", ["auto", "reg-shf-sdcg"])
-def test_the_rows_that_trained_give_the_same_model(backend: str, objective: str, few: RankingDataset) -> None:
+def test_the_rows_that_trained_give_the_same_model(
+    backend: str, objective: str, few: RankingDataset
+) -> None:
     training = training_of(few, backend, objective=objective)
     model = run(training)
     renewed = renew_leaves(model, training)
@@ -61,7 +67,9 @@ def test_the_rows_that_trained_give_the_same_model(backend: str, objective: str,
 
 
 @pytest.mark.usefixtures("leaves_as_grown")
-def test_leaves_are_the_slopes_over_the_curvatures_of_all_rows(few: RankingDataset, more: RankingDataset) -> None:
+def test_leaves_are_the_slopes_over_the_curvatures_of_all_rows(
+    few: RankingDataset, more: RankingDataset
+) -> None:
     training = training_of(few, objective="lambdarank", start="none", lambda_l2=0.5)
     model = run(training)
     renewed = renew_leaves(model, replace(training, train_set=more))
@@ -74,7 +82,10 @@ def test_leaves_are_the_slopes_over_the_curvatures_of_all_rows(few: RankingDatas
         gradient = bound.gradient(scores, number)
         for leaf in range(values.size):
             rows = leaves[:, number] == leaf
-            slope, curvature = gradient.grad[rows].sum(dtype=float), gradient.hess[rows].sum(dtype=float)
+            slope, curvature = (
+                gradient.grad[rows].sum(dtype=float),
+                gradient.hess[rows].sum(dtype=float),
+            )
             if rows.any():
                 assert values[leaf] == pytest.approx(-0.2 * slope / (curvature + 0.5), rel=1e-5)
         scores += values[leaves[:, number]]
@@ -86,7 +97,9 @@ def test_a_leaf_without_a_row_keeps_its_value(few: RankingDataset) -> None:
     training = training_of(few, objective="lambdarank", start="none")
     model = run(training)
     part = few.take(np.arange(3))
-    empty = np.setdiff1d(np.arange(leaf_values(model)[0].size), model.predict(part, pred_leaf=True)[:, 0])
+    empty = np.setdiff1d(
+        np.arange(leaf_values(model)[0].size), model.predict(part, pred_leaf=True)[:, 0]
+    )
     renewed = renew_leaves(model, replace(training, train_set=part))
     assert empty.size
     np.testing.assert_array_equal(leaf_values(renewed)[0][empty], leaf_values(model)[0][empty])
@@ -104,7 +117,16 @@ def test_a_leaf_without_a_row_keeps_its_value(few: RankingDataset) -> None:
         {"monotone_constraints": [1, 0, 0, 0]},
         {"categorical_feature": [0]},
     ],
-    ids=["native", "function", "dart", "path_smooth", "lambda_l1", "linear_tree", "monotone", "categories"],
+    ids=[
+        "native",
+        "function",
+        "dart",
+        "path_smooth",
+        "lambda_l1",
+        "linear_tree",
+        "monotone",
+        "categories",
+    ],
 )
 def test_leaves_that_follow_another_rule_stay(
     params: dict[str, Any], few: RankingDataset, more: RankingDataset
@@ -115,7 +137,10 @@ def test_leaves_that_follow_another_rule_stay(
     ]
     training = training_of(narrow[0], **params)
     model = run(training)
-    assert renew_leaves(model, replace(training, train_set=training_of(narrow[1], **params).train_set)) is model
+    assert (
+        renew_leaves(model, replace(training, train_set=training_of(narrow[1], **params).train_set))
+        is model
+    )
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -123,7 +148,12 @@ def test_quick_learns_from_the_queries_that_stopped_it(backend: str, few: Rankin
     valid = make_ranking_data(queries=20, seed=2).dataset
     model = train(PARAMS, few, valid_sets=[valid], quality="quick", backend=backend)
     kept = train(
-        PARAMS, few, valid_sets=[valid], quality="quick", backend=backend, num_boost_round=model.best_iteration
+        PARAMS,
+        few,
+        valid_sets=[valid],
+        quality="quick",
+        backend=backend,
+        num_boost_round=model.best_iteration,
     )
     assert model.info["renewed"]["queries"] == 50
     assert "renewed" not in kept.info  # no early stopping: the validation queries are only measured
@@ -134,7 +164,9 @@ def test_quick_learns_from_the_queries_that_stopped_it(backend: str, few: Rankin
 
 @pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize("objective", ["lambdarank", "reg-shf-sdcg"])
-def test_a_refit_on_the_same_rows_gives_the_same_model(backend: str, objective: str, few: RankingDataset) -> None:
+def test_a_refit_on_the_same_rows_gives_the_same_model(
+    backend: str, objective: str, few: RankingDataset
+) -> None:
     model = train(PARAMS | {"objective": objective}, few, num_boost_round=12, backend=backend)
     again = refit(model, few)
     np.testing.assert_allclose(again.predict(few), model.predict(few), rtol=0.0, atol=1e-5)
@@ -143,7 +175,10 @@ def test_a_refit_on_the_same_rows_gives_the_same_model(backend: str, objective: 
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_a_refit_of_a_model_that_ended_early(backend: str, few: RankingDataset) -> None:
-    how: dict[str, Any] = {"valid_sets": [make_ranking_data(queries=10, seed=4).dataset], "backend": backend}
+    how: dict[str, Any] = {
+        "valid_sets": [make_ranking_data(queries=10, seed=4).dataset],
+        "backend": backend,
+    }
     params = PARAMS | {"objective": "lambdarank", "learning_rate": 1.0}
     stopped = train(params | {"early_stopping_rounds": 1}, few, 30, **how)
     cut = train(params, few, 5, max_trees=2, backend=backend)
@@ -159,13 +194,18 @@ def test_a_refit_takes_the_gain_of_the_model(few: RankingDataset) -> None:
         refit(model, few.with_gain("3 * label"))
 
 
-def test_a_refit_of_an_average_is_the_average_of_refits(few: RankingDataset, more: RankingDataset) -> None:
+def test_a_refit_of_an_average_is_the_average_of_refits(
+    few: RankingDataset, more: RankingDataset
+) -> None:
     parts = [
-        train(PARAMS | {"objective": name}, few, num_boost_round=rounds) for name, rounds in (("auto", 5), ("sdcg", 7))
+        train(PARAMS | {"objective": name}, few, num_boost_round=rounds)
+        for name, rounds in (("auto", 5), ("sdcg", 7))
     ]
     averaged = average(parts, [0.5, 2.0])
     expected = average([refit(part, more) for part in parts], [0.5, 2.0])
-    np.testing.assert_allclose(refit(averaged, more).predict(more), expected.predict(more), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        refit(averaged, more).predict(more), expected.predict(more), rtol=1e-3, atol=1e-4
+    )
 
 
 def test_a_refit_keeps_a_share_of_the_leaves(few: RankingDataset, more: RankingDataset) -> None:
@@ -193,7 +233,9 @@ def test_a_refit_needs_a_share_and_an_objective_of_ours(few: RankingDataset) -> 
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_rounds_of_several_kinds_are_not_refitted(backend: str, few: RankingDataset) -> None:
-    def grown(earlier: Any = None, callbacks: Any = None, objective: str = "lambdarank", **params: Any) -> RankingModel:
+    def grown(
+        earlier: Any = None, callbacks: Any = None, objective: str = "lambdarank", **params: Any
+    ) -> RankingModel:
         settings = PARAMS | {"objective": objective} | params
         return train(settings, few, 2, init_model=earlier, callbacks=callbacks, backend=backend)
 
@@ -244,11 +286,15 @@ def test_a_refitted_model_is_not_calibrated_on_the_data_of_the_refit(few: Rankin
         calibrate(model, other)
 
 
-def test_the_command_says_that_leaves_come_from_the_validation_queries(few: RankingDataset, tmp_path: Path) -> None:
+def test_the_command_says_that_leaves_come_from_the_validation_queries(
+    few: RankingDataset, tmp_path: Path
+) -> None:
     train_file, valid_file = tmp_path / "t.txt", tmp_path / "v.txt"
     write_libsvm(train_file, few)
     write_libsvm(valid_file, make_ranking_data(queries=10, seed=4).dataset)
-    result = invoke("train", train_file, "--valid", valid_file, "--quality", "quick", "-m", tmp_path / "m.txt")
+    result = invoke(
+        "train", train_file, "--valid", valid_file, "--quality", "quick", "-m", tmp_path / "m.txt"
+    )
     assert result.exit_code == 0, result.output
     assert "40 queries" in result.stderr
     valid_set = boostrank.read(valid_file)

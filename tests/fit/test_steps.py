@@ -1,4 +1,6 @@
-"""Steps of a start: bounds that everybody compares alike, means between them, and what may be left out."""
+"""Steps of a start: bounds that everybody compares alike, means between them, and what may be left
+out.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +63,21 @@ def test_levels_are_means_of_the_function_and_ranks_are_half_way() -> None:
     assert values.mean(values.distinct) == pytest.approx(16 / 5)
 
 
-@given(st.lists(st.lists(st.floats(-1, 1), min_size=1, max_size=30), min_size=1, max_size=5), st.floats(0.0, 1.0))
-def test_what_is_left_out_moves_no_score_by_more_than_it_may(levels: list[list[float]], moved: float) -> None:
-    rows = np.stack(np.broadcast_arrays(*[np.arange(31.0)[:, np.newaxis]] * len(levels)), axis=2)[:, 0]
+@given(
+    st.lists(st.lists(st.floats(-1, 1), min_size=1, max_size=30), min_size=1, max_size=5),
+    st.floats(0.0, 1.0),
+)
+def test_what_is_left_out_moves_no_score_by_more_than_it_may(
+    levels: list[list[float]], moved: float
+) -> None:
+    rows = np.stack(np.broadcast_arrays(*[np.arange(31.0)[:, np.newaxis]] * len(levels)), axis=2)[
+        :, 0
+    ]
     rows = np.vstack([rows, np.full((1, len(levels)), np.nan)]).astype(np.float32)
-    curves = {j: Curve(np.arange(len(mine) - 1) + 0.5, np.array(mine), mine[0] / 2) for j, mine in enumerate(levels)}
+    curves = {
+        j: Curve(np.arange(len(mine) - 1) + 0.5, np.array(mine), mine[0] / 2)
+        for j, mine in enumerate(levels)
+    }
     fewer = simplified(curves, moved)
 
     def scores(of: dict[int, Curve]) -> np.ndarray:
@@ -76,7 +88,9 @@ def test_what_is_left_out_moves_no_score_by_more_than_it_may(levels: list[list[f
     else:
         assert np.ptp(scores(curves)) <= 2 * moved + 1e-12
     if moved == 0.0:
-        assert {j for j, mine in enumerate(levels) if np.ptp([*mine, mine[0] / 2]) > 0} == set(fewer)
+        assert {j for j, mine in enumerate(levels) if np.ptp([*mine, mine[0] / 2]) > 0} == set(
+            fewer
+        )
 
 
 def test_steps_beside_each_other_become_one() -> None:

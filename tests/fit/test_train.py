@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import DataError, InputError, NothingToLearn, ParameterError, TrainingError, TrainingWarning
+from boostrank.core.errors import (
+    DataError,
+    InputError,
+    NothingToLearn,
+    ParameterError,
+    TrainingError,
+    TrainingWarning,
+)
 from boostrank.data.dataset import RankingDataset
 
 BACKENDS = ["lightgbm", "xgboost"]
@@ -23,7 +30,9 @@ def ranking(seed: int = 0, queries: int = 60, size: int = 20) -> RankingDataset:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(queries * size, 5)).astype(np.float32)
     signal = X[:, 0] + 0.5 * X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=len(X))
-    return RankingDataset.from_arrays(X, np.digitize(signal, [0.0, 1.0, 1.8]), group=[size] * queries)
+    return RankingDataset.from_arrays(
+        X, np.digitize(signal, [0.0, 1.0, 1.8]), group=[size] * queries
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +41,9 @@ def data() -> tuple[RankingDataset, RankingDataset]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_callback_of_lightgbm_works_on_either_engine(backend: str, data: Any, capfd: Any) -> None:
+def test_every_callback_of_lightgbm_works_on_either_engine(
+    backend: str, data: Any, capfd: Any
+) -> None:
     train, valid = data
     pytest.importorskip(backend)
     recorded: dict[str, Any] = {}
@@ -68,7 +79,9 @@ def test_every_callback_of_lightgbm_works_on_either_engine(backend: str, data: A
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_our_early_stopping_watches_the_largest_cutoff_and_not_the_training_set(backend: str, data: Any) -> None:
+def test_our_early_stopping_watches_the_largest_cutoff_and_not_the_training_set(
+    backend: str, data: Any
+) -> None:
     train, valid = data
     model = boostrank.train(
         {"objective": "lambdarank", "early_stopping_round": 5, "eval_at": [1, 5, 3], **FAST},
@@ -90,7 +103,9 @@ def test_the_same_training_gives_the_same_bytes_with_one_thread_or_two(
     train, _ = data
     texts = []
     for threads in (1, 2, 2):
-        model = boostrank.train({"objective": objective, **FAST, "num_threads": threads}, train, 10, backend=backend)
+        model = boostrank.train(
+            {"objective": objective, **FAST, "num_threads": threads}, train, 10, backend=backend
+        )
         model.save(tmp_path / "model")
         text = (tmp_path / "model").read_text()
         texts.append(re.sub(r"\[num_threads: \d+\]", "", text))
@@ -109,7 +124,9 @@ def test_continuing_goes_on_with_the_round(backend: str, data: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_schedule_over_the_training_spans_all_of_its_rounds(backend: str, data: Any, monkeypatch: Any) -> None:
+def test_a_schedule_over_the_training_spans_all_of_its_rounds(
+    backend: str, data: Any, monkeypatch: Any
+) -> None:
     train, _ = data
     seen: list[tuple[int, float]] = []
     original = boostrank.Objective.values
@@ -120,7 +137,9 @@ def test_a_schedule_over_the_training_spans_all_of_its_rounds(backend: str, data
         return result
 
     monkeypatch.setattr(boostrank.Objective, "values", values)
-    boostrank.train({"objective": "sdcg", "sigma": "geometric(8, 1)", **FAST}, train, 4, backend=backend)
+    boostrank.train(
+        {"objective": "sdcg", "sigma": "geometric(8, 1)", **FAST}, train, 4, backend=backend
+    )
     assert [round for round, _ in seen] == [0, 1, 2, 3]
     np.testing.assert_allclose([value for _, value in seen], [8, 4, 2, 1])
 
@@ -147,7 +166,9 @@ def test_sparse_and_dense_features_give_the_same_model(backend: str) -> None:
 def test_the_engines_own_objectives_train_beside_ours(data: Any) -> None:
     train, valid = data
     for name, backend in (("lightgbm:lambdarank", "lightgbm"), ("xgboost:rank:ndcg", "xgboost")):
-        model = boostrank.train({"objective": name, **FAST}, train, 20, valid_sets=[valid], backend=backend)
+        model = boostrank.train(
+            {"objective": name, **FAST}, train, 20, valid_sets=[valid], backend=backend
+        )
         curve = model.evals_result["valid_0"]["ndcg@10"]
         assert curve[-1] > curve[0]
         assert model.info["objective"] == {"name": name}
@@ -157,10 +178,16 @@ def test_the_engines_own_objectives_train_beside_ours(data: Any) -> None:
         boostrank.train({"objective": "rank:pairwise"}, train, 1)
 
 
-@pytest.mark.parametrize(("name", "backend"), [("lightgbm:lambdarank", "lightgbm"), ("xgboost:rank:ndcg", "xgboost")])
-def test_one_word_for_the_gain_reaches_the_engines_own_objectives(name: str, backend: str, data: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "backend"), [("lightgbm:lambdarank", "lightgbm"), ("xgboost:rank:ndcg", "xgboost")]
+)
+def test_one_word_for_the_gain_reaches_the_engines_own_objectives(
+    name: str, backend: str, data: Any
+) -> None:
     def fit(**gain: Any) -> Any:
-        return boostrank.train({"objective": name, **FAST, **gain}, data[0], 5, backend=backend).predict(data[0])
+        return boostrank.train(
+            {"objective": name, **FAST, **gain}, data[0], 5, backend=backend
+        ).predict(data[0])
 
     np.testing.assert_array_equal(fit(), fit(gain="exponential"))
     assert np.abs(fit() - fit(gain="linear")).max() > 1e-3
@@ -173,9 +200,14 @@ def test_one_word_for_the_gain_reaches_the_engines_own_objectives(name: str, bac
 
 def test_arguments_by_position_are_those_of_lgb_train(data: Any) -> None:
     train, valid = data
-    ours, theirs = inspect.signature(boostrank.train).parameters, inspect.signature(lgb.train).parameters
+    ours, theirs = (
+        inspect.signature(boostrank.train).parameters,
+        inspect.signature(lgb.train).parameters,
+    )
     assert [*ours][: len(theirs)] == [*theirs]
-    assert {parameter.kind for parameter in [*ours.values()][len(theirs) :]} == {inspect.Parameter.KEYWORD_ONLY}
+    assert {parameter.kind for parameter in [*ours.values()][len(theirs) :]} == {
+        inspect.Parameter.KEYWORD_ONLY
+    }
     rounds: list[int] = []
     spread = lambda scores, _: ("spread", float(np.ptp(scores)), True)  # noqa: E731
     first = boostrank.train(FAST, train, 2)
@@ -197,7 +229,9 @@ def test_feval_and_callables_are_taken_as_lightgbm_takes_them(data: Any) -> None
     def squares(scores: Any, dataset: Any) -> tuple[Any, Any]:
         return scores - dataset.get_label(), np.ones_like(scores)
 
-    model = boostrank.train({"objective": squares, "metric": "None", **FAST}, train, 5, [valid], feval=spread)
+    model = boostrank.train(
+        {"objective": squares, "metric": "None", **FAST}, train, 5, [valid], feval=spread
+    )
     assert list(model.evals_result["valid_0"]) == ["spread"]
     assert model.info["objective"]["name"] == "custom"
 
@@ -206,12 +240,17 @@ def test_feval_and_callables_are_taken_as_lightgbm_takes_them(data: Any) -> None
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (lambda s, d: (np.full(s.size, np.nan), np.ones(s.size)), "round 0: gradient of row 0 is nan"),
+        (
+            lambda s, d: (np.full(s.size, np.nan), np.ones(s.size)),
+            "round 0: gradient of row 0 is nan",
+        ),
         (lambda s, d: (np.zeros(s.size), -np.ones(s.size)), "round 0: hessian of row 0 is -1.0"),
         (lambda s, d: (np.zeros(3), np.ones(3)), "gradient has 3 values"),
     ],
 )
-def test_fault_063_a_broken_custom_gradient_stops_training(backend: str, broken: Any, message: str, data: Any) -> None:
+def test_fault_063_a_broken_custom_gradient_stops_training(
+    backend: str, broken: Any, message: str, data: Any
+) -> None:
     with pytest.raises(TrainingError, match=message):
         boostrank.train({"objective": broken, **FAST}, data[0], 3, backend=backend)
 
@@ -221,12 +260,18 @@ def test_fault_063_of_dart_no_half_of_a_round_is_kept(data: Any) -> None:
 
     def broken_later(scores: Any, dataset: Any) -> tuple[Any, Any]:
         rounds.append(0)
-        return (scores - dataset.get_label()) * (np.nan if len(rounds) > 4 else 1.0), np.ones(scores.size)
+        return (scores - dataset.get_label()) * (np.nan if len(rounds) > 4 else 1.0), np.ones(
+            scores.size
+        )
 
     for boosting, kept in (("gbdt", True), ("dart", False)):
         rounds.clear()
         with pytest.raises(TrainingError) as error:
-            boostrank.train({"objective": broken_later, "boosting": boosting, "drop_rate": 0.9, **FAST}, data[0], 8)
+            boostrank.train(
+                {"objective": broken_later, "boosting": boosting, "drop_rate": 0.9, **FAST},
+                data[0],
+                8,
+            )
         assert (error.value.model is not None) == kept
 
 
@@ -238,13 +283,17 @@ def test_fault_070_trees_of_one_leaf_are_not_a_silent_success(backend: str, data
 
 
 def test_fault_071_equal_labels_everywhere_teach_nothing() -> None:
-    flat = RankingDataset.from_arrays(np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20])
+    flat = RankingDataset.from_arrays(
+        np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20]
+    )
     with pytest.raises(TrainingError, match="nothing to learn"):
         boostrank.train({"objective": "lambdarank", **FAST}, flat, 3)
 
 
 def test_fault_071_a_linear_model_of_equal_labels_is_no_silent_success_either() -> None:
-    flat = RankingDataset.from_arrays(np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20])
+    flat = RankingDataset.from_arrays(
+        np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20]
+    )
     with pytest.raises(NothingToLearn, match="all documents have the same gain"):
         boostrank.train({}, flat, 3, backend="linear")
 
@@ -262,16 +311,24 @@ def test_hessians_that_were_floored_are_counted_in_the_summary(data: Any) -> Non
 def test_a_validation_set_without_rows_is_refused(backend: str, data: Any) -> None:
     empty = RankingDataset.from_arrays(np.zeros((0, data[0].n_features)), [], group=[])
     with pytest.raises(DataError, match="validation set 'valid_0' has no rows"):
-        boostrank.train({"objective": "sdcg", **FAST}, data[0], 1, valid_sets=[empty], backend=backend)
+        boostrank.train(
+            {"objective": "sdcg", **FAST}, data[0], 1, valid_sets=[empty], backend=backend
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_fault_098_the_hessian_gate_means_the_same_for_every_objective(backend: str, data: Any) -> None:
-    # A leaf must hold about as much hessian as 30 average documents, whatever the objective's own scale.
+def test_fault_098_the_hessian_gate_means_the_same_for_every_objective(
+    backend: str, data: Any
+) -> None:
+    # A leaf must hold about as much hessian as 30 average documents, whatever the objective's own
+    # scale.
     for objective in ("sdcg", "shf-sdcg", "approx-ndcg", "lambdarank", "regression"):
         loose = boostrank.train({"objective": objective, **FAST}, data[0], 1, backend=backend)
         tight = boostrank.train(
-            {"objective": objective, **FAST, "min_sum_hessian_in_leaf": 500}, data[0], 1, backend=backend
+            {"objective": objective, **FAST, "min_sum_hessian_in_leaf": 500},
+            data[0],
+            1,
+            backend=backend,
         )
         leaves = [len(np.unique(m.predict(data[0]))) for m in (loose, tight)]
         assert leaves[0] == 7
@@ -304,9 +361,13 @@ def test_parameters_that_cannot_be_meant_are_refused(params: Any, message: str, 
 
 def test_lightgbms_names_for_lambdaranks_options_are_understood(data: Any) -> None:
     def fit(**options: Any) -> Any:
-        return boostrank.train({"objective": "lambdarank", **FAST, **options}, data[0], 3).predict(data[0])
+        return boostrank.train({"objective": "lambdarank", **FAST, **options}, data[0], 3).predict(
+            data[0]
+        )
 
-    np.testing.assert_array_equal(fit(lambdarank_norm=False), fit(norm_distance=False, norm_query=False))
+    np.testing.assert_array_equal(
+        fit(lambdarank_norm=False), fit(norm_distance=False, norm_query=False)
+    )
     assert np.abs(fit(lambdarank_norm=False) - fit()).max() > 1e-3
     np.testing.assert_array_equal(fit(lambdarank_truncation_level=3), fit(truncation_level=3))
     np.testing.assert_array_equal(fit(early_stopping_round=-1), fit())
@@ -316,21 +377,34 @@ def test_the_engines_names_are_never_taken_for_an_objectives() -> None:
     from boostrank.engines.lightgbm.private import parameter_names
     from boostrank.objectives import OBJECTIVES
 
-    # Names that mean the same in both, the papers' own alpha and sigmoid, which the engine has no use for here, and
-    # metric, which parameters of a training always report: `lambdarank(metric=...)` alone trains on it.
-    shared = {"alpha", "metric", "sigmoid", "lambdarank_truncation_level", "seed", "random_seed", "random_state"}
+    # Names that mean the same in both, the papers' own alpha and sigmoid, which the engine has no
+    # use for here, and metric, which parameters of a training always report:
+    # `lambdarank(metric=...)` alone trains on it.
+    shared = {
+        "alpha",
+        "metric",
+        "sigmoid",
+        "lambdarank_truncation_level",
+        "seed",
+        "random_seed",
+        "random_state",
+    }
     for spec in OBJECTIVES:
         names = {name for param in spec.params for name in (param.name, *param.aliases)}
         assert names & set(parameter_names()) <= shared, spec.name
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_threads_reach_an_objective_that_was_built_before(backend: str, data: Any, monkeypatch: Any) -> None:
+def test_threads_reach_an_objective_that_was_built_before(
+    backend: str, data: Any, monkeypatch: Any
+) -> None:
     seen: list[int] = []
     import boostrank.objective.bound as bound
 
     original = bound.resolve_threads
-    monkeypatch.setattr(bound, "resolve_threads", lambda threads: seen.append(threads) or original(threads))
+    monkeypatch.setattr(
+        bound, "resolve_threads", lambda threads: seen.append(threads) or original(threads)
+    )
     objective = boostrank.Objective("sdcg")
     boostrank.train({"objective": objective, **FAST, "num_threads": 1}, data[0], 1, backend=backend)
     assert seen == [1]
@@ -369,7 +443,9 @@ def test_query_weights_change_the_model_and_their_scale_does_not(data: Any) -> N
     weights = rng.uniform(0.1, 3.0, len(train.queries))
 
     def fit(weight: Any) -> Any:
-        weighted = RankingDataset.from_arrays(train.features, train.labels, group=train.queries.sizes, weight=weight)
+        weighted = RankingDataset.from_arrays(
+            train.features, train.labels, group=train.queries.sizes, weight=weight
+        )
         return boostrank.train({"objective": "sdcg", **FAST}, weighted, 5).predict(train.features)
 
     plain, once, twice = fit(None), fit(weights), fit(weights * 4.0)
@@ -392,7 +468,9 @@ def test_training_warns_nothing_when_all_is_well(data: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for backend in BACKENDS:
-            boostrank.train({"objective": "sdcg", **FAST}, data[0], 3, valid_sets=[data[1]], backend=backend)
+            boostrank.train(
+                {"objective": "sdcg", **FAST}, data[0], 3, valid_sets=[data[1]], backend=backend
+            )
 
 
 def test_a_lightgbm_dataset_is_accepted_as_it_is(data: Any) -> None:
@@ -414,17 +492,26 @@ def test_a_lightgbm_dataset_is_accepted_as_it_is(data: Any) -> None:
         ({"label": None}, "no labels"),
     ],
 )
-def test_a_lightgbm_dataset_that_others_cannot_read_is_refused(data: Any, options: dict[str, Any], words: str) -> None:
+def test_a_lightgbm_dataset_that_others_cannot_read_is_refused(
+    data: Any, options: dict[str, Any], words: str
+) -> None:
     train, _ = data
-    rows = {name: None if value is None else np.full(train.n_documents, value) for name, value in options.items()}
-    native = lgb.Dataset(train.features, **{"label": train.labels, "group": train.queries.sizes} | rows)
+    rows = {
+        name: None if value is None else np.full(train.n_documents, value)
+        for name, value in options.items()
+    }
+    native = lgb.Dataset(
+        train.features, **{"label": train.labels, "group": train.queries.sizes} | rows
+    )
     with pytest.raises(InputError, match=words):
         boostrank.train({"objective": "sdcg", **FAST}, native, 1)
 
 
 def test_a_lightgbm_dataset_without_its_rows_is_refused(data: Any) -> None:
     train, _ = data
-    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, params={"verbosity": -1}).construct()
+    native = lgb.Dataset(
+        train.features, train.labels, group=train.queries.sizes, params={"verbosity": -1}
+    ).construct()
     with pytest.raises(ParameterError, match=r"free_raw_data=False.*lgb\.train"):
         boostrank.train({"objective": "sdcg", **FAST}, native, 1)
     with pytest.raises(ParameterError, match="str"):
@@ -435,10 +522,22 @@ def test_a_lightgbm_dataset_brings_its_parameters_and_weights(data: Any) -> None
     train, _ = data
     weights = np.repeat(np.arange(1.0, 1 + len(train.queries)), train.queries.sizes)
     dataset_params = {"max_bin": 7, "num_leaves": 3}
-    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, weight=weights, params=dataset_params)
+    native = lgb.Dataset(
+        train.features,
+        train.labels,
+        group=train.queries.sizes,
+        weight=weights,
+        params=dataset_params,
+    )
     weighted = boostrank.RankingDataset.from_arrays(
-        train.features, train.labels, group=train.queries.sizes, weight=np.arange(1.0, 1 + len(train.queries))
+        train.features,
+        train.labels,
+        group=train.queries.sizes,
+        weight=np.arange(1.0, 1 + len(train.queries)),
     )
     params = {"objective": "sdcg", **FAST}
-    theirs, ours = boostrank.train(dataset_params | params, weighted, 3), boostrank.train(params, native, 3)
+    theirs, ours = (
+        boostrank.train(dataset_params | params, weighted, 3),
+        boostrank.train(params, native, 3),
+    )
     np.testing.assert_array_equal(theirs.predict(train.features), ours.predict(train.features))

@@ -24,7 +24,9 @@ def made(columns: int = COLUMNS, seed: int = 0, rows: int = ROWS) -> RankingData
     rng = np.random.default_rng(seed)
     places = np.hstack([rng.integers(5, 25, (rows, 3)) * 7, rng.integers(0, columns, (rows, 7))])
     values = rng.normal(size=places.shape).round(2)
-    matrix = sparse.csr_matrix((values.ravel(), places.ravel(), np.arange(rows + 1) * 10), (rows, columns))
+    matrix = sparse.csr_matrix(
+        (values.ravel(), places.ravel(), np.arange(rows + 1) * 10), (rows, columns)
+    )
     matrix.sum_duplicates()
     labels = np.clip(np.round(matrix[:, 35:175].sum(axis=1).A1 + 1), 0, 3)
     return RankingDataset.from_arrays(matrix, labels, group=[10] * (rows // 10))
@@ -45,7 +47,9 @@ def all_columns(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("start", ["none", "linear"])
 def test_the_model_is_the_one_of_all_columns(all_columns: Any, backend: str, start: str) -> None:
-    size = {"none": (1_000, ROWS), "linear": (500, 200)}[start]  # the start's cost grows with the cube of the columns
+    size = {"none": (1_000, ROWS), "linear": (500, 200)}[
+        start
+    ]  # the start's cost grows with the cube of the columns
     data, others = made(size[0], 0, size[1]), made(size[0], 1, size[1])
     how = {"backend": backend, "start": start, "valid_sets": [data, others]}
     model = boostrank.train(dict(NARROW), data, 5, **how)
@@ -85,7 +89,9 @@ def test_a_parameter_of_single_features_keeps_all_columns() -> None:
 
 
 @pytest.mark.parametrize("objective", ["lambdarank", "xgboost:rank:pairwise"])
-def test_xgboost_grows_the_trees_of_dense_rows_from_entries(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+def test_xgboost_grows_the_trees_of_dense_rows_from_entries(
+    monkeypatch: pytest.MonkeyPatch, objective: str
+) -> None:
     pytest.importorskip("xgboost")
     from boostrank.engines.xgboost import entries
 
@@ -100,7 +106,9 @@ def test_xgboost_grows_the_trees_of_dense_rows_from_entries(monkeypatch: pytest.
     dense = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
     monkeypatch.setattr(entries, "_CELLS", 1)
     monkeypatch.setattr(entries, "_WIDE", 1)
-    sparse_model = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
+    sparse_model = boostrank.train(
+        params, data, 5, backend="xgboost", start="none", valid_sets=[others]
+    )
     assert returned[0] is None
     assert returned[-1] is not None
     np.testing.assert_allclose(sparse_model.predict(others), dense.predict(others), atol=1e-5)

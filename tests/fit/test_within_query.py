@@ -1,4 +1,6 @@
-"""Columns within queries: chosen by a training, remembered by its model, and computed wherever that ranks."""
+"""Columns within queries: chosen by a training, remembered by its model, and computed wherever that
+ranks.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ from boostrank.model.scores import scores_of_files
 
 PARAMS: dict[str, Any] = {"objective": "regression", "num_threads": 1, "seed": 1}
 OWN: dict[str, dict[str, Any]] = {
-    "lightgbm": {"verbosity": -1, "num_leaves": 7}, "xgboost": {"num_leaves": 7}, "linear": {},
-}  # fmt: skip
+    "lightgbm": {"verbosity": -1, "num_leaves": 7},
+    "xgboost": {"num_leaves": 7},
+    "linear": {},
+}
 engines = pytest.mark.parametrize("backend", OWN)
 trees = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 NAMES = ("price [EUR]", "price_(EUR)", "age", "clicks")
@@ -58,7 +62,12 @@ def test_a_model_computes_its_columns_of_the_features_that_it_was_given(
 ) -> None:
     model, scores = models[backend], models[backend].predict(TEST)
     assert (model.n_features, model.feature_names) == (4, NAMES)
-    added = ("rank(age|query)", "rank(price__EUR_|query)", "best(age|query)", "best(price__EUR_|query)")
+    added = (
+        "rank(age|query)",
+        "rank(price__EUR_|query)",
+        "best(age|query)",
+        "best(price__EUR_|query)",
+    )
     assert model.column_names == NAMES + added
     assert model.info["within_query"] == {"kinds": ["rank", "best"], "of": ["age", "price [EUR]"]}
     assert model.info["data"]["feature_names"] == list(NAMES)
@@ -71,7 +80,10 @@ def test_a_model_computes_its_columns_of_the_features_that_it_was_given(
     assert not np.array_equal(plain, scores)
     order = [2, 0, 3, 1]
     turned = RankingDataset.from_arrays(
-        TEST.features[:, order], TEST.labels, group=TEST.queries.sizes, feature_names=[NAMES[i] for i in order]
+        TEST.features[:, order],
+        TEST.labels,
+        group=TEST.queries.sizes,
+        feature_names=[NAMES[i] for i in order],
     )
     np.testing.assert_array_equal(model.predict(turned), scores)
     if backend == "linear":  # whose sums depend on the rows beside
@@ -82,7 +94,9 @@ def test_a_model_computes_its_columns_of_the_features_that_it_was_given(
     np.testing.assert_array_equal(model.predict(TEST.features[mixed], qid=ids), scores[mixed])
     by_query = model.rank(TEST.features, group=TEST.queries.sizes)
     np.testing.assert_array_equal(by_query, model.rank(TEST))
-    np.testing.assert_array_equal(model.predict(TEST.take([3, 4])), scores[TEST.queries.take([3, 4])[1]])
+    np.testing.assert_array_equal(
+        model.predict(TEST.take([3, 4])), scores[TEST.queries.take([3, 4])[1]]
+    )
 
 
 @engines
@@ -113,12 +127,16 @@ def test_rows_without_queries_and_targets_that_see_one_document_are_refused(
     assert not model.scores_rows_alone
     assert scores_of_files(model, tmp_path / "none") is None
     for target in ("solr", "c", "lightgbm", "xgboost"):
-        with pytest.raises(ExportError, match=r"computes rank\(age\|query\).* one document at a time"):
+        with pytest.raises(
+            ExportError, match=r"computes rank\(age\|query\).* one document at a time"
+        ):
             boostrank.export_model(model, tmp_path / "out", target)
 
 
 @engines
-def test_contributions_are_of_the_features_and_add_up(models: dict[str, RankingModel], backend: str) -> None:
+def test_contributions_are_of_the_features_and_add_up(
+    models: dict[str, RankingModel], backend: str
+) -> None:
     model = models[backend]
     contributions, scores = model.contributions(TEST), model.predict(TEST)
     assert contributions.shape == (TEST.n_documents, 5)
@@ -134,7 +152,9 @@ def test_contributions_are_of_the_features_and_add_up(models: dict[str, RankingM
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> None:
-    """Whatever is made of a data set that has some documents, their columns are those among all of their queries."""
+    """Whatever is made of a data set that has some documents, their columns are those among all of
+    their queries.
+    """
     rng = np.random.default_rng(4)
     X = rng.integers(0, 4, (60, 3)).astype(np.float32)
     qid = np.repeat(np.arange(10), 6)
@@ -151,14 +171,25 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
     wide = dense(columns.dataset(data, 1).features)
     half = part.take([0, 3, 4])
     for derived in (
-        part, half, part.take([5, 1]), part.shuffled(rng), part.redrawn(rng), half.joined(part.take([1, 2])),
-        Whole(part).part([2, 0]), Whole(Whole(part).part([2, 0, 5])).part([1]), part.take([]),
-    ):  # fmt: skip
+        part,
+        half,
+        part.take([5, 1]),
+        part.shuffled(rng),
+        part.redrawn(rng),
+        half.joined(part.take([1, 2])),
+        Whole(part).part([2, 0]),
+        Whole(Whole(part).part([2, 0, 5])).part([1]),
+        part.take([]),
+    ):
         assert derived.candidates is not None
         candidates = derived.candidates.data
         all_of_them = wide if candidates is data else dense(columns.dataset(candidates, 1).features)
-        np.testing.assert_array_equal(dense(derived.features), dense(candidates.features)[derived.candidates.rows])
-        np.testing.assert_array_equal(dense(columns.dataset(derived, 1).features), all_of_them[derived.candidates.rows])
+        np.testing.assert_array_equal(
+            dense(derived.features), dense(candidates.features)[derived.candidates.rows]
+        )
+        np.testing.assert_array_equal(
+            dense(columns.dataset(derived, 1).features), all_of_them[derived.candidates.rows]
+        )
     joined = half.joined(data.take([7]))
     assert joined.candidates is not None
     values = dense(columns.dataset(joined, 1).features)
@@ -168,7 +199,9 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
 
 @trees
 @pytest.mark.parametrize("kinds", [("rank", "zscore"), ("zscore",)])
-def test_zeros_that_a_sparse_row_does_not_name_are_values(backend: str, kinds: tuple[str, ...]) -> None:
+def test_zeros_that_a_sparse_row_does_not_name_are_values(
+    backend: str, kinds: tuple[str, ...]
+) -> None:
     dense = RankingDataset(np.nan_to_num(TRAIN.features), TRAIN.labels, TRAIN.queries, NAMES)
     thin = RankingDataset(sparse.csr_matrix(dense.features), TRAIN.labels, TRAIN.queries, NAMES)
     columns = WithinQuery(kinds).columns(NAMES, None)
@@ -220,12 +253,20 @@ def test_parts_of_a_data_set_have_the_columns_that_are_asked_for() -> None:
 
 
 @engines
-def test_a_continued_model_goes_on_with_its_own_columns(models: dict[str, RankingModel], backend: str) -> None:
+def test_a_continued_model_goes_on_with_its_own_columns(
+    models: dict[str, RankingModel], backend: str
+) -> None:
     params, model = PARAMS | OWN[backend], models[backend]
     more = train(params, TRAIN, 3, init_model=model, backend=backend)
     assert (more.column_names, more.best_iteration) == (model.column_names, 8)
-    same = train(params, TRAIN, 3, init_model=model, backend=backend, within_query=WithinQuery(
-        ("rank", "best"), of="age,price [EUR]"))  # fmt: skip
+    same = train(
+        params,
+        TRAIN,
+        3,
+        init_model=model,
+        backend=backend,
+        within_query=WithinQuery(("rank", "best"), of="age,price [EUR]"),
+    )
     np.testing.assert_array_equal(same.predict(TEST), more.predict(TEST))
     if backend != "linear":
         raw = train(params, TRAIN, 3, init_model=model.booster, backend=backend)
@@ -243,8 +284,15 @@ def test_a_continued_model_goes_on_with_its_own_columns(models: dict[str, Rankin
 def test_a_checkpoint_goes_on_with_the_same_columns_alone(backend: str, tmp_path: Path) -> None:
     def work(rounds: int, within: str | None, **options: Any) -> RankingModel:
         at = boostrank.Checkpoint(tmp_path / "at", every=2, **options)
-        return train(PARAMS | OWN[backend], TRAIN, rounds, valid_sets=[TEST], backend=backend, within_query=within,
-                     checkpoint=at)  # fmt: skip
+        return train(
+            PARAMS | OWN[backend],
+            TRAIN,
+            rounds,
+            valid_sets=[TEST],
+            backend=backend,
+            within_query=within,
+            checkpoint=at,
+        )
 
     whole = work(5, "rank,mean")
     assert work(5, "rank,mean", resume=True).to_bytes() == whole.to_bytes()
@@ -260,14 +308,18 @@ def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> No
     params["interaction_constraints"] = [["age", "clicks"], ["price [EUR]", "price_(EUR)"]]
     if backend == "lightgbm":
         params |= {"feature_contri": [1, 1, 1, 0.5], "max_bin_by_feature": [255, 3, 255, 255]}
-    of_columns = engine.params.of_columns(engine.params.of_columns(params, NAMES), NAMES, followed=[1, 3, 1, 3])
+    of_columns = engine.params.of_columns(
+        engine.params.of_columns(params, NAMES), NAMES, followed=[1, 3, 1, 3]
+    )
     assert of_columns["monotone_constraints"] == [0, 1, 0, -1, 1, -1, 1, -1]
     assert of_columns["interaction_constraints"] == [[2, 3, 5, 7], [0, 1, 4, 6]]
     if backend == "lightgbm":
         assert of_columns["feature_contri"] == [1, 1, 1, 0.5, 1, 0.5, 1, 0.5]
         assert of_columns["max_bin_by_feature"] == [255, 3, 255, 255, 3, 255, 3, 255]
         params["feature_contri"] = [0.1, 1, 1, 1]
-    model = train(PARAMS | OWN[backend] | params, TRAIN, 10, backend=backend, within_query="rank,zscore")
+    model = train(
+        PARAMS | OWN[backend] | params, TRAIN, 10, backend=backend, within_query="rank,zscore"
+    )
     # A document whose price rises, while the others' stay, does not fall.
     longest, scores = int(TEST.queries.sizes.argmax()), []
     rows = TEST.take([longest]).features
@@ -279,14 +331,24 @@ def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> No
 
 
 def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
-    coded = RankingDataset(np.abs(np.nan_to_num(TRAIN.features)).round(), TRAIN.labels, TRAIN.queries, NAMES)
+    coded = RankingDataset(
+        np.abs(np.nan_to_num(TRAIN.features)).round(), TRAIN.labels, TRAIN.queries, NAMES
+    )
     params = PARAMS | OWN["lightgbm"] | {"categorical_feature": [3]}
     model = train(params, coded, 1, within_query="mean")
-    assert model.column_names[4:] == ("mean(price__EUR_|query)", "mean(price_(EUR)|query)", "mean(age|query)")
+    assert model.column_names[4:] == (
+        "mean(price__EUR_|query)",
+        "mean(price_(EUR)|query)",
+        "mean(age|query)",
+    )
     for of, words in {
-        "clicks": "let trees use 'clicks'", "agee": "no feature 'agee'.*age", "4": "4 is not a feature",
-        "age,2": "named twice", (): "no suitable feature", (1.5,): "no feature 1.5",
-    }.items():  # fmt: skip
+        "clicks": "let trees use 'clicks'",
+        "agee": "no feature 'agee'.*age",
+        "4": "4 is not a feature",
+        "age,2": "named twice",
+        (): "no suitable feature",
+        (1.5,): "no feature 1.5",
+    }.items():
         with pytest.raises(ParameterError, match=words):
             train(params, coded, 1, within_query=WithinQuery("mean", of))
     for kinds, words in {"rnk": "'rnk'.*rank", "rank,rank": "a kind twice"}.items():
@@ -295,7 +357,9 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     columns = WithinQuery("rank", ["3"]).columns(("f1", "f2", "f3"), 1)
     assert columns is not None
     assert columns.added == ("rank(f3|query)",)
-    taken = RankingDataset(TRAIN.features, TRAIN.labels, TRAIN.queries, ("a", "b", "c", "rank(a|query)"))
+    taken = RankingDataset(
+        TRAIN.features, TRAIN.labels, TRAIN.queries, ("a", "b", "c", "rank(a|query)")
+    )
     with pytest.raises(ParameterError, match=r"'rank\(a\|query\)' has the name of a column"):
         train(PARAMS, taken, 1, within_query=WithinQuery("rank", "a"))
     assert train(PARAMS | OWN["lightgbm"], taken, 1).n_features == 4
@@ -303,7 +367,12 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [("a", "b"), ("a", "rank(a|query)"), ("rank(a|query)", "zscore(b|query)"), ("a", "rank(a|query)", "b")],
+    [
+        ("a", "b"),
+        ("a", "rank(a|query)"),
+        ("rank(a|query)", "zscore(b|query)"),
+        ("a", "rank(a|query)", "b"),
+    ],
 )
 def test_names_that_were_not_made_so_are_ordinary(names: tuple[str, ...]) -> None:
     columns = WithinColumns.from_names(names)

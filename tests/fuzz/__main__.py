@@ -1,7 +1,9 @@
-"""`python -m tests.fuzz --seconds 600 [TARGET ...]`: every target in a process of its own, two at once.
+"""`python -m tests.fuzz --seconds 600 [TARGET ...]`: every target in a process of its own, two at
+once.
 
-A process that dies of a signal, does not come to its next case within 20 seconds of its own work or 120 of waiting, or
-takes 2 GB for one is a fault like any other: the case is kept, and another process goes on behind it.
+A process that dies of a signal, does not come to its next case within 20 seconds of its own work or
+120 of waiting, or takes 2 GB for one is a fault like any other: the case is kept, and another
+process goes on behind it.
 """
 
 from __future__ import annotations
@@ -25,9 +27,13 @@ CORPUS = HERE / "corpus"
 HANG, MEMORY = 20.0, 2 << 30
 """Processor seconds and bytes that a case may take."""
 WAIT = 120.0
-"""Seconds of the clock for the same: a process may have to wait for others, and one that waits in vain does no work."""
+"""Seconds of the clock for the same: a process may have to wait for others, and one that waits in
+vain does no work.
+"""
 START = 180.0
-"""Processor seconds of the first one, which compiles kernels, behind imports that coverage instruments."""
+"""Processor seconds of the first one, which compiles kernels, behind imports that coverage
+instruments.
+"""
 _POLL = 0.2
 _MOST_DEATHS = 10
 _AT_ONCE = 2
@@ -49,7 +55,14 @@ def targets() -> list[str]:
     return sorted(name for name in names if not name.startswith("_"))
 
 
-def run(target: str, seconds: float, seed: int, folder: Path, guided: bool, most_deaths: int = _MOST_DEATHS) -> Outcome:
+def run(
+    target: str,
+    seconds: float,
+    seed: int,
+    folder: Path,
+    guided: bool,
+    most_deaths: int = _MOST_DEATHS,
+) -> Outcome:
     """Fuzz one target for so many seconds."""
     outcome, end = Outcome(target), time.monotonic() + seconds
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +71,15 @@ def run(target: str, seconds: float, seed: int, folder: Path, guided: bool, most
     deaths = 0
     while (left := end - time.monotonic()) > 1 and deaths < most_deaths:
         (folder / "current").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "tests.fuzz.worker", target, str(folder), "--seconds", str(left)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz.worker",
+            target,
+            str(folder),
+            "--seconds",
+            str(left),
+        ]
         command += [
             "--seed",
             str(1000 * seed + 100 * deaths),
@@ -97,7 +118,9 @@ def watch(process: subprocess.Popen[bytes], current: Path, end: float) -> str:
         work = processor_seconds(process.pid)
         if done != cases:
             cases, since, worked = done, now, work
-        elif work - worked > (HANG if cases > 1 else START) or now - since > (WAIT if cases > 1 else 10 * START):
+        elif work - worked > (HANG if cases > 1 else START) or now - since > (
+            WAIT if cases > 1 else 10 * START
+        ):
             process.kill()
             process.wait()
             return "hang"
@@ -138,9 +161,19 @@ def keep(outcome: Outcome, kind: str, case: str, words: str) -> None:
 
 
 def compile_kernels(chosen: list[str], folder: Path) -> None:
-    """Run kept cases of each target and a few fresh ones once, so that hardly any later case waits for a compiler."""
+    """Run kept cases of each target and a few fresh ones once, so that hardly any later case waits
+    for a compiler.
+    """
     few = json.dumps(dict.fromkeys(chosen, 3))
-    command = [sys.executable, "-m", "tests.fuzz.worker", ",".join(chosen), str(folder), "--examples", few]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.worker",
+        ",".join(chosen),
+        str(folder),
+        "--examples",
+        few,
+    ]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
@@ -150,7 +183,9 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them unless named")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
-    parser.add_argument("--unguided", action="store_true", help="without atheris, where it is installed")
+    parser.add_argument(
+        "--unguided", action="store_true", help="without atheris, where it is installed"
+    )
     parser.add_argument("--folder", type=Path, help="keeps what coverage has found from run to run")
     arguments = parser.parse_args()
     chosen = arguments.targets or targets()
@@ -161,12 +196,17 @@ def main() -> int:
     at_once = min(_AT_ONCE, os.cpu_count() or 1)
     each = arguments.seconds * at_once / len(chosen) if len(chosen) > 1 else arguments.seconds
     how = "guided by coverage" if guided else "not guided: pip install atheris"
-    sys.stdout.write(f"{len(chosen)} targets, {each:.0f} s each, {at_once} at once, seed {arguments.seed}, {how}\n")
+    sys.stdout.write(
+        f"{len(chosen)} targets, {each:.0f} s each, {at_once} at once, seed {arguments.seed},"
+        f" {how}\n"
+    )
     sys.stdout.flush()
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(at_once) as pool:
         root = (arguments.folder or Path(temporary)).resolve()
         compile_kernels(chosen, Path(temporary))
-        runs = [pool.submit(run, name, each, arguments.seed, root / name, guided) for name in chosen]
+        runs = [
+            pool.submit(run, name, each, arguments.seed, root / name, guided) for name in chosen
+        ]
         outcomes = [future.result() for future in runs]
     sys.stdout.write(f"\n{'target':<20}{'cases':>10}  new faults\n")
     for outcome in outcomes:

@@ -1,4 +1,6 @@
-"""What the targets share: damage to good text and JSON, words that trip readers, and the promise itself."""
+"""What the targets share: damage to good text and JSON, words that trip readers, and the promise
+itself.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,35 @@ from hypothesis import strategies as st
 from boostrank.core.errors import BoostrankError
 
 NUMBERS = [
-    "0", "1", "-1", "+1", "2", "7", "0.5", "-0", "1e400", "-inf", "inf", "nan", "1e-310", "4.9e-324", "1e-5000",
-    "16777216", "2147483647", "2147483648", "-2147483649", "9223372036854775807", "9" * 30, "00000000001", "1_0",
-    "0x10", "1e", ".", "-", "\u0661",
-]  # fmt: skip
+    "0",
+    "1",
+    "-1",
+    "+1",
+    "2",
+    "7",
+    "0.5",
+    "-0",
+    "1e400",
+    "-inf",
+    "inf",
+    "nan",
+    "1e-310",
+    "4.9e-324",
+    "1e-5000",
+    "16777216",
+    "2147483647",
+    "2147483648",
+    "-2147483649",
+    "9223372036854775807",
+    "9" * 30,
+    "00000000001",
+    "1_0",
+    "0x10",
+    "1e",
+    ".",
+    "-",
+    "\u0661",
+]
 WORDS = [
     *NUMBERS,
     "",
@@ -39,9 +66,31 @@ WORDS = [
     "\ud800",
 ]
 JSON_VALUES = [
-    None, True, [], {}, "", "x", [[]], [None], {"": {}}, [1, "a"], -1, 0, 1, 2**31, -(2**63), 2**64, 1e308, 0.5,
-    float("nan"), float("inf"), "1", "nan", "9" * 30, 10**400,
-]  # fmt: skip
+    None,
+    True,
+    [],
+    {},
+    "",
+    "x",
+    [[]],
+    [None],
+    {"": {}},
+    [1, "a"],
+    -1,
+    0,
+    1,
+    2**31,
+    -(2**63),
+    2**64,
+    1e308,
+    0.5,
+    float("nan"),
+    float("inf"),
+    "1",
+    "nan",
+    "9" * 30,
+    10**400,
+]
 TELLING = b'0123456789-+.eE =:[]{}",\n\r\0\t#;nif\xff\xc3\xef\xbb\xbf'
 _TOKEN = re.compile(rb'[^\s=,:;\[\]{}"]+')
 LONGEST_MESSAGE = 3000
@@ -53,7 +102,9 @@ class PromiseBroken(AssertionError):
 
 @contextlib.contextmanager
 def may_refuse() -> Iterator[None]:
-    """The block works, or raises a `BoostrankError` whose message can be read; warnings are no matter."""
+    """The block works, or raises a `BoostrankError` whose message can be read; warnings are no
+    matter.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -66,7 +117,9 @@ def may_refuse() -> Iterator[None]:
 
 @st.composite
 def damaged(draw: Any, body: bytes, most: int = 3) -> bytes:
-    """Bytes with some words replaced by hostile ones, bytes flipped, lost or repeated, or the end cut off."""
+    """Bytes with some words replaced by hostile ones, bytes flipped, lost or repeated, or the end
+    cut off.
+    """
     out = body
     for _ in range(draw(st.integers(0, most))):
         at = draw(st.integers(0, max(len(out) - 1, 0)))
@@ -77,7 +130,11 @@ def damaged(draw: Any, body: bytes, most: int = 3) -> bytes:
                     word = draw(st.sampled_from(WORDS)).encode("utf-8", "surrogatepass")
                     out = out[: token.start()] + word + out[token.end() :]
             case "b":
-                out = out[:at] + bytes([draw(st.sampled_from(TELLING))]) + out[at + draw(st.integers(0, 1)) :]
+                out = (
+                    out[:at]
+                    + bytes([draw(st.sampled_from(TELLING))])
+                    + out[at + draw(st.integers(0, 1)) :]
+                )
             case "d":
                 out = out[:at] + out[at + draw(st.integers(1, 40)) :]
             case "r":
@@ -114,12 +171,18 @@ def edited(draw: Any, content: Any, most: int = 3) -> Any:
             node = node[each]
         match draw(st.sampled_from("vvvvnndre")):
             case "v":
-                node[key] = deepcopy(draw(st.sampled_from([*JSON_VALUES, *WORDS])))  # a later edit may change it
+                node[key] = deepcopy(
+                    draw(st.sampled_from([*JSON_VALUES, *WORDS]))
+                )  # a later edit may change it
             case "n":
                 value = node[key]
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     other = float(value) if abs(value) < 1e300 else 0.0
-                    node[key] = draw(st.sampled_from([value + 1, value - 1, -value, value * 2, other, str(value)]))
+                    node[key] = draw(
+                        st.sampled_from(
+                            [value + 1, value - 1, -value, value * 2, other, str(value)]
+                        )
+                    )
             case "d":
                 del node[key]
             case "r" if isinstance(node, list):
@@ -128,5 +191,7 @@ def edited(draw: Any, content: Any, most: int = 3) -> Any:
                 if isinstance(node, list):
                     node.append(deepcopy(draw(st.sampled_from(JSON_VALUES))))
                 elif isinstance(node, dict):
-                    node[draw(st.sampled_from(WORDS))] = deepcopy(draw(st.sampled_from(JSON_VALUES)))
+                    node[draw(st.sampled_from(WORDS))] = deepcopy(
+                        draw(st.sampled_from(JSON_VALUES))
+                    )
     return out

@@ -1,13 +1,15 @@
-"""One target in a process of its own, which may die of a case: the parent finds that case in FOLDER/current.
+"""One target in a process of its own, which may die of a case: the parent finds that case in
+FOLDER/current.
 
     python -m tests.fuzz.worker TARGET FOLDER --seconds 60 --seed 1 [--guided]
     python -m tests.fuzz.worker TARGET,TARGET... FOLDER [--examples '{"TARGET": 100}']
 
 Without --seconds the kept cases are replayed, and so many fresh ones drawn.
 
-FOLDER/current holds the number of cases so far and the case at work; FOLDER/found.jsonl one line a fault, each kind of
-fault once; FOLDER/seen the kinds that are known. Guided by coverage where atheris is installed: it sees Python alone,
-so modules whose functions numba compiles are left as they are.
+FOLDER/current holds the number of cases so far and the case at work; FOLDER/found.jsonl one line a
+fault, each kind of fault once; FOLDER/seen the kinds that are known. Guided by coverage where
+atheris is installed: it sees Python alone, so modules whose functions numba compiles are left as
+they are.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ class Recorder:
 
     def __init__(self, folder: Path, check: Callable[..., None], memory: int) -> None:
         self.check, self.folder, self.memory, self.cases = check, folder, memory, 0
-        self.seen = set((folder / "seen").read_text().split("\n")) if (folder / "seen").exists() else set()
+        self.seen = (
+            set((folder / "seen").read_text().split("\n")) if (folder / "seen").exists() else set()
+        )
         self.current = os.open(folder / "current", os.O_RDWR | os.O_CREAT)
         self.faults = 0
 
@@ -102,11 +106,15 @@ def quiet() -> Iterator[None]:
 
 def peak_bytes() -> int:
     """The most memory that this process ever had."""
-    with contextlib.suppress(OSError):  # what getrusage tells begins with the peak of the process that started this one
+    with contextlib.suppress(
+        OSError
+    ):  # what getrusage tells begins with the peak of the process that started this one
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) << 10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def compiled_modules() -> list[str]:
@@ -115,7 +123,11 @@ def compiled_modules() -> list[str]:
     for path in sorted((REPOSITORY / "boostrank").rglob("*.py")):
         text = path.read_text()
         if "numba" in text or "kernels" in text:
-            modules.append(".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"))
+            modules.append(
+                ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(
+                    ".__init__"
+                )
+            )
     return modules
 
 
@@ -127,14 +139,19 @@ def fuzz(target: Any, recorder: Recorder, seconds: float, first_seed: int) -> No
         draw(target, recorder, _ROUND, first_seed, end)
 
 
-def draw(target: Any, recorder: Recorder, examples: int, number: int, end: float = float("inf")) -> None:
+def draw(
+    target: Any, recorder: Recorder, examples: int, number: int, end: float = float("inf")
+) -> None:
     """So many cases of a seed."""
 
     @seed(number)
     @settings(
-        max_examples=examples, database=None, deadline=None, phases=[Phase.generate],
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(case=target.cases)
     def one(case: dict[str, Any]) -> None:
         if time.monotonic() < end:
@@ -143,7 +160,9 @@ def draw(target: Any, recorder: Recorder, examples: int, number: int, end: float
     one()
 
 
-def fuzz_guided(target: Any, recorder: Recorder, seconds: float, first_seed: int, folder: Path) -> None:
+def fuzz_guided(
+    target: Any, recorder: Recorder, seconds: float, first_seed: int, folder: Path
+) -> None:
     """Cases drawn from bytes that atheris changes towards code not yet seen. Does not return."""
     import atheris
 
@@ -155,13 +174,22 @@ def fuzz_guided(target: Any, recorder: Recorder, seconds: float, first_seed: int
     corpus = folder / "coverage"
     corpus.mkdir(exist_ok=True)
     options = [
-        f"-max_total_time={max(int(seconds), 1)}", f"-seed={first_seed + 1}", "-max_len=4096", "-len_control=0",
-        "-rss_limit_mb=0", "-timeout=3600", "-verbosity=0", f"-artifact_prefix={folder}/",
-    ]  # fmt: skip
+        f"-max_total_time={max(int(seconds), 1)}",
+        f"-seed={first_seed + 1}",
+        "-max_len=4096",
+        "-len_control=0",
+        "-rss_limit_mb=0",
+        "-timeout=3600",
+        "-verbosity=0",
+        f"-artifact_prefix={folder}/",
+    ]
     if not any(corpus.iterdir()):
         for number in range(50):
             (corpus / str(number)).write_bytes(os.urandom(1024))
-    atheris.Setup([sys.argv[0], str(corpus), *options], lambda data: one.hypothesis.fuzz_one_input(data) and None)
+    atheris.Setup(
+        [sys.argv[0], str(corpus), *options],
+        lambda data: one.hypothesis.fuzz_one_input(data) and None,
+    )
     atheris.Fuzz()
 
 
@@ -187,11 +215,22 @@ def main() -> None:
         with atheris.instrument_imports(include=["boostrank"], exclude=compiled_modules()):
             import_all()
             target = import_module(f"tests.fuzz.targets.{arguments.target}")
-        fuzz_guided(target, Recorder(folder, target.check, arguments.memory), arguments.seconds, arguments.seed, folder)
+        fuzz_guided(
+            target,
+            Recorder(folder, target.check, arguments.memory),
+            arguments.seconds,
+            arguments.seed,
+            folder,
+        )
     for name in arguments.target.split(","):
         if arguments.seconds:
             target = import_module(f"tests.fuzz.targets.{name}")
-            fuzz(target, Recorder(folder, target.check, arguments.memory), arguments.seconds, arguments.seed)
+            fuzz(
+                target,
+                Recorder(folder, target.check, arguments.memory),
+                arguments.seconds,
+                arguments.seed,
+            )
         else:
             replay(name, folder, arguments.memory, arguments.examples.get(name, 0), arguments.seed)
 

@@ -1,6 +1,8 @@
-"""Hinges by sums and by pairs on lists too short for the kernels to switch: run uncompiled, with planted faults.
+"""Hinges by sums and by pairs on lists too short for the kernels to switch: run uncompiled, with
+planted faults.
 
-Compiled, the functions are half a minute's work of their own; there `test_expsum` sees them through the kernels.
+Compiled, the functions are half a minute's work of their own; there `test_expsum` sees them through
+the kernels.
 """
 
 from __future__ import annotations

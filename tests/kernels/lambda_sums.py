@@ -1,4 +1,6 @@
-"""Sums over tiles on lists too short for the kernel to switch: run uncompiled, with planted faults, and compiled."""
+"""Sums over tiles on lists too short for the kernel to switch: run uncompiled, with planted faults,
+and compiled.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ def discount(rank, blend, n):
 
 
 def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
-    """Losses, gradients and curvatures of the pairs that are not in one tile nor in neighbouring ones, and of all."""
+    """Losses, gradients and curvatures of the pairs that are not in one tile nor in neighbouring
+    ones, and of all.
+    """
     n = len(s)
     position = np.arange(n)
     gap = np.abs(position[:, None] - position[None, :])
@@ -41,7 +45,9 @@ def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
     grad, hess = np.zeros(len(s)), np.zeros(len(s))
     arguments = (sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend)
     loss = lambda_sums.add_far_pairs(*arguments, True, grad, hess)
-    far, (every_loss, largest_force, largest_curvature) = far_pairs(s, gains, alpha, by_rank, by_delta, blend)
+    far, (every_loss, largest_force, largest_curvature) = far_pairs(
+        s, gains, alpha, by_rank, by_delta, blend
+    )
     expected_loss, pull, curvature = far
     assert loss == pytest.approx(expected_loss, abs=tolerance * every_loss + 1e-14)
     assert grad == pytest.approx(pull, abs=tolerance * np.abs(largest_force).max() + 1e-14)
@@ -55,24 +61,34 @@ def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
 @pytest.mark.parametrize(("sums", "tolerance"), [(0, 2e-6), (expsum.EXACT, 1e-10)])
 def test_far_pairs_of_a_list_whose_last_tile_is_not_full(sums, tolerance):
     rng = np.random.default_rng(2)
-    scores, gains = rng.choice([-1e4, 1e4, *rng.normal(size=101)], 101), rng.choice([0.0, 0.02, 0.1], 101)
+    scores, gains = (
+        rng.choice([-1e4, 1e4, *rng.normal(size=101)], 101),
+        rng.choice([0.0, 0.02, 0.1], 101),
+    )
     check(scores, gains, 0.7, 1.0, 10.0, 0.0, sums, tolerance)
     check(scores, gains, 0.7, 0.0, 1.0, 0.5, sums, tolerance)
 
 
 @pytest.mark.parametrize(
-    ("row", "longest", "bound"), [(0, 4096, 5e-7), (1, 4096, 5e-10), (2, 1 << 20, 1e-8), (3, 1 << 20, 6e-10)]
+    ("row", "longest", "bound"),
+    [(0, 4096, 5e-7), (1, 4096, 5e-10), (2, 1 << 20, 1e-8), (3, 1 << 20, 6e-10)],
 )
 def test_drops_of_the_discount_keep_their_stated_error(row, longest, bound):
     m = np.unique(np.geomspace(lambda_sums.TILE + 1, longest, 5000).round())
     drops = 1.0 / np.log2(1.0 + m) - 1.0 / np.log2(2.0 + m)
-    columns = [a for a in range(lambda_sums._RATES.shape[1]) if a != 1]  # the second is the discount's
-    fitted = np.exp(-np.outer(m, lambda_sums._RATES[row, columns])) @ lambda_sums._WEIGHTS[row, columns]
+    columns = [
+        a for a in range(lambda_sums._RATES.shape[1]) if a != 1
+    ]  # the second is the discount's
+    fitted = (
+        np.exp(-np.outer(m, lambda_sums._RATES[row, columns])) @ lambda_sums._WEIGHTS[row, columns]
+    )
     error = trapezoid(np.abs(fitted - drops), m) / trapezoid(drops, m)
     assert bound / 5 < error < bound
 
 
-@pytest.mark.parametrize(("n", "fast", "exact"), [(1, 0, 1), (4096, 0, 1), (4097, 2, 3), (1 << 20, 2, 3)])
+@pytest.mark.parametrize(
+    ("n", "fast", "exact"), [(1, 0, 1), (4096, 0, 1), (4097, 2, 3), (1 << 20, 2, 3)]
+)
 def test_a_list_takes_the_discount_that_is_fitted_to_its_length(n, fast, exact):
     assert lambda_sums.discount_row(n, 0) == fast
     assert lambda_sums.discount_row(n, expsum.EXACT) == exact

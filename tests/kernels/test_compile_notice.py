@@ -23,7 +23,9 @@ def said(notice: Any, directory: str | None, caplog: Any, *seconds: float) -> li
 
 def test_it_is_given_once_where_compiling_takes_long(caplog: Any, tmp_path: Path) -> None:
     (line,) = said(jit._Notice(patience=0.05), str(tmp_path), caplog, 0.5, 0.5)
-    assert line == f"boostrank: compiling machine code, once; later processes load it from {tmp_path}"
+    assert (
+        line == f"boostrank: compiling machine code, once; later processes load it from {tmp_path}"
+    )
     (line,) = said(jit._Notice(patience=0.05), None, caplog, 0.5)
     assert line.endswith("again in every process")
     assert said(jit._Notice(patience=60.0), str(tmp_path), caplog, 0.01) == []
@@ -33,7 +35,9 @@ def test_many_short_ones_are_long_together(caplog: Any, tmp_path: Path) -> None:
     assert len(said(jit._Notice(patience=0.3), str(tmp_path), caplog, *[0.1] * 8)) == 1
 
 
-def test_what_is_loaded_is_not_compiled(caplog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_loaded_is_not_compiled(
+    caplog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notice = jit._Notice(patience=0.05)
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "metric._rank-51.py311.nbi").touch()

@@ -32,13 +32,26 @@ def positions(scores, gains, order, doc_const, query_const, params, grad, hess, 
     return 0.0
 
 
-def drive(kernel, scores, gains, sizes, weights=None, unit_hessian=True, threads=1, params=(), **options):
+def drive(
+    kernel, scores, gains, sizes, weights=None, unit_hessian=True, threads=1, params=(), **options
+):
     s, g = np.asarray(scores, dtype=np.float64), np.asarray(gains, dtype=np.float64)
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     out = Buffers.allocate(s.size, ptr.size - 1)
     w = np.ones(ptr.size - 1) if weights is None else np.asarray(weights, dtype=np.float64)
     none = np.zeros((s.size, 0)), np.zeros((ptr.size - 1, 0))
-    run_kernel(kernel, s, g, ptr, w, *none, np.asarray(params, dtype=np.float64), out, threads=threads, **options)
+    run_kernel(
+        kernel,
+        s,
+        g,
+        ptr,
+        w,
+        *none,
+        np.asarray(params, dtype=np.float64),
+        out,
+        threads=threads,
+        **options,
+    )
     return out, finish(ptr, out, unit_hessian=unit_hessian)
 
 
@@ -67,7 +80,9 @@ def test_newton_steps_do_not_depend_on_the_scale():
 
 def test_weights_multiply_gradient_hessian_and_loss():
     plain, _ = drive(echo, [1.0, -1.0, 2.0], [1.0, 3.0, 2.0], [2, 1], unit_hessian=False)
-    out, stats = drive(echo, [1.0, -1.0, 2.0], [1.0, 3.0, 2.0], [2, 1], weights=[2.0, 0.5], unit_hessian=False)
+    out, stats = drive(
+        echo, [1.0, -1.0, 2.0], [1.0, 3.0, 2.0], [2, 1], weights=[2.0, 0.5], unit_hessian=False
+    )
     factor = np.array([2.0, 2.0, 0.5])
     assert out.grad == pytest.approx(plain.grad * factor)
     assert out.hess == pytest.approx(plain.hess * factor)
@@ -97,7 +112,9 @@ def test_without_any_curvature_steps_are_plain_gradient_steps():
     assert stats.floored == 2
 
 
-@pytest.mark.parametrize(("name", "options", "scores"), [("sdcg", {}, [92, 0]), ("shf-sdcg", {"sigma": 1e20}, [0, 0])])
+@pytest.mark.parametrize(
+    ("name", "options", "scores"), [("sdcg", {}, [92, 0]), ("shf-sdcg", {"sigma": 1e20}, [0, 0])]
+)
 def test_curvature_that_float32_can_hardly_hold_is_no_curvature(name, options, scores):
     result = Objective(name, **options).bind([1, 0], QueryIndex.from_sizes([2])).gradient(scores, 1)
     assert np.isfinite(result.grad).all()
@@ -189,12 +206,16 @@ def spec_of(kernel):
 
 
 def test_the_docstring_of_a_module_describes_only_what_a_declaration_leaves_out():
-    spec = ObjectiveSpec("own", nan_from_three_on, equation="s_i", deviation="none", prepare=no_constants)
+    spec = ObjectiveSpec(
+        "own", nan_from_three_on, equation="s_i", deviation="none", prepare=no_constants
+    )
     assert (spec.equation, spec.deviation) == ("s_i", "none")
 
 
 @objective_kernel
-def nan_from_three_on(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch):
+def nan_from_three_on(
+    scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch
+):
     """NaN in queries of three documents."""
     for i in range(scores.shape[0]):
         grad[i] = np.nan if scores.shape[0] == 3 else 1.0
@@ -205,7 +226,10 @@ def nan_from_three_on(scores, gains, order, doc_const, query_const, params, grad
 def test_a_broken_kernel_stops_training_and_is_named_with_round_query_and_scores():
     index = QueryIndex(np.array([0, 2, 5]), np.array([41, 42]))
     bound = Objective(spec_of(nan_from_three_on)).bind([0, 1, 0, 1, 2], index)
-    with pytest.raises(TrainingError, match=r"'broken-on-purpose', round 7, query 42 \(3 documents, scores 2 to 4\)"):
+    with pytest.raises(
+        TrainingError,
+        match=r"'broken-on-purpose', round 7, query 42 \(3 documents, scores 2 to 4\)",
+    ):
         bound.gradient([0.0, 1.0, 2.0, 3.0, 4.0], 7)
 
 
@@ -235,7 +259,14 @@ def slot(scores, gains, order, doc_const, query_const, params, grad, hess, scrat
 def test_a_slot_of_the_parameters_may_have_a_value_a_query_and_the_others_stay():
     params = np.array([7.0, 1.0])
     out, _ = drive(
-        slot, np.zeros(5), np.zeros(5), [2, 3], params=params, unit_hessian=False, slot=0, slot_values=np.array([4, 9])
+        slot,
+        np.zeros(5),
+        np.zeros(5),
+        [2, 3],
+        params=params,
+        unit_hessian=False,
+        slot=0,
+        slot_values=np.array([4, 9]),
     )
     assert list(out.grad) == [4, 4, 9, 9, 9]
     assert list(out.loss) == [4, 9]
@@ -245,7 +276,9 @@ def test_a_slot_of_the_parameters_may_have_a_value_a_query_and_the_others_stay()
 def test_draws_average_loss_gradient_and_hessian():
     noise = {"noise": GAUSSIAN, "temperature": 2.0}
     scores, gains = np.array([1.0, -1.0, 2.0]), np.array([1.0, 3.0, 2.0])
-    out, _ = drive(echo, scores, gains, [3], unit_hessian=False, composition=Composition(draws=2, **noise))
+    out, _ = drive(
+        echo, scores, gains, [3], unit_hessian=False, composition=Composition(draws=2, **noise)
+    )
     drawn = np.empty((2, 3))
     for draw in range(2):
         for i in range(3):
@@ -273,14 +306,32 @@ def hashed_uniform(seed, stream, index):
 def test_control_comes_before_normalisation_and_both_before_weights():
     scores = np.array([3.0, 1.0, -1.0])
     overlay = {"control": 1.0, "normalize": L1}
-    out, _ = drive(positions, scores, np.zeros(3), [3], [5.0], unit_hessian=False, composition=Composition(**overlay))
-    # Ranks 1, 2, 3 against centred scores 2, 0, -2: only the mean is left, and three equal gradients of a third.
+    out, _ = drive(
+        positions,
+        scores,
+        np.zeros(3),
+        [3],
+        [5.0],
+        unit_hessian=False,
+        composition=Composition(**overlay),
+    )
+    # Ranks 1, 2, 3 against centred scores 2, 0, -2: only the mean is left, and three equal
+    # gradients of a third.
     assert out.grad == pytest.approx([5 / 3] * 3)
     assert out.hess == pytest.approx([5 / 6] * 3)
-    logged, _ = drive(echo, [3.0, 4.0], [1.0, 2.0], [2], unit_hessian=False, composition=Composition(normalize=LOG))
+    logged, _ = drive(
+        echo,
+        [3.0, 4.0],
+        [1.0, 2.0],
+        [2],
+        unit_hessian=False,
+        composition=Composition(normalize=LOG),
+    )
     assert logged.grad == pytest.approx(np.array([3, 4]) * 3 / 7)
     assert logged.hess == pytest.approx(np.array([1, 2]) * 3 / 7)
-    nothing, _ = drive(echo, [0.0, 0.0], [1.0, 2.0], [2], unit_hessian=False, composition=Composition(normalize=L1))
+    nothing, _ = drive(
+        echo, [0.0, 0.0], [1.0, 2.0], [2], unit_hessian=False, composition=Composition(normalize=L1)
+    )
     assert list(nothing.hess) == [1, 2]
 
 
@@ -289,7 +340,17 @@ def test_mixed_forces_are_added_in_float64_and_judged_anew():
     for scores in ([1.0, -1.0, 1e39], [1.0, 1.0, -1e39]):
         part = Buffers.allocate(3, 2, np.float64)
         s = np.array(scores)
-        run_kernel(echo, s, np.ones(3), ptr, np.ones(2), np.zeros((3, 0)), np.zeros((2, 0)), np.zeros(0), part)
+        run_kernel(
+            echo,
+            s,
+            np.ones(3),
+            ptr,
+            np.ones(2),
+            np.zeros((3, 0)),
+            np.zeros((2, 0)),
+            np.zeros(0),
+            part,
+        )
         parts.append(part)
     assert parts[0].broken_query == 1  # float32 cannot hold it
     assert parts[0].magnitude[0] == 2.0

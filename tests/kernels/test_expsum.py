@@ -47,7 +47,9 @@ def test_coefficients_keep_their_stated_error_and_are_exact_at_a_tie(coefficient
     assert error[-1] < 5e-15
 
 
-@pytest.mark.parametrize(("coefficients", "function"), [fit[:2] for fit in FITS] + [(_FAST, sigmoid_over_t)])
+@pytest.mark.parametrize(
+    ("coefficients", "function"), [fit[:2] for fit in FITS] + [(_FAST, sigmoid_over_t)]
+)
 def test_coefficients_interpolate_at_chebyshev_points(coefficients, function):
     terms = len(coefficients)
     nodes = 0.5 + 0.5 * np.cos(np.pi * np.arange(terms) / (terms - 1))
@@ -81,7 +83,9 @@ def test_sums_that_fade_away_end_at_zero_and_not_in_slow_subnormal_numbers():
 def test_the_curvature_of_a_hinge_is_a_little_more_than_the_tightest_bound():
     u = np.concatenate([np.linspace(1e-3, 60, 50_000), np.geomspace(60, 1e6, 1000)])
     root = np.exp(-u * CURVATURE_RATE)
-    ratio = (np.polynomial.polynomial.polyval(root, (CURVATURE_FAR, *CURVATURE))) / (np.tanh(u / 2) / (2 * u))
+    ratio = (np.polynomial.polynomial.polyval(root, (CURVATURE_FAR, *CURVATURE))) / (
+        np.tanh(u / 2) / (2 * u)
+    )
     assert ratio.min() >= 1.0
     assert ratio[u <= 60].max() <= 1.165
 
@@ -92,7 +96,10 @@ def test_one_list_by_three_ways(spec):
     query, scores = make_query(rng.integers(0, 3, 70)), 3 * rng.normal(size=70)
     scores[10:14] = scores[9]
     for values in cases(spec, combinations=2):
-        ways = [evaluate(spec, query, scores, values | {"sums": sums}) for sums in ("direct", "exact", "fast")]
+        ways = [
+            evaluate(spec, query, scores, values | {"sums": sums})
+            for sums in ("direct", "exact", "fast")
+        ]
         for (loss, grad, hess), tolerance in zip(ways[1:], (1e-9, 1e-5), strict=True):
             assert loss == pytest.approx(ways[0][0], rel=tolerance)
             close(grad, ways[0][1], tolerance, f"gradient {values}")
@@ -101,7 +108,9 @@ def test_one_list_by_three_ways(spec):
 
 @st.composite
 def long_queries(draw):
-    """Lists beyond the length at which kernels switch: spread, tied, in far clusters, with one relevant document."""
+    """Lists beyond the length at which kernels switch: spread, tied, in far clusters, with one
+    relevant document.
+    """
     n = draw(st.sampled_from([32, 48, 64, 100, 256, 300, 768]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = draw(st.sampled_from(["spread", "wide", "tied", "clusters", "equal"]))
@@ -121,8 +130,8 @@ def long_queries(draw):
     return make_query(labels, gain), scores
 
 
-# How far a sum may be off, of its largest number; and, where documents stand so far apart that all derivatives vanish,
-# of a loss of size 1.
+# How far a sum may be off, of its largest number; and, where documents stand so far apart that all
+# derivatives vanish, of a loss of size 1.
 ERRORS = {"fast": (1e-5, 1e-7), "exact": (1e-9, 1e-12)}
 
 
@@ -146,7 +155,10 @@ def test_fast_and_exact_sums_equal_the_direct_loop(spec, example, pick):
 def test_tied_documents_of_equal_gain_get_the_same(spec):
     query, scores = make_query(np.repeat([3, 0, 1, 0], 40)), np.repeat([0.0, 1.0, 1.0, -2.0], 40)
     _, grad, hess = evaluate(spec, query, scores, {p.name: p.default for p in spec.params})
-    if not spec.random and spec.name not in ("smooth-ndcg", "lambdaloss"):  # ties take different ranks, or noise
+    if not spec.random and spec.name not in (
+        "smooth-ndcg",
+        "lambdaloss",
+    ):  # ties take different ranks, or noise
         for block in np.split(np.arange(160), 4):
             assert np.ptp(grad[block]) <= 1e-12 * np.abs(grad).max()
             assert np.ptp(hess[block]) <= 1e-12 * np.abs(hess).max()

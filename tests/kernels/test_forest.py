@@ -30,17 +30,25 @@ NOT_WALKED = ("linear models in the leaves",)
 
 
 def edges(trees: Trees, columns: int) -> Float32Array:
-    """Real rows, and rows of the numbers where a split may be off by one: thresholds and their neighbours, 0, NaN."""
+    """Real rows, and rows of the numbers where a split may be off by one: thresholds and their
+    neighbours, 0, NaN.
+    """
     assert trees.forest is not None
     rng = np.random.default_rng(1)
     near = trees.forest.threshold[np.isfinite(trees.forest.threshold)].astype(np.float32)
     numbers = np.concatenate(
-        [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf)),
-         np.array([0.0, -0.0, 1e-36, -1e-36, 2e-35, np.nan, 1e30], np.float32)]
-    )  # fmt: skip
+        [
+            near,
+            np.nextafter(near, np.float32(np.inf)),
+            np.nextafter(near, np.float32(-np.inf)),
+            np.array([0.0, -0.0, 1e-36, -1e-36, 2e-35, np.nan, 1e30], np.float32),
+        ]
+    )
     drawn = rng.choice(numbers, size=(500, columns))
     by_sets = np.unique(trees.forest.feature[trees.forest.categorical])
-    categories = np.array([*range(-2, 70), -0.5, 0.5, 31.9, 2.0**24, 2.0**31, 1e30, np.nan], np.float32)
+    categories = np.array(
+        [*range(-2, 70), -0.5, 0.5, 31.9, 2.0**24, 2.0**31, 1e30, np.nan], np.float32
+    )
     drawn[:, by_sets] = rng.choice(categories, size=(500, by_sets.size))
     return np.concatenate([data()[0].astype(np.float32)[:, :columns], drawn])
 
@@ -54,7 +62,9 @@ def xgboost_of(body: bytes) -> Any:
     booster = xgb.Booster()
     booster.load_model(bytearray(body))
     booster.set_param({"nthread": 1})
-    return lambda rows: booster.inplace_predict(rows, predict_type="margin", validate_features=False).astype(float)
+    return lambda rows: booster.inplace_predict(
+        rows, predict_type="margin", validate_features=False
+    ).astype(float)
 
 
 @pytest.mark.parametrize("name", lightgbm_models())
@@ -67,7 +77,9 @@ def test_lightgbms_scores_to_1e_9(name: str) -> None:
     rows = edges(trees, 6)
     expected = lightgbm_of(text)(rows)
     walked = Walker(trees.forest, np.arange(6)).scores(rows)
-    np.testing.assert_allclose(walked, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max()))
+    np.testing.assert_allclose(
+        walked, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max())
+    )
 
 
 @pytest.mark.parametrize("name", xgboost_models())
@@ -125,10 +137,16 @@ def started() -> tuple[Any, Trees, Float32Array]:
     """A booster with a linear start, what is read of it, and rows with values that are missing."""
     rows = edges(trees_of(next(iter(lightgbm_models().values())).encode(), 6), 6)
     rng = np.random.default_rng(5)
-    rows = np.where(rng.random(rows.shape) < 0.05, np.nan, np.clip(rows, -1e3, 1e3)).astype(np.float32)
-    labels = np.clip(np.round(2.0 + np.nan_to_num(rows[:, 0] - rows[:, 2]) + rng.normal(size=len(rows))), 0, 4)
+    rows = np.where(rng.random(rows.shape) < 0.05, np.nan, np.clip(rows, -1e3, 1e3)).astype(
+        np.float32
+    )
+    labels = np.clip(
+        np.round(2.0 + np.nan_to_num(rows[:, 0] - rows[:, 2]) + rng.normal(size=len(rows))), 0, 4
+    )
     train = RankingDataset.from_arrays(rows, labels, group=np.full(len(rows) // 10, 10))
-    model = boostrank.train({"objective": "lambdarank", "num_leaves": 6, "verbosity": -1}, train, 8, start="linear")
+    model = boostrank.train(
+        {"objective": "lambdarank", "num_leaves": 6, "verbosity": -1}, train, 8, start="linear"
+    )
     return model, model.trees(), rows
 
 
@@ -137,9 +155,17 @@ def test_a_linear_start_is_walked(started: Any) -> None:
     assert trees.count == 8
     walker = Walker(trees.forest, np.arange(6))
     expected = model.predict(rows)
-    assert np.ptp(expected - Walker(replace(trees.forest, start=None), np.arange(6)).scores(rows)) > 0.01
-    np.testing.assert_allclose(walker.scores(rows), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
-    unit, other = np.array([0, 0, -1, 1, 2, -1]), rows[np.random.default_rng(3).permutation(len(rows))]
+    assert (
+        np.ptp(expected - Walker(replace(trees.forest, start=None), np.arange(6)).scores(rows))
+        > 0.01
+    )
+    np.testing.assert_allclose(
+        walker.scores(rows), expected, rtol=0, atol=1e-9 * np.abs(expected).max()
+    )
+    unit, other = (
+        np.array([0, 0, -1, 1, 2, -1]),
+        rows[np.random.default_rng(3).permutation(len(rows))],
+    )
     changed = walker.changes(rows, other, unit, 3)
     for u in range(3):
         np.testing.assert_array_equal(changed[u], walker.scores(np.where(unit == u, other, rows)))
@@ -158,14 +184,26 @@ def test_xgboosts_gain_is_its_total_gain() -> None:
     booster = xgb.train({"max_depth": 3, "nthread": 1}, xgb.DMatrix(X, y), 5)
     trees = trees_of(bytes(booster.save_raw("json")), 6)
     total_gain = booster.get_score(importance_type="total_gain")
-    np.testing.assert_allclose(trees.gain, [total_gain.get(f"f{i}", 0.0) for i in range(6)], rtol=1e-5)
+    np.testing.assert_allclose(
+        trees.gain, [total_gain.get(f"f{i}", 0.0) for i in range(6)], rtol=1e-5
+    )
 
 
-def shuffled(rows: Float32Array, ptr: list[int], unit: list[int], *, seed: float = 5.0, first: int = 0) -> Float32Array:
+def shuffled(
+    rows: Float32Array, ptr: list[int], unit: list[int], *, seed: float = 5.0, first: int = 0
+) -> Float32Array:
     out, units = rows.copy(), max(unit) + 1
     order = np.empty(int(np.diff(ptr).max()), np.int64)
     permute_within(
-        rows, np.array(ptr), first, np.array(unit), units, np.ones(units, np.int64), seed + np.arange(units), order, out
+        rows,
+        np.array(ptr),
+        first,
+        np.array(unit),
+        units,
+        np.ones(units, np.int64),
+        seed + np.arange(units),
+        order,
+        out,
     )
     return out
 
@@ -194,5 +232,7 @@ def test_every_order_is_equally_likely() -> None:
     for order in map(tuple, shuffled(rows, ptr, [0]).reshape(queries, 3).tolist()):
         counts[order] = counts.get(order, 0) + 1
     expected = queries / 6
-    assert sum((n - expected) ** 2 / expected for n in counts.values()) < 20.5  # chi-square, 5 degrees: p = 0.001
+    assert (
+        sum((n - expected) ** 2 / expected for n in counts.values()) < 20.5
+    )  # chi-square, 5 degrees: p = 0.001
     assert len(counts) == 6

@@ -101,12 +101,20 @@ def test_what_a_start_can_say_is_part_of_the_largest_sum() -> None:
 
 def test_each_leaf_knows_its_tree_and_a_tree_may_be_one_leaf() -> None:
     assert forest().leaf_trees().tolist() == [0, 0, 1, 1]
-    alone = replace(forest(), roots=np.array([~4, 0, ~5, 1], np.int32), tree=np.array([1, 3], np.int32))
+    alone = replace(
+        forest(), roots=np.array([~4, 0, ~5, 1], np.int32), tree=np.array([1, 3], np.int32)
+    )
     alone = replace(alone, value=np.arange(7.0))  # no node leads to the last one
     assert alone.leaf_trees().tolist() == [1, 1, 3, 3, 0, 2, 0]
     nothing = replace(
-        forest(), **{name: np.zeros(0, np.int32) for name in ("feature", "left", "right", "roots", "tree", "value")}
+        forest(),
+        **{
+            name: np.zeros(0, np.int32)
+            for name in ("feature", "left", "right", "roots", "tree", "value")
+        },
     )
     assert nothing.leaf_trees().tolist() == []
     assert nothing.exponent() == 1000
-    assert replace(nothing, value=np.array([4.0, -4.0])).exponent() == 57  # leaves that no node leads to
+    assert (
+        replace(nothing, value=np.array([4.0, -4.0])).exponent() == 57
+    )  # leaves that no node leads to

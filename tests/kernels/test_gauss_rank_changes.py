@@ -1,4 +1,6 @@
-"""Gaussian-weighted moves past other documents equal the sum over pairs, however far apart these lie."""
+"""Gaussian-weighted moves past other documents equal the sum over pairs, however far apart these
+lie.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ from boostrank.kernels.gauss import gaussian_rank_changes
 def by_pairs(x, centre, deviation, gains, drop):
     """F pair by pair: the other document's weight depends on which of the two stands first."""
     position = np.arange(len(x))
-    weight = np.where(position[None, :] < position[:, None], drop[None, :], np.roll(drop, 1)[None, :])
-    density = np.exp(-0.5 * ((x[None, :] - centre[:, None]) / deviation) ** 2) / (np.sqrt(2 * np.pi) * deviation)
+    weight = np.where(
+        position[None, :] < position[:, None], drop[None, :], np.roll(drop, 1)[None, :]
+    )
+    density = np.exp(-0.5 * ((x[None, :] - centre[:, None]) / deviation) ** 2) / (
+        np.sqrt(2 * np.pi) * deviation
+    )
     pairs = weight * (gains[:, None] - gains[None, :]) * density
     np.fill_diagonal(pairs, 0.0)
     return pairs.sum(axis=1)
@@ -30,7 +36,9 @@ def check(x, centre, deviation, gains, drop):
 @pytest.mark.parametrize("deviation", [0.2, 3.0])
 def test_moves_past_neighbours_ties_and_documents_seen_from_elsewhere(deviation):
     rng = np.random.default_rng(0)
-    x = np.sort(np.concatenate([rng.normal(size=20), np.zeros(5), [300.0, 299.0, -500.0, -500.3]]))[::-1].copy()
+    x = np.sort(np.concatenate([rng.normal(size=20), np.zeros(5), [300.0, 299.0, -500.0, -500.3]]))[
+        ::-1
+    ].copy()
     centre = x + deviation * rng.uniform(-8.0, 8.0, len(x))
     drop = np.where(np.arange(len(x)) < 25, rng.random(len(x)), 0.0)
     check(x, centre, deviation, rng.integers(0, 4, len(x)).astype(float), drop)
@@ -39,7 +47,9 @@ def test_moves_past_neighbours_ties_and_documents_seen_from_elsewhere(deviation)
 def test_moves_in_a_list_longer_than_the_lattice():
     rng = np.random.default_rng(1)
     x = np.sort(rng.uniform(0.0, 300.0, 150))[::-1].copy()
-    check(x, x + rng.uniform(-3.0, 3.0, 150), 1.0, rng.choice([0.0, 1.0, 3.0], 150), rng.random(150))
+    check(
+        x, x + rng.uniform(-3.0, 3.0, 150), 1.0, rng.choice([0.0, 1.0, 3.0], 150), rng.random(150)
+    )
 
 
 @pytest.mark.parametrize("deviation", [1e-9, 1e-18])
@@ -74,4 +84,10 @@ def test_moves_equal_the_sum_over_pairs(n, shape, deviation, noise, seed):
     }[shape]
     x = np.sort(x)[::-1].copy()
     centre = x + noise * deviation * rng.uniform(-1.0, 1.0, n)
-    check(x, centre, deviation, rng.choice([0.0, 0.1, 0.3, 1.0], n), rng.random(n) * (rng.random(n) < 0.8))
+    check(
+        x,
+        centre,
+        deviation,
+        rng.choice([0.0, 0.1, 0.3, 1.0], n),
+        rng.random(n) * (rng.random(n) < 0.8),
+    )

@@ -1,4 +1,6 @@
-"""Gaussian averages by a lattice: right to the stated error at any distance, in any order of gaps, for any gains."""
+"""Gaussian averages by a lattice: right to the stated error at any distance, in any order of gaps,
+for any gains.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ def by_lattice(s, stop, unit, weight, documents, node, nodes):
     work, iwork = np.full(gauss.ROOM * n, np.nan), np.full(gauss.IROOM * n, -(2**62))
     value = gauss.gauss_gradient(
         s, 0, n, stop, unit, weight, documents, node, nodes, pull, curvature, work, iwork
-    )  # fmt: skip
+    )
     return value, pull, curvature
 
 
@@ -38,15 +40,21 @@ def by_pairs(s, stop, unit, weight, documents, node, nodes):
 
 
 def mean_seen(offset, distance, heap):
-    """What a document `offset` down the list sees of `heap` documents of value 1, `distance` further down."""
+    """What a document `offset` down the list sees of `heap` documents of value 1, `distance`
+    further down.
+    """
     documents = np.array([[1e-300, 1.0, heap], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     s = -np.array([0.0, offset, offset + distance])
-    return by_lattice(s, 2, 1.0, np.array([0.0, 1.0, 0.0]), documents, np.array([0, 0, 1]), np.array([0.0, 1.0]))[0]
+    return by_lattice(
+        s, 2, 1.0, np.array([0.0, 1.0, 0.0]), documents, np.array([0, 0, 1]), np.array([0.0, 1.0])
+    )[0]
 
 
 def test_a_pair_is_right_to_its_stated_relative_error_wherever_it_lies():
     worst = 0.0
-    for offset, distance in [(a, x) for a in np.linspace(0.0, 0.3, 7) for x in np.linspace(0.0, 2.5, 11)]:
+    for offset, distance in [
+        (a, x) for a in np.linspace(0.0, 0.3, 7) for x in np.linspace(0.0, 2.5, 11)
+    ]:
         mean = mean_seen(offset, distance, 1.0)
         worst = max(worst, abs(mean / (1.0 - mean) / np.exp(-distance * distance) - 1.0))
     bound = 2.01 * np.exp(-((np.pi / (2 * gauss.STEP)) ** 2))
@@ -62,7 +70,9 @@ def test_a_hundred_thousand_documents_far_away_do_not_add_up():
 
 def test_the_lattice_moves_along_a_list_of_gaps_heaps_and_ties():
     rng = np.random.default_rng(5)
-    gaps = rng.choice([0.0, 0.01, 0.5, 3.0, 9.0, 47.0, 300.0], 70, p=[0.2, 0.3, 0.2, 0.15, 0.05, 0.05, 0.05])
+    gaps = rng.choice(
+        [0.0, 0.01, 0.5, 3.0, 9.0, 47.0, 300.0], 70, p=[0.2, 0.3, 0.2, 0.15, 0.05, 0.05, 0.05]
+    )
     s = 1e4 - 0.5 * np.cumsum(gaps)
     gains = rng.choice([0.0, 1.0, 3.0, 7.0], 70)
     nodes = np.unique(gains)
@@ -70,7 +80,10 @@ def test_the_lattice_moves_along_a_list_of_gaps_heaps_and_ties():
     for stop in (70, 23):
         arguments = (s, stop, 2.0, rng.random(70), documents, np.searchsorted(nodes, gains), nodes)
         for actual, expected, what in zip(
-            by_lattice(*arguments), by_pairs(*arguments), ("J", "gradient", "curvature"), strict=True
+            by_lattice(*arguments),
+            by_pairs(*arguments),
+            ("J", "gradient", "curvature"),
+            strict=True,
         ):
             close(actual, expected, 1e-10, f"{what} of {stop} anchors")
 
@@ -101,6 +114,11 @@ def test_tied_documents_exert_no_force_at_all():
 def test_few_gains_are_nodes_themselves_and_many_are_mixed_from_some_of_them():
     gains = np.array([3.0, 0.0, 1.0, 3.0, 5.0, 0.5, 1.5, 0.0, 2.5, 4.0, 9.0])
     mixture, table = gain_nodes(gains, np.array([0, 4, 4, 5, 11]), 4)
-    assert table.tolist() == [[3, 0, 1, 3, 0], [0, 0, 0, 0, 0], [1, 5, 0, 0, 0], [4, 0, 0.5, 2.5, 9]]
+    assert table.tolist() == [
+        [3, 0, 1, 3, 0],
+        [0, 0, 0, 0, 0],
+        [1, 5, 0, 0, 0],
+        [4, 0, 0.5, 2.5, 9],
+    ]
     assert mixture[:5].tolist() == [[2, 0], [0, 0], [1, 0], [2, 0], [0, 0]]
     assert mixture[5:].tolist() == [[1, 0], [1, 0.5], [0, 0], [2, 0], [2, 1.5 / 6.5], [3, 0]]

@@ -35,8 +35,12 @@ def test_the_mixer_is_splitmix64():
 @pytest.mark.parametrize(("seed", "stream"), [(0.0, 0), (1.0, 0), (0.0, 1), (2.0**53 - 1, 10**7)])
 def test_draws_are_those_of_the_twin(seed, stream):
     assert np.array_equal(drawn(noise.uniform, 50, seed, stream), twin.uniforms(seed, stream, 50))
-    assert drawn(noise.logistic, 50, seed, stream) == pytest.approx(twin.logistics(seed, stream, 50), rel=1e-12)
-    assert drawn(noise.normal, 50, seed, stream) == pytest.approx(twin.normals(seed, stream, 50), rel=1e-12)
+    assert drawn(noise.logistic, 50, seed, stream) == pytest.approx(
+        twin.logistics(seed, stream, 50), rel=1e-12
+    )
+    assert drawn(noise.normal, 50, seed, stream) == pytest.approx(
+        twin.normals(seed, stream, 50), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("draw", [noise.uniform, noise.gumbel, noise.logistic, noise.normal])

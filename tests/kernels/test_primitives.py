@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from boostrank.kernels.hinge_ranks import annealed_cut
 from boostrank.kernels.metric import rank_top
-from boostrank.kernels.primitives import discount, expit, fast_exp, fast_log, softplus, sort_descending
+from boostrank.kernels.primitives import (
+    discount,
+    expit,
+    fast_exp,
+    fast_log,
+    softplus,
+    sort_descending,
+)
 from boostrank.kernels.shared import default_constants
 from boostrank.kernels.sigmoid_ranks import sigmoid_ranks, smooth_dcg
 
@@ -31,7 +38,11 @@ def test_fast_exp_keeps_all_digits_over_its_range():
 
 def test_fast_log_keeps_all_digits():
     x = np.concatenate(
-        [[1.0, 1 + 2**-52, math.sqrt(2), 1.5, 2.0, 1e300], np.linspace(1, 9, 999), np.geomspace(9, 1e9, 999)]
+        [
+            [1.0, 1 + 2**-52, math.sqrt(2), 1.5, 2.0, 1e300],
+            np.linspace(1, 9, 999),
+            np.geomspace(9, 1e9, 999),
+        ]
     )
     assert np.array([fast_log(y) for y in x]) == pytest.approx(np.log(x), rel=1e-15, abs=0)
 
@@ -44,7 +55,10 @@ def test_discount_is_one_at_the_top(blend):
 
 
 @given(
-    st.lists(st.integers(-3, 3) | st.floats(-1, 1) | st.sampled_from([1e4, -1e308, 1e308, 5e-324]), max_size=120),
+    st.lists(
+        st.integers(-3, 3) | st.floats(-1, 1) | st.sampled_from([1e4, -1e308, 1e308, 5e-324]),
+        max_size=120,
+    ),
     st.integers(1, 20),
 )
 def test_sort_is_descending_and_stable(values, copies):
@@ -57,7 +71,11 @@ def test_sort_is_descending_and_stable(values, copies):
 
 def test_a_long_list_sorts_whether_its_scores_fill_bins_evenly_or_one_of_them_is_far_away():
     rng = np.random.default_rng(0)
-    for scores in (rng.normal(size=200), np.append(rng.normal(size=199), 1e9), rng.integers(0, 9, 200).astype(float)):
+    for scores in (
+        rng.normal(size=200),
+        np.append(rng.normal(size=199), 1e9),
+        rng.integers(0, 9, 200).astype(float),
+    ):
         order, spare = np.empty(200, np.int64), np.empty(200, np.int64)
         sort_descending(scores, order, spare)
         assert list(order) == list(np.argsort(-scores, kind="stable"))
@@ -66,11 +84,26 @@ def test_a_long_list_sorts_whether_its_scores_fill_bins_evenly_or_one_of_them_is
 @pytest.mark.parametrize("depth", [1, 2, 7, 32])
 def test_the_top_is_the_best_documents_and_those_that_tie_with_the_last(depth):
     rng = np.random.default_rng(depth)
-    for scores in (rng.normal(size=99), np.arange(99.0), rng.integers(0, 30, 99).astype(float), np.zeros(5)):
+    for scores in (
+        rng.normal(size=99),
+        np.arange(99.0),
+        rng.integers(0, 30, 99).astype(float),
+        np.zeros(5),
+    ):
         order, n = np.argsort(-scores, kind="stable"), scores.size
         many = int((scores >= scores[order[min(depth, n) - 1]]).sum())
         top = np.empty(n, np.int64)
-        assert rank_top(sort_descending, scores, depth, top, np.full(n + 32, np.nan), np.empty(2 * n, np.int64)) == many
+        assert (
+            rank_top(
+                sort_descending,
+                scores,
+                depth,
+                top,
+                np.full(n + 32, np.nan),
+                np.empty(2 * n, np.int64),
+            )
+            == many
+        )
         assert list(top[:many]) == list(order[:many])
 
 

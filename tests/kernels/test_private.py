@@ -1,4 +1,6 @@
-"""Private parts of Numba and llvmlite: each does what the compiled code needs, or the failure says what is broken."""
+"""Private parts of Numba and llvmlite: each does what the compiled code needs, or the failure says
+what is broken.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_a_bare_pointer_reads_an_array() -> None:
     def third(array: np.ndarray) -> float:
         return intrinsics.pointer_to(array)[2]
 
-    assert third(np.arange(5.0)) == 2.0, "arrays inside intrinsics have changed: the reader of libsvm files needs them"
+    assert third(np.arange(5.0)) == 2.0, (
+        "arrays inside intrinsics have changed: the reader of libsvm files needs them"
+    )
 
 
 def test_a_borrowed_array_is_the_same_memory() -> None:
@@ -41,7 +45,9 @@ def test_a_borrowed_array_is_the_same_memory() -> None:
         return tail.sum()
 
     array = np.arange(5.0)
-    assert double_the_tail(array) == 18.0, "arrays inside intrinsics have changed: the driver of objectives needs them"
+    assert double_the_tail(array) == 18.0, (
+        "arrays inside intrinsics have changed: the driver of objectives needs them"
+    )
     assert array.tolist() == [0.0, 1.0, 4.0, 6.0, 8.0]
 
 
@@ -63,7 +69,12 @@ def test_several_bytes_at_a_time() -> None:
         first = intrinsics.pointer_to(text)
         digits, behind = intrinsics.decimal_before(first, 16, size)
         blanks = intrinsics.blanks_at(first, 1)
-        return digits, behind, blanks, intrinsics.trailing_zeros(blanks) + intrinsics.word_at(first, 9) % 256
+        return (
+            digits,
+            behind,
+            blanks,
+            intrinsics.trailing_zeros(blanks) + intrinsics.word_at(first, 9) % 256,
+        )
 
     message = "vectors of bytes have changed: the reader of libsvm files needs them"
     text = np.frombuffer(b"123 56 8.0012345 9", np.uint8).copy()
@@ -77,7 +88,11 @@ def test_several_bytes_at_a_time() -> None:
 
 
 def test_vector_registers_hold_the_sums_of_exponentials() -> None:
-    coefficients, steps, weights = ((1.0, 2.0, 3.0, 4.0), (0.5, 0.25, 0.125, 1.0)), (0.5, 0.75), (1.0, 2.0)
+    coefficients, steps, weights = (
+        ((1.0, 2.0, 3.0, 4.0), (0.5, 0.25, 0.125, 1.0)),
+        (0.5, 0.75),
+        (1.0, 2.0),
+    )
 
     @numba.njit
     def advance(state: np.ndarray) -> tuple[float, ...]:
@@ -86,9 +101,15 @@ def test_vector_registers_hold_the_sums_of_exponentials() -> None:
     start = np.random.default_rng(1).random(8)
     state, expected = start.copy(), start.copy()
     sums = advance(state)
-    message = "vector registers or typed pointers have changed: sums of exponentials (smooth ranks, lambdas) need them"
+    message = (
+        "vector registers or typed pointers have changed: sums of exponentials (smooth ranks,"
+        " lambdas) need them"
+    )
     np.testing.assert_allclose(
-        sums, intrinsics.advance_plainly(expected, coefficients, steps, weights), 1e-14, err_msg=message
+        sums,
+        intrinsics.advance_plainly(expected, coefficients, steps, weights),
+        1e-14,
+        err_msg=message,
     )
     np.testing.assert_allclose(state, expected, 1e-14, err_msg=message)
 
@@ -102,7 +123,9 @@ def test_vector_registers_are_added_to_in_a_range(start: int, stop: int) -> None
     sums, expected = np.arange(8.0), np.arange(8.0)
     add(sums, start, stop, 0.5)
     intrinsics.add_to_range_plainly(expected, start, stop, 0.5)
-    np.testing.assert_array_equal(sums, expected, "vector registers have changed: sums over swaps need them")
+    np.testing.assert_array_equal(
+        sums, expected, "vector registers have changed: sums over swaps need them"
+    )
 
 
 def test_vector_registers_hold_rows_of_tables() -> None:
@@ -115,16 +138,24 @@ def test_vector_registers_hold_rows_of_tables() -> None:
         intrinsics.add_outer(table, at, stride, factors, row)
 
     @numba.njit
-    def inner(table: np.ndarray, factors: np.ndarray, row: np.ndarray, begin: int, end: int) -> float:
+    def inner(
+        table: np.ndarray, factors: np.ndarray, row: np.ndarray, begin: int, end: int
+    ) -> float:
         return intrinsics.inner(table, at, stride, factors, begin, end, row)
 
     expected = table.copy()
     for k in range(3):
         expected[at + k * stride : at + k * stride + wide] += factors[k] * row[at : at + wide]
     outer(table, factors, row)
-    message = "loops inside intrinsics or typed pointers have changed: sums of Gaussians (expected ranks) need them"
+    message = (
+        "loops inside intrinsics or typed pointers have changed: sums of Gaussians (expected ranks)"
+        " need them"
+    )
     np.testing.assert_allclose(table, expected, 1e-15, err_msg=message)
-    parts = [factors[k] * table[at + k * stride : at + k * stride + wide] @ row[at : at + wide] for k in (1, 2)]
+    parts = [
+        factors[k] * table[at + k * stride : at + k * stride + wide] @ row[at : at + wide]
+        for k in (1, 2)
+    ]
     np.testing.assert_allclose(inner(table, factors, row, 1, 3), sum(parts), 1e-14, err_msg=message)
 
 
@@ -139,10 +170,14 @@ def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> No
         numba.njit("int64(int64)", cache=True)(module.doubled)
     assert before == numba.config.CACHE_DIR
     files = list((tmp_path / "cache").rglob("*.nbi"))
-    assert files, "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
+    assert files, (
+        "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
+    )
 
 
-def test_code_that_cannot_be_kept_runs_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_cannot_be_kept_runs_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -155,7 +190,9 @@ def _doubled(number: int) -> int:
     return 2 * number
 
 
-def test_the_address_of_a_compiled_function_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_a_compiled_function_is_looked_up_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     signature = numba.types.float64(numba.types.float64)
     pointer = numba.types.FunctionType(signature)
     passed = numba.njit(signature)(lambda x: 2.0 * x)
@@ -184,7 +221,16 @@ def test_kernels_free_what_they_allocate(name: str) -> None:
     labels, scores = np.arange(120.0) % 5, np.linspace(-3.0, 3.0, 120)
     ptr, values = np.array([0, 100, 120]), {p.name: p.default for p in spec.params}
     constants, out = spec.prepare(labels, labels, ptr, values), Buffers.allocate(120, 2)
-    arguments = spec.kernel, scores, labels, ptr, np.ones(2), *constants, spec.encode(values, 0), out
+    arguments = (
+        spec.kernel,
+        scores,
+        labels,
+        ptr,
+        np.ones(2),
+        *constants,
+        spec.encode(values, 0),
+        out,
+    )
     room = spec.scratch_per_document
     run_kernel(*arguments, ordered=spec.ordered, scratch_per_document=room)
     _nrt_python.memsys_enable_stats()
@@ -192,4 +238,6 @@ def test_kernels_free_what_they_allocate(name: str) -> None:
     run_kernel(*arguments, ordered=spec.ordered, scratch_per_document=room)
     after = memory()
     _nrt_python.memsys_disable_stats()
-    assert after.alloc - before.alloc == after.free - before.free, "a caller without reference counts got an array"
+    assert after.alloc - before.alloc == after.free - before.free, (
+        "a caller without reference counts got an array"
+    )

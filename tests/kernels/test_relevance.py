@@ -9,7 +9,9 @@ from boostrank.kernels.shared import relevance_constants
 
 def constants(labels, sizes, relevant_from):
     y, ptr = np.array(labels, dtype=np.float64), np.concatenate([[0], np.cumsum(sizes)])
-    documents, queries = relevance_constants(y, np.exp2(y) - 1, ptr, {"relevant_from": relevant_from})
+    documents, queries = relevance_constants(
+        y, np.exp2(y) - 1, ptr, {"relevant_from": relevant_from}
+    )
     return documents[:, 0].tolist(), queries[:, 0].tolist()
 
 

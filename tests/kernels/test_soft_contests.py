@@ -1,4 +1,6 @@
-"""SoftRank's three sweeps on a list just long enough for them, against the twin's rank distributions."""
+"""SoftRank's three sweeps on a list just long enough for them, against the twin's rank
+distributions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ def example():
 @pytest.mark.parametrize(("sums", "blend"), [("exact", 0.35), ("fast", 0.0)])
 def test_sweeps_equal_the_rank_distributions(ranks, sums, blend):
     query, scores = example()
-    values = {"sigma": 0.7, "train_discount": blend, "ranks": ranks, "sums": sums, "normalize": "ideal"}
+    values = {
+        "sigma": 0.7,
+        "train_discount": blend,
+        "ranks": ranks,
+        "sums": sums,
+        "normalize": "ideal",
+    }
     values["sweeps"] = 10
     loss, grad, hess = evaluate(SPEC, query, scores, values)
     tolerance = 1e-9 if sums == "exact" else 1e-6

@@ -8,7 +8,9 @@ import pytest
 from boostrank.kernels.within_query import KINDS, fill_within_queries
 from tests.reference.within_query import within_query
 
-ODD = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, -3.4e38, 3.4e38, 1.0, 16777217.0], np.float32)
+ODD = np.array(
+    [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, -3.4e38, 3.4e38, 1.0, 16777217.0], np.float32
+)
 
 
 def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -16,15 +18,23 @@ def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     ptr = np.cumsum([0, 1, 2, 1, 39, 40, 41, 300, 7, 120])
     n = ptr[-1]
-    columns = [rng.normal(size=(n, 9)), rng.lognormal(0, 6, (n, 4)), rng.integers(-300, 300, (n, 3)),
-               rng.integers(0, 2, (n, 2)), rng.choice(ODD, (n, 2)), np.full((n, 1), 0.1)]  # fmt: skip
+    columns = [
+        rng.normal(size=(n, 9)),
+        rng.lognormal(0, 6, (n, 4)),
+        rng.integers(-300, 300, (n, 3)),
+        rng.integers(0, 2, (n, 2)),
+        rng.choice(ODD, (n, 2)),
+        np.full((n, 1), 0.1),
+    ]
     features = np.column_stack(columns).astype(np.float32)
     features[rng.random(features.shape) < 0.1] = np.nan
     features[40:79, 0] = np.nan  # missing throughout a query
     return features, ptr
 
 
-def filled(features: np.ndarray, ptr: np.ndarray, columns: np.ndarray, threads: int = 1) -> np.ndarray:
+def filled(
+    features: np.ndarray, ptr: np.ndarray, columns: np.ndarray, threads: int = 1
+) -> np.ndarray:
     out = np.zeros((len(features), features.shape[1] + len(KINDS) * len(columns)), np.float32)
     fill_within_queries(features, columns, KINDS, ptr, out, threads)
     return out
@@ -37,7 +47,9 @@ def test_the_kernel_says_what_the_twin_says() -> None:
     np.testing.assert_array_equal(out[:, :21], features)
     for number, kind in enumerate(KINDS):
         columns = out[:, 21 + number * 20 :][:, :20]
-        np.testing.assert_allclose(columns, within_query(kind, features[:, chosen], ptr), rtol=3e-7, atol=1e-12)
+        np.testing.assert_allclose(
+            columns, within_query(kind, features[:, chosen], ptr), rtol=3e-7, atol=1e-12
+        )
 
 
 def test_ranks_go_from_0_to_1_and_ties_share_them() -> None:
@@ -60,7 +72,10 @@ def test_other_queries_and_the_order_of_documents_change_nothing() -> None:
 @pytest.mark.parametrize("threads", [2, 3])
 def test_any_number_of_threads_gives_the_same_bytes(threads: int) -> None:
     features, ptr = table(3)
-    features, ptr = np.tile(features, (20, 1)), np.concatenate([[0], np.cumsum(np.tile(np.diff(ptr), 20))])
+    features, ptr = (
+        np.tile(features, (20, 1)),
+        np.concatenate([[0], np.cumsum(np.tile(np.diff(ptr), 20))]),
+    )
     single_thread = filled(features, ptr, np.arange(21))
     assert filled(features, ptr, np.arange(21), threads).tobytes() == single_thread.tobytes()
 

@@ -38,11 +38,17 @@ def per_query(
     return np.column_stack([r.per_query for r in results.values()])
 
 
-def reference(metric: str, labels: list[float], scores: list[float], conventions: Conventions) -> list[float]:
+def reference(
+    metric: str, labels: list[float], scores: list[float], conventions: Conventions
+) -> list[float]:
     """The same for one query by trying every order of the ties."""
     parsed = Metric.parse(metric)
     module = twin(parsed.name)
-    c = conventions if conventions.max_grade is not None else replace(conventions, max_grade=max(labels))
+    c = (
+        conventions
+        if conventions.max_grade is not None
+        else replace(conventions, max_grade=max(labels))
+    )
     if module.empty(labels, c):
         ratio = parsed.spec.ratio and c.empty_for(parsed.name) == "one"
         return [1.0 if ratio else 0.0 for _ in parsed.names]
@@ -53,7 +59,9 @@ def reference(metric: str, labels: list[float], scores: list[float], conventions
 
 
 @st.composite
-def queries(draw: st.DrawFn, labels: st.SearchStrategy[float], most: int = 7) -> list[tuple[list[float], list[float]]]:
+def queries(
+    draw: st.DrawFn, labels: st.SearchStrategy[float], most: int = 7
+) -> list[tuple[list[float], list[float]]]:
     """Ragged queries of (labels, scores) with many ties; few enough documents to try every order."""
     out = []
     for _ in range(draw(st.integers(1, 4))):

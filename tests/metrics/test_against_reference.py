@@ -30,8 +30,12 @@ def test_every_metric_has_a_twin(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_it_agrees_with_the_twin_over_ragged_queries_with_ties(name: str, ties: str, data: st.DataObject) -> None:
-    gain, labels = data.draw(st.sampled_from([("exponential", GRADES), ("linear", REALS), ((0, 2, 2, 5), GRADES)]))
+def test_it_agrees_with_the_twin_over_ragged_queries_with_ties(
+    name: str, ties: str, data: st.DataObject
+) -> None:
+    gain, labels = data.draw(
+        st.sampled_from([("exponential", GRADES), ("linear", REALS), ((0, 2, 2, 5), GRADES)])
+    )
     conventions = Conventions(
         gain=gain,
         ties=ties,
@@ -74,7 +78,11 @@ def test_picking_the_best_documents_gives_what_ranking_all_of_them_gives(name: s
     rng = np.random.default_rng(4)
     sizes = rng.integers(1, 200, 60).tolist()
     labels = rng.integers(0, 5, sum(sizes)).astype(float)
-    for scores in (rng.normal(size=labels.size), rng.integers(0, 4, labels.size).astype(float), np.zeros(labels.size)):
+    for scores in (
+        rng.normal(size=labels.size),
+        rng.integers(0, 4, labels.size).astype(float),
+        np.zeros(labels.size),
+    ):
         for ties in TIES:
             conventions = Conventions(ties=ties, empty="zero")
             shallow = per_query(f"{name}@1,3,10", labels, scores, sizes, conventions)
@@ -85,30 +93,46 @@ def test_picking_the_best_documents_gives_what_ranking_all_of_them_gives(name: s
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @settings(max_examples=20)
-def test_fault_068_the_order_of_rows_inside_a_query_does_not_matter(name: str, data: st.DataObject) -> None:
+def test_fault_068_the_order_of_rows_inside_a_query_does_not_matter(
+    name: str, data: st.DataObject
+) -> None:
     (labels, scores), *_ = data.draw(queries(GRADES, most=30))
     order = data.draw(st.permutations(range(len(labels))))
     conventions = Conventions(empty="zero", max_grade=3.0)
     before = per_query(name + "@1,4,60", labels, scores, [len(labels)], conventions)
     after = per_query(
-        name + "@1,4,60", [labels[i] for i in order], [scores[i] for i in order], [len(labels)], conventions
-    )  # fmt: skip
+        name + "@1,4,60",
+        [labels[i] for i in order],
+        [scores[i] for i in order],
+        [len(labels)],
+        conventions,
+    )
     np.testing.assert_allclose(before, after, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @settings(max_examples=20)
-def test_the_expectation_lies_between_the_worst_and_the_best_order(name: str, data: st.DataObject) -> None:
+def test_the_expectation_lies_between_the_worst_and_the_best_order(
+    name: str, data: st.DataObject
+) -> None:
     given_queries = data.draw(queries(GRADES, most=40))
-    labels, scores = [y for ys, _ in given_queries for y in ys], [s for _, ss in given_queries for s in ss]
+    labels, scores = (
+        [y for ys, _ in given_queries for y in ys],
+        [s for _, ss in given_queries for s in ss],
+    )
     sizes = [len(ys) for ys, _ in given_queries]
     conventions = Conventions(empty="zero", max_grade=3.0)
     by_ties = {
         ties: per_query(name + "@3,50", labels, scores, sizes, replace(conventions, ties=ties))
         for ties in ("pessimistic", "expected", "input", "optimistic")
     }
-    low, mid, row, high = by_ties["pessimistic"], by_ties["expected"], by_ties["input"], by_ties["optimistic"]
+    low, mid, row, high = (
+        by_ties["pessimistic"],
+        by_ties["expected"],
+        by_ties["input"],
+        by_ties["optimistic"],
+    )
     assert np.all(low <= mid + 1e-13)
     assert np.all(mid <= high + 1e-13)
     assert np.all((low <= row + 1e-13) & (row <= high + 1e-13))
@@ -126,7 +150,9 @@ def test_err_of_a_long_tied_list_agrees_with_the_polynomials_in_exact_arithmetic
         for j in range(len(chances), 0, -1):
             symmetric[j] += (1 - p) * symmetric[j - 1]
     passed = [e / comb(len(chances), j) for j, e in enumerate(symmetric)]
-    want = sum(((a - b) / r for r, (a, b) in enumerate(itertools.pairwise(passed), start=1)), Fraction(0))
+    want = sum(
+        ((a - b) / r for r, (a, b) in enumerate(itertools.pairwise(passed), start=1)), Fraction(0)
+    )
     got = per_query("err", [0, 1, 2, 3, 4] * 12, np.zeros(60), [60], Conventions(max_grade=4))
     assert got[0, 0] == pytest.approx(float(want), rel=1e-14)
 
@@ -140,7 +166,8 @@ def test_one_thread_and_several_give_the_same_bits(ties: str) -> None:
     metrics = [m for name in NAMES for m in (name + "@1,3,10", name)]
     index = QueryIndex.from_sizes(sizes)
     by_threads = [
-        BoundMetrics(metrics, labels, index, Conventions(ties=ties), threads).values(scores) for threads in (1, 2, 3)
+        BoundMetrics(metrics, labels, index, Conventions(ties=ties), threads).values(scores)
+        for threads in (1, 2, 3)
     ]
     assert by_threads[0] == by_threads[1] == by_threads[2]
     assert list(by_threads[0]) == [n for m in NAMES for n in (f"{m}@1", f"{m}@3", f"{m}@10", m)]

@@ -13,9 +13,11 @@ from boostrank.metrics import Metric, evaluate
 
 
 def mean(metric: str, labels: list[float], scores: list[float], **conventions: object) -> float:
-    return Metric.parse(metric).evaluate(
-        labels, scores, QueryIndex.from_sizes([len(labels)]), Conventions(**conventions)
-    ).mean  # fmt: skip
+    return (
+        Metric.parse(metric)
+        .evaluate(labels, scores, QueryIndex.from_sizes([len(labels)]), Conventions(**conventions))
+        .mean
+    )
 
 
 def test_dcg_discounts_each_gain_by_the_log_of_one_plus_its_rank() -> None:
@@ -35,11 +37,15 @@ def test_ndcg_at_k_cuts_the_ideal_list_too() -> None:
 
 def test_the_discount_of_jarvelin_and_kekalainen_leaves_the_first_two_ranks_alone() -> None:
     dcg = 1 + 7 + 3 / math.log2(3)
-    assert mean("dcg", [1, 3, 2], [3.0, 2.0, 1.0], discount="log2(r)") == pytest.approx(dcg, rel=1e-15)
+    assert mean("dcg", [1, 3, 2], [3.0, 2.0, 1.0], discount="log2(r)") == pytest.approx(
+        dcg, rel=1e-15
+    )
 
 
 def test_real_labels_are_gains_under_the_linear_rule() -> None:
-    assert mean("dcg", [0.5, 2.25], [1.0, 0.0], gain="linear") == pytest.approx(0.5 + 2.25 / math.log2(3), rel=1e-15)
+    assert mean("dcg", [0.5, 2.25], [1.0, 0.0], gain="linear") == pytest.approx(
+        0.5 + 2.25 / math.log2(3), rel=1e-15
+    )
 
 
 def test_a_table_says_the_gain_of_each_label() -> None:
@@ -47,10 +53,14 @@ def test_a_table_says_the_gain_of_each_label() -> None:
 
 
 def test_average_precision_is_the_mean_of_the_precisions_at_the_relevant_documents() -> None:
-    assert mean("map", [1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0]) == pytest.approx((1 / 1 + 2 / 3) / 2, rel=1e-15)
+    assert mean("map", [1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0]) == pytest.approx(
+        (1 / 1 + 2 / 3) / 2, rel=1e-15
+    )
 
 
-def test_average_precision_at_k_is_divided_by_all_relevant_documents_or_by_the_reachable_ones() -> None:
+def test_average_precision_at_k_is_divided_by_all_relevant_documents_or_by_the_reachable_ones() -> (
+    None
+):
     labels, scores = [1, 0, 1, 1], [4.0, 3.0, 2.0, 1.0]
     assert mean("map@2", labels, scores) == pytest.approx(1 / 3, rel=1e-15)
     assert mean("map@2", labels, scores, ap_divisor="reachable") == pytest.approx(1 / 2, rel=1e-15)
@@ -92,7 +102,9 @@ def test_the_letor_tools_give_a_list_shorter_than_k_no_ndcg() -> None:
 
 
 @pytest.mark.parametrize("relevant_row", [0, 4])
-def test_constant_scores_earn_the_mean_over_orders_wherever_the_relevant_row_stands(relevant_row: int) -> None:
+def test_constant_scores_earn_the_mean_over_orders_wherever_the_relevant_row_stands(
+    relevant_row: int,
+) -> None:
     labels = [0.0] * 5
     labels[relevant_row] = 1.0
     assert mean("ndcg@1", labels, [0.0] * 5) == pytest.approx(0.2, rel=1e-15)
@@ -113,7 +125,9 @@ def test_constant_scores_earn_what_each_library_pays_for_the_order_of_the_file(
 ) -> None:
     for labels, (at_1, at_5) in (([1, 0, 0, 0, 0], first), ([0, 0, 0, 0, 1], last)):
         results = evaluate("ndcg@1,5", labels, np.zeros(5), QueryIndex.from_sizes([5]), library)
-        assert [results["ndcg@1"].mean, results["ndcg@5"].mean] == pytest.approx([at_1, at_5], abs=5e-8)
+        assert [results["ndcg@1"].mean, results["ndcg@5"].mean] == pytest.approx(
+            [at_1, at_5], abs=5e-8
+        )
 
 
 def test_tied_documents_share_average_precision_reciprocal_rank_and_err() -> None:

@@ -13,12 +13,23 @@ from boostrank.core.queries import QueryIndex
 from boostrank.metrics import MetricResult, evaluate
 
 SIZES = [2, 3, 1, 2]
-LABELS = [1, 0, 0, 0, 0, 2, 0, 1]  # the second query has no relevant document, the third one document
+LABELS = [
+    1,
+    0,
+    0,
+    0,
+    0,
+    2,
+    0,
+    1,
+]  # the second query has no relevant document, the third one document
 SCORES = [2.0, 1.0, 3.0, 2.0, 1.0, 0.0, 2.0, 1.0]
 
 
 def result(metric: str, **conventions: object) -> MetricResult:
-    return evaluate(metric, LABELS, SCORES, QueryIndex.from_sizes(SIZES), Conventions(**conventions))[metric]
+    return evaluate(
+        metric, LABELS, SCORES, QueryIndex.from_sizes(SIZES), Conventions(**conventions)
+    )[metric]
 
 
 def test_fault_049_empty_queries_are_left_out_but_counted_by_default() -> None:
@@ -40,7 +51,9 @@ def test_a_ratio_is_one_in_an_empty_query_where_that_is_the_convention(metric: s
 
 
 @pytest.mark.parametrize("metric", ["dcg", "precision", "mrr", "err"])
-def test_a_metric_that_is_not_a_ratio_is_zero_in_an_empty_query_even_where_others_count_one(metric: str) -> None:
+def test_a_metric_that_is_not_a_ratio_is_zero_in_an_empty_query_even_where_others_count_one(
+    metric: str,
+) -> None:
     assert result(metric, empty="one").per_query[1] == 0.0
 
 
@@ -64,7 +77,8 @@ def test_what_is_empty_depends_on_where_relevance_begins() -> None:
 
 def test_when_no_query_counts_the_message_says_why() -> None:
     with pytest.raises(
-        DataError, match=r"ndcg: none of the 1 queries is included \(1 have no relevant document, 0 have one"
+        DataError,
+        match=r"ndcg: none of the 1 queries is included \(1 have no relevant document, 0 have one",
     ):
         evaluate("ndcg", [0, 0], [1.0, 2.0], QueryIndex.from_sizes([2]))
 
@@ -72,7 +86,9 @@ def test_when_no_query_counts_the_message_says_why() -> None:
 def test_tied_documents_may_be_ordered_by_name_as_trec_eval_does() -> None:
     ties = Conventions(ties="docno")
     index = QueryIndex.from_sizes([1, 3])
-    by_name = evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["z", "a", "c", "b"])["mrr"]
+    by_name = evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["z", "a", "c", "b"])[
+        "mrr"
+    ]
     np.testing.assert_array_equal(by_name.per_query, [1.0, 1 / 3])
     with pytest.raises(ParameterError, match="pass docnos"):
         evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties)
@@ -86,7 +102,10 @@ def test_scores_may_be_compared_as_float32() -> None:
     index = QueryIndex.from_sizes([2])
     scores = [1.0, 1.0 + 1e-12]
     assert evaluate("mrr", [1, 0], scores, index)["mrr"].mean == 0.5
-    assert evaluate("mrr", [1, 0], scores, index, Conventions(score_type="float32"))["mrr"].mean == 0.75
+    assert (
+        evaluate("mrr", [1, 0], scores, index, Conventions(score_type="float32"))["mrr"].mean
+        == 0.75
+    )
     with pytest.raises(DataError, match="score of row 1"):
         evaluate("mrr", [1, 0], [1.0, 1e300], index, Conventions(score_type="float32"))
 
@@ -128,13 +147,18 @@ def test_presets_are_found_by_name_and_a_wrong_name_is_answered_with_the_nearest
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_conventions_survive_a_trip_through_plain_data(name: str) -> None:
-    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(PRESETS[name]).items()}
+    plain = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(PRESETS[name]).items()
+    }
     assert Conventions(**plain) == PRESETS[name]
 
 
 def test_conventions_describe_themselves_in_one_line() -> None:
-    assert Conventions().describe() == (
-        "gain exponential; ties expected; queries with no relevant document left out; one-document queries counted"
+    assert (
+        Conventions().describe()
+        == "gain exponential; ties expected; queries with no relevant document left out;"
+        " one-document queries counted"
     )
     assert "count 1 (map: count 0)" in Conventions.of("catboost").describe()
     assert "discount 1 / log2(r)" in Conventions.of("letor").describe()
@@ -147,5 +171,7 @@ def test_err_takes_the_largest_label_of_the_data_as_the_best_grade_unless_told()
     assert result("err", gain="linear").per_query[0] == pytest.approx(1 / 3)
     with pytest.raises(DataError, match=r"row 5 .*label 2 has"):
         result("err", max_grade=0)
-    with pytest.raises(DataError, match="label 2 has a stop probability above 1; max_grade=1"):  # (2^2 - 1) / 2^1
+    with pytest.raises(
+        DataError, match="label 2 has a stop probability above 1; max_grade=1"
+    ):  # (2^2 - 1) / 2^1
         result("err", max_grade=1)

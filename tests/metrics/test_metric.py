@@ -36,7 +36,10 @@ def test_it_is_read_from_text_and_written_canonically(text: str, canonical: str)
     assert str(Metric.parse(text)) == canonical
 
 
-@given(name=st.sampled_from(METRICS.names()), cuts=st.lists(st.integers(1, 10**6), unique=True, max_size=5))
+@given(
+    name=st.sampled_from(METRICS.names()),
+    cuts=st.lists(st.integers(1, 10**6), unique=True, max_size=5),
+)
 def test_its_text_reads_back(name: str, cuts: list[int]) -> None:
     metric = Metric(name, tuple(cuts))
     assert Metric.parse(str(metric)) == metric
@@ -85,13 +88,15 @@ def test_results_come_in_the_order_asked_for() -> None:
 
 def test_query_weights_weigh_the_mean() -> None:
     index = QueryIndex.from_sizes([2, 2], weights=[3.0, 1.0])
-    assert Metric.parse("mrr").evaluate([1, 0, 0, 1], [2.0, 1.0, 2.0, 1.0], index).mean == pytest.approx(
-        (3 * 1 + 1 * 0.5) / 4
-    )
+    assert Metric.parse("mrr").evaluate(
+        [1, 0, 0, 1], [2.0, 1.0, 2.0, 1.0], index
+    ).mean == pytest.approx((3 * 1 + 1 * 0.5) / 4)
 
 
 @pytest.mark.parametrize(("weights", "counted"), [(None, 2.0), ([3.0, 50.0, 1.0], 4.0)])
-def test_sums_have_the_weight_of_the_queries_that_count(weights: list[float] | None, counted: float) -> None:
+def test_sums_have_the_weight_of_the_queries_that_count(
+    weights: list[float] | None, counted: float
+) -> None:
     index, labels = QueryIndex.from_sizes([2, 2, 2], weights=weights), [1, 0, 0, 0, 0, 1]
     total, weight = BoundMetrics("mrr", labels, index).sums([2.0, 1.0, 2.0, 1.0, 2.0, 1.0])["mrr"]
     first, last = (1.0, 1.0) if weights is None else (3.0, 1.0)
@@ -107,7 +112,9 @@ def test_a_query_left_out_weighs_nothing() -> None:
 def test_values_of_a_round_are_the_means_of_the_results() -> None:
     rng = np.random.default_rng(0)
     index = QueryIndex.from_sizes(rng.integers(1, 30, 50))
-    bound = BoundMetrics(["ndcg@1,3,5,10", "map", "err@4"], rng.integers(0, 4, index.n_documents), index)
+    bound = BoundMetrics(
+        ["ndcg@1,3,5,10", "map", "err@4"], rng.integers(0, 4, index.n_documents), index
+    )
     for _ in range(2):
         scores = rng.normal(size=index.n_documents).astype(np.float32)
         assert bound.values(scores) == {name: r.mean for name, r in bound.results(scores).items()}
@@ -139,7 +146,9 @@ def test_lengths_that_differ_are_refused() -> None:
         evaluate("ndcg", [1, 0, 1], [1.0, 2.0], index)
 
 
-@pytest.mark.parametrize(("metric", "label"), [("ndcg", -1.0), ("ndcg", np.nan), ("map", np.inf), ("ndcg", 32.0)])
+@pytest.mark.parametrize(
+    ("metric", "label"), [("ndcg", -1.0), ("ndcg", np.nan), ("map", np.inf), ("ndcg", 32.0)]
+)
 def test_labels_that_mean_nothing_are_refused_with_their_row(metric: str, label: float) -> None:
     with pytest.raises(DataError, match="row 1"):
         evaluate(metric, [1.0, label], [1.0, 2.0], QueryIndex.from_sizes([2]))
@@ -149,17 +158,27 @@ def test_gains_that_overflow_when_added_up_are_refused() -> None:
     from boostrank.core.conventions import Conventions
 
     with pytest.raises(DataError, match="query 0 overflow"):
-        evaluate("ndcg", [1e308, 1e308], [1.0, 2.0], QueryIndex.from_sizes([2]), Conventions(gain="linear"))
+        evaluate(
+            "ndcg",
+            [1e308, 1e308],
+            [1.0, 2.0],
+            QueryIndex.from_sizes([2]),
+            Conventions(gain="linear"),
+        )
 
 
 def test_a_query_of_a_hundred_thousand_tied_documents_is_no_trouble() -> None:
     labels = np.zeros(100_000)
     labels[::50] = 1.0
     results = evaluate(
-        ["ndcg", "map", "mrr", "recall@10"], labels, np.zeros(labels.size), QueryIndex.from_sizes([100_000])
+        ["ndcg", "map", "mrr", "recall@10"],
+        labels,
+        np.zeros(labels.size),
+        QueryIndex.from_sizes([100_000]),
     )
     assert results["recall@10"].mean == pytest.approx(10 / 100_000)
-    # documents before the first of R relevant ones among n are few: the mean reciprocal rank is near p ln(1/p)
+    # documents before the first of R relevant ones among n are few: the mean reciprocal rank is
+    # near p ln(1/p)
     assert results["mrr"].mean == pytest.approx(0.02 * np.log(50), rel=0.05)
 
 
@@ -181,7 +200,9 @@ def test_above_a_hundred_thousand_queries_the_interval_is_the_normal_one() -> No
     values = rng.random((120_000, 1))
     low, high = resampling.bootstrap_intervals(values, np.ones(values.size))
     half = 1.959964 * values.std() / np.sqrt(values.size)
-    assert [low[0], high[0]] == pytest.approx([values.mean() - half, values.mean() + half], abs=1e-9)
+    assert [low[0], high[0]] == pytest.approx(
+        [values.mean() - half, values.mean() + half], abs=1e-9
+    )
 
 
 def test_resampling_in_chunks_gives_what_one_piece_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +226,9 @@ def test_queries_are_measured_alike_however_many_blocks_they_make(ties, monkeypa
     measured = []
     for documents in (1, 100, 10**6):
         monkeypatch.setattr(driver, "_DOCUMENTS_A_BLOCK", documents)
-        bound = BoundMetrics(["ndcg@3,10", "map"], labels, QueryIndex.from_sizes(sizes), Conventions(ties=ties))
+        bound = BoundMetrics(
+            ["ndcg@3,10", "map"], labels, QueryIndex.from_sizes(sizes), Conventions(ties=ties)
+        )
         measured.append(bound.per_query(scores))
     for by_metric in measured[1:]:
         for name, values in by_metric.items():

@@ -1,4 +1,6 @@
-"""A kernel with one slip in it must disagree with its twin: the comparison sees what it claims to see."""
+"""A kernel with one slip in it must disagree with its twin: the comparison sees what it claims to
+see.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,13 @@ SLIPS = [
 
 
 def python_kernel(name: str, old: str = "", new: str = "") -> Callable[..., None]:
-    """The body of a metric's kernel and the sum over its worths as plain Python, with a piece replaced."""
+    """The body of a metric's kernel and the sum over its worths as plain Python, with a piece
+    replaced.
+    """
     function = METRICS.get(name).kernel.py_func
     bodies = [
-        textwrap.dedent(inspect.getsource(f)) for f in (function, getattr(weighted_sums, "py_func", weighted_sums))
+        textwrap.dedent(inspect.getsource(f))
+        for f in (function, getattr(weighted_sums, "py_func", weighted_sums))
     ]
     source = "\n".join(body[body.index("def ") :] for body in bodies)
     assert source.count(old) >= 1 if old else True, f"{old!r} is not in the kernel of {name}"
@@ -84,7 +89,10 @@ def largest_error(name: str, kernel: Callable[..., None]) -> float:
     scratch = np.full(len(LABELS) + 1, np.nan)
     kernel(grades[order], ends, spec.weights(len(LABELS), CONVENTIONS), cutoffs, out, scratch)
     divisors = spec.divisors(grades, np.array([0, len(LABELS)]), cutoffs, CONVENTIONS)[0]
-    want = [over_ties("expected", lambda r, k=k: module.value(r, k, CONVENTIONS), SCORES, LABELS) for k in CUTS]
+    want = [
+        over_ties("expected", lambda r, k=k: module.value(r, k, CONVENTIONS), SCORES, LABELS)
+        for k in CUTS
+    ]
     return float(np.max(np.nan_to_num(np.abs(out / divisors - want), nan=np.inf)))
 
 

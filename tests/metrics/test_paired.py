@@ -36,8 +36,12 @@ def test_many_queries_are_compared_by_sampling_as_scipy_does() -> None:
     difference = paired_difference(a, b, resamples=20_000)
     assert difference.p == pytest.approx(scipy_p(a, b, 20_000), abs=0.01)
     assert difference.mean == pytest.approx(np.mean(a - b))
-    interval = stats.bootstrap((a - b,), np.mean, method="percentile", **seeded(1)).confidence_interval
-    assert [difference.low, difference.high] == pytest.approx([interval.low, interval.high], abs=6e-4)
+    interval = stats.bootstrap(
+        (a - b,), np.mean, method="percentile", **seeded(1)
+    ).confidence_interval
+    assert [difference.low, difference.high] == pytest.approx(
+        [interval.low, interval.high], abs=6e-4
+    )
 
 
 def test_the_same_ranker_twice_differs_by_nothing() -> None:

@@ -36,7 +36,9 @@ class Case:
         return np.split(np.asarray(values), self.queries.ptr[1:-1])
 
 
-def assert_means(ours: dict[str, MetricResult], theirs: dict[str, float], rel: float = 1e-12) -> None:
+def assert_means(
+    ours: dict[str, MetricResult], theirs: dict[str, float], rel: float = 1e-12
+) -> None:
     assert {name: result.mean for name, result in ours.items()} == pytest.approx(theirs, rel=rel)
 
 
@@ -48,11 +50,21 @@ def test_lightgbm_gives_these_ndcg_and_map(case: Case) -> None:
     rows = np.zeros((case.labels.size, 1))
     weight = None if case.weights is None else np.repeat(case.weights, case.sizes)
     data = lgb.Dataset(
-        rows, case.labels, group=case.sizes, init_score=case.scores, weight=weight,
+        rows,
+        case.labels,
+        group=case.sizes,
+        init_score=case.scores,
+        weight=weight,
         params={"feature_pre_filter": False, "verbose": -1},
-    )  # fmt: skip
+    )
     booster = lgb.Booster(
-        {"objective": "lambdarank", "metric": ["ndcg", "map"], "eval_at": list(CUTS), "verbose": -1}, data
+        {
+            "objective": "lambdarank",
+            "metric": ["ndcg", "map"],
+            "eval_at": list(CUTS),
+            "verbose": -1,
+        },
+        data,
     )
     theirs = {name: value for _, name, value, _ in booster.eval_train()}
     assert_means(case.ours(["ndcg@1,3,5,10", "map@1,3,5,10"], "lightgbm"), theirs)
@@ -64,9 +76,13 @@ def by_xgboost(case: Case, metrics: list[str]) -> dict[str, float]:
     if case.weights is not None:
         data.set_weight(case.weights)
     data.set_base_margin(case.scores)
-    booster = xgb.Booster({"objective": "rank:ndcg", "eval_metric": metrics, "base_score": 0}, [data])
+    booster = xgb.Booster(
+        {"objective": "rank:ndcg", "eval_metric": metrics, "base_score": 0}, [data]
+    )
     words = booster.eval(data, "set").split("\t")[1:]
-    return {word[len("set-") : word.index(":")]: float(word[word.index(":") + 1 :]) for word in words}
+    return {
+        word[len("set-") : word.index(":")]: float(word[word.index(":") + 1 :]) for word in words
+    }
 
 
 @pytest.mark.parametrize("case", CASES, ids=["plain", "weighted"])
@@ -80,7 +96,9 @@ def test_xgboost_gives_these_map_and_precision_of_binary_labels(weighted: bool) 
     case = Case(inputs(grades=2), weighted=weighted)
     theirs = by_xgboost(case, ["map@1", "map@5", "map", "pre@1", "pre@5", "pre@10"])
     ours = case.ours(["map@1,5", "map", "precision@1,5,10"], "xgboost")
-    assert_means({name.replace("precision", "pre"): result for name, result in ours.items()}, theirs)
+    assert_means(
+        {name.replace("precision", "pre"): result for name, result in ours.items()}, theirs
+    )
 
 
 def test_scikit_learn_gives_these_ndcg_and_dcg() -> None:
@@ -120,22 +138,32 @@ def test_trec_eval_gives_these_values() -> None:
     ours = Case(inputs).ours(list(theirs), "trec", docnos=inputs["docnos"])
     assert len(theirs) == 11
     for name, values in theirs.items():
-        np.testing.assert_allclose(ours[name].per_query, values, rtol=1e-12, atol=1e-15, err_msg=name)
+        np.testing.assert_allclose(
+            ours[name].per_query, values, rtol=1e-12, atol=1e-15, err_msg=name
+        )
 
 
 def letor_dcg(ranked: list[float], depth: int) -> list[float]:
-    """As Eval-Score-4.0.pl adds it up: no discount at the second rank, log2 of the rank from the third on."""
+    """As Eval-Score-4.0.pl adds it up: no discount at the second rank, log2 of the rank from the
+    third on.
+    """
     gains = [(0, 1, 3, 7, 15)[int(y)] for y in ranked] + [0] * depth
     sums = [float(gains[0])]
     for position in range(1, depth):
-        gain = gains[position] if position < 2 else gains[position] * np.log(2.0) / np.log(position + 1)
+        gain = (
+            gains[position]
+            if position < 2
+            else gains[position] * np.log(2.0) / np.log(position + 1)
+        )
         sums.append(sums[-1] + gain)
     return sums
 
 
 @pytest.mark.parametrize(("preset", "relevant_from"), [("letor", 1), ("mslr", 2)])
 def test_the_letor_scripts_give_these_values(preset: str, relevant_from: int) -> None:
-    """Transcribed from Eval-Score-4.0.pl and Eval-Score-MSLR.pl; beyond the end of a list they add no NDCG."""
+    """Transcribed from Eval-Score-4.0.pl and Eval-Score-MSLR.pl; beyond the end of a list they add
+    no NDCG.
+    """
     case = Case(inputs())
     ndcg, precision, average_precision = [], [], []
     for labels, scores in zip(case.lists(case.labels), case.lists(case.scores), strict=True):
@@ -152,6 +180,10 @@ def test_the_letor_scripts_give_these_values(preset: str, relevant_from: int) ->
     ranks = ",".join(map(str, range(1, 11)))
     ours = case.ours([f"ndcg@{ranks}", f"precision@{ranks}", "map"], preset)
     for k in range(1, 11):
-        np.testing.assert_allclose(ours[f"ndcg@{k}"].per_query, np.array(ndcg)[:, k - 1], rtol=1e-12)
-        np.testing.assert_allclose(ours[f"precision@{k}"].per_query, np.array(precision)[:, k - 1], rtol=1e-12)
+        np.testing.assert_allclose(
+            ours[f"ndcg@{k}"].per_query, np.array(ndcg)[:, k - 1], rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            ours[f"precision@{k}"].per_query, np.array(precision)[:, k - 1], rtol=1e-12
+        )
     np.testing.assert_allclose(ours["map"].per_query, average_precision, rtol=1e-12)

@@ -1,8 +1,10 @@
-"""Run as a program: let an engine load and use many models, one after the other; prints the number of each.
+"""Run as a program: let an engine load and use many models, one after the other; prints the number
+of each.
 
     python load_models.py lightgbm models.pickle
 
-If the engine dies, the last number printed is the model that killed it. Errors that the engine raises are fine.
+If the engine dies, the last number printed is the model that killed it. Errors that the engine
+raises are fine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Small models that LightGBM and XGBoost really wrote, with many settings: what the model checks must accept."""
+"""Small models that LightGBM and XGBoost really wrote, with many settings: what the model checks
+must accept.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,17 @@ CATEGORICAL = {"categorical_feature": [4, 5]}
 
 @cache
 def data() -> tuple[np.ndarray, np.ndarray]:
-    """float64[400, 6] with missing values, zeros, and two columns of category numbers; grades 0 to 4."""
+    """float64[400, 6] with missing values, zeros, and two columns of category numbers; grades 0 to
+    4.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 6))
     X[rng.random(X.shape) < 0.1] = np.nan
     X[:, 3] = np.where(rng.random(ROWS) < 0.5, 0.0, X[:, 3])
     X[:, 4], X[:, 5] = rng.integers(0, 40, ROWS), rng.integers(0, 3, ROWS)
-    y = np.clip(np.round(1 + np.nan_to_num(X[:, 0]) + X[:, 4] % 3 / 2 + 0.3 * rng.normal(size=ROWS)), 0, 4)
+    y = np.clip(
+        np.round(1 + np.nan_to_num(X[:, 0]) + X[:, 4] % 3 / 2 + 0.3 * rng.normal(size=ROWS)), 0, 4
+    )
     return X, y
 
 
@@ -45,7 +51,13 @@ def train_lightgbm(
     rounds: int = 4, *, X: Any = None, dataset: dict[str, Any] | None = None, **params: Any
 ) -> lgb.Booster:
     """A booster; lambdarank with 7 leaves unless told otherwise."""
-    defaults = {"objective": "lambdarank", "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbose": -1}
+    defaults = {
+        "objective": "lambdarank",
+        "num_leaves": 7,
+        "min_data_in_leaf": 5,
+        "num_threads": 1,
+        "verbose": -1,
+    }
     features = data()[0] if X is None else X
     train = lgb.Dataset(features, data()[1], group=[SIZE] * (ROWS // SIZE), **(dataset or {}))
     return lgb.train({**defaults, **params}, train, rounds)
@@ -63,7 +75,12 @@ def train_xgboost(rounds: int = 4, *, X: Any = None, obj: Any = None, **params: 
 @cache
 def lightgbm_models() -> dict[str, str]:
     """Name -> model text."""
-    many_categories = {"min_data_per_group": 1, "cat_smooth": 0, "cat_l2": 0, "max_cat_to_onehot": 1}
+    many_categories = {
+        "min_data_per_group": 1,
+        "cat_smooth": 0,
+        "cat_l2": 0,
+        "max_cat_to_onehot": 1,
+    }
     boosters = {
         "lambdarank": train_lightgbm(),
         "callable": train_lightgbm(objective=squared_error),
@@ -71,19 +88,25 @@ def lightgbm_models() -> dict[str, str]:
         "regression": train_lightgbm(objective="regression"),
         "quantile": train_lightgbm(objective="quantile", alpha=0.9),
         "linear trees": train_lightgbm(linear_tree=True, min_data_in_leaf=30),
-        "linear and categorical": train_lightgbm(linear_tree=True, dataset={"categorical_feature": [5]}),
+        "linear and categorical": train_lightgbm(
+            linear_tree=True, dataset={"categorical_feature": [5]}
+        ),
         "sets of categories": train_lightgbm(dataset=CATEGORICAL, **many_categories),
         "one category at a time": train_lightgbm(dataset={"categorical_feature": [5]}),
         "pandas": train_lightgbm(X=frame()),
         "dart": train_lightgbm(boosting="dart", drop_rate=0.5),
-        "random forest": train_lightgbm(objective="regression", boosting="rf", bagging_freq=1, bagging_fraction=0.5),
+        "random forest": train_lightgbm(
+            objective="regression", boosting="rf", bagging_freq=1, bagging_fraction=0.5
+        ),
         "goss": train_lightgbm(data_sample_strategy="goss"),
         "missing is nothing": train_lightgbm(use_missing=False),
         "missing is zero": train_lightgbm(zero_as_missing=True),
         "monotone": train_lightgbm(monotone_constraints=[1, 0, 0, -1, 0, 0]),
         "one leaf": train_lightgbm(min_gain_to_split=1e9),
         "one leaf, callable": train_lightgbm(min_gain_to_split=1e9, objective=squared_error),
-        "one linear leaf": train_lightgbm(min_gain_to_split=1e9, objective="regression", linear_tree=True),
+        "one linear leaf": train_lightgbm(
+            min_gain_to_split=1e9, objective="regression", linear_tree=True
+        ),
         "many leaves": train_lightgbm(num_leaves=255, min_data_in_leaf=1),
         "few bins": train_lightgbm(max_bin=5),
         "quantised": train_lightgbm(use_quantized_grad=True),
@@ -102,7 +125,11 @@ def lightgbm_models() -> dict[str, str]:
     models["continued"] = more.model_to_string()
     train = lgb.Dataset(X, y, group=groups)
     stopped = lgb.train(
-        {**params, "metric": "ndcg"}, train, 50, valid_sets=[train], callbacks=[lgb.early_stopping(2, verbose=False)]
+        {**params, "metric": "ndcg"},
+        train,
+        50,
+        valid_sets=[train],
+        callbacks=[lgb.early_stopping(2, verbose=False)],
     )
     models["stopped early"] = stopped.model_to_string()
     models["no trees"] = lgb.Booster(params, lgb.Dataset(X, y, group=groups)).model_to_string()
@@ -115,7 +142,9 @@ def xgboost_models() -> dict[str, bytes]:
     boosters = {
         "rank:ndcg": train_xgboost(),
         "pairwise": train_xgboost(objective="rank:pairwise"),
-        "callable": train_xgboost(obj=lambda s, d: tuple(a.reshape(-1, 1) for a in squared_error(s, d)), base_score=0),
+        "callable": train_xgboost(
+            obj=lambda s, d: tuple(a.reshape(-1, 1) for a in squared_error(s, d)), base_score=0
+        ),
         "median": train_xgboost(objective="reg:absoluteerror"),
         "dart": train_xgboost(booster="dart", rate_drop=0.5),
         "pruned": train_xgboost(tree_method="exact", gamma=0.3, max_depth=5),

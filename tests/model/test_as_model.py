@@ -1,4 +1,6 @@
-"""What people hold in their hands goes where a model goes: boosters and rankers of the engines, files, our own."""
+"""What people hold in their hands goes where a model goes: boosters and rankers of the engines,
+files, our own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from boostrank.model.ranking_model import as_model
 RNG = np.random.default_rng(0)
 X, Y, GROUP = RNG.random((200, 3)).astype(np.float32), RNG.integers(0, 3, 200), [10] * 20
 QID = np.repeat(np.arange(20), 10)
-KINDS = ("LGBMRanker", "lightgbm.Booster", "XGBRanker", "xgboost.Booster", "path", "BoostRanker", "RankingModel")
+KINDS = (
+    "LGBMRanker",
+    "lightgbm.Booster",
+    "XGBRanker",
+    "xgboost.Booster",
+    "path",
+    "BoostRanker",
+    "RankingModel",
+)
 
 
 def held(kind: str, folder: Path) -> tuple[Any, Any]:
@@ -47,7 +57,9 @@ def test_a_model_is_what_people_hold(kind: str, tmp_path: Path) -> None:
 def test_every_door_takes_it(kind: str, tmp_path: Path) -> None:
     model, scores = held(kind, tmp_path)
     data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
-    assert boostrank.compare(model, scores, data).metrics["ndcg@10"].mean == pytest.approx(0.0, abs=1e-6)
+    assert boostrank.compare(model, scores, data).metrics["ndcg@10"].mean == pytest.approx(
+        0.0, abs=1e-6
+    )
     assert boostrank.verify(model, data, scores, precision=1e-5).documents == len(X)
     assert reporting.importance(model, data, repeats=1).value > 0.5
     assert reporting.why(model, data, 3, "@1", "@2").changes is not None

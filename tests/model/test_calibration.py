@@ -44,7 +44,9 @@ def calibrated_model(model: boostrank.RankingModel) -> boostrank.RankingModel:
 def test_no_document_changes_its_place(calibrated_model: boostrank.RankingModel) -> None:
     data = made(2)
     scores, values = calibrated_model.predict(data), calibrated_model.predict(data, calibrated=True)
-    assert np.array_equal(np.unique(scores, return_inverse=True)[1], np.unique(values, return_inverse=True)[1])
+    assert np.array_equal(
+        np.unique(scores, return_inverse=True)[1], np.unique(values, return_inverse=True)[1]
+    )
     metrics = [Metric.parse("ndcg@1,3,10"), Metric.parse("map")]
     for ties in ("expected", "input", "pessimistic"):
         bound = BoundMetrics(metrics, data.labels, data.queries, Conventions(ties=ties))
@@ -72,8 +74,13 @@ def test_the_record_keeps_the_map(
     again = boostrank.RankingModel.load(tmp_path / "known.txt")
     assert (tmp_path / "known.txt").read_bytes() == (tmp_path / "model.txt").read_bytes()
     assert again.info.calibration == calibrated_model.info.calibration
-    assert np.array_equal(again.predict(made(2), calibrated=True), calibrated_model.predict(made(2), calibrated=True))
-    assert boostrank.calibrate(tmp_path / "model.txt", made(1)).info.calibration == calibrated_model.info.calibration
+    assert np.array_equal(
+        again.predict(made(2), calibrated=True), calibrated_model.predict(made(2), calibrated=True)
+    )
+    assert (
+        boostrank.calibrate(tmp_path / "model.txt", made(1)).info.calibration
+        == calibrated_model.info.calibration
+    )
 
 
 def test_error_and_shares_are_of_queries_left_out(calibrated_model: boostrank.RankingModel) -> None:
@@ -101,7 +108,9 @@ def test_labels_of_two_grades_give_probabilities(model: boostrank.RankingModel) 
 
 def test_bins_are_compared_with_their_grades() -> None:
     data = made(4)
-    weighted = QueryIndex(data.queries.ptr, data.queries.qid, np.linspace(1.0, 3.0, len(data.queries)))
+    weighted = QueryIndex(
+        data.queries.ptr, data.queries.qid, np.linspace(1.0, 3.0, len(data.queries))
+    )
     values = np.random.default_rng(0).normal(size=data.n_documents).round(1)
     calibration = reliability(values, data.labels, weighted)
     weights = weighted.each_weight[weighted.of_rows()]
@@ -109,8 +118,12 @@ def test_bins_are_compared_with_their_grades() -> None:
     assert calibration.documents.sum() == values.size
     assert np.ptp(calibration.documents) < values.size / 10
     for i, rows in enumerate(bins):
-        assert calibration.predicted[i] == pytest.approx(np.average(values[rows], weights=weights[rows]))
-        assert calibration.observed[i] == pytest.approx(np.average(data.labels[rows], weights=weights[rows]))
+        assert calibration.predicted[i] == pytest.approx(
+            np.average(values[rows], weights=weights[rows])
+        )
+        assert calibration.observed[i] == pytest.approx(
+            np.average(data.labels[rows], weights=weights[rows])
+        )
         assert calibration.low[i] < calibration.observed[i] < calibration.high[i]
     size = [weights[rows].sum() for rows in bins]
     assert calibration.error[0] == pytest.approx(
@@ -127,21 +140,29 @@ def test_data_that_cannot_tell_are_refused(model: boostrank.RankingModel) -> Non
     data, rng = made(1), np.random.default_rng(0)
     with pytest.raises(DataError, match="trained"):
         boostrank.calibrate(model, made(0))
-    for labels in (np.ones(data.n_documents), rng.permutation(data.labels), data.labels.max() - data.labels):
+    for labels in (
+        np.ones(data.n_documents),
+        rng.permutation(data.labels),
+        data.labels.max() - data.labels,
+    ):
         with pytest.raises(DataError, match="do not say"):
             boostrank.calibrate(model, RankingDataset(data.features, labels, data.queries))
     with pytest.raises(DataError, match="do not say"):
         boostrank.calibrate(model, data.take([0]))
 
 
-def test_data_that_tell_little_cause_a_warning(model: boostrank.RankingModel, tmp_path: Path) -> None:
+def test_data_that_tell_little_cause_a_warning(
+    model: boostrank.RankingModel, tmp_path: Path
+) -> None:
     with pytest.warns(DataWarning, match="12 queries"):
         boostrank.calibrate(model, made(5, 12))
     data = made(1)
     of_query = 5.0 * np.random.default_rng(0).integers(0, 2, len(data.queries))
     labels = data.labels + of_query[data.queries.of_rows()]
     with pytest.warns(DataWarning, match="query explains"):
-        record = boostrank.calibrate(model, RankingDataset(data.features, labels, data.queries)).info["calibration"]
+        record = boostrank.calibrate(
+            model, RankingDataset(data.features, labels, data.queries)
+        ).info["calibration"]
     assert record["explained_by_query"] > 0.8 > record["explained"]
     # The same file, with other queries or not.
     rows = zip(data.labels, data.queries.of_rows(), data.features, strict=True)
@@ -158,11 +179,18 @@ def test_the_map_is_for_the_rounds_it_was_fitted_to(
 ) -> None:
     with pytest.raises(ModelError, match="calibrate"):
         model.predict(made(2), calibrated=True)
-    for options in ({"num_iteration": 3}, {"pred_contrib": True}, {"pred_leaf": True}, {"start_iteration": 2}):
+    for options in (
+        {"num_iteration": 3},
+        {"pred_contrib": True},
+        {"pred_leaf": True},
+        {"start_iteration": 2},
+    ):
         with pytest.raises(ParameterError, match="calibrated"):
             calibrated_model.predict(made(2), calibrated=True, **options)
     expected = calibrated_model.predict(made(2), calibrated=True)
-    assert np.array_equal(calibrated_model.predict(made(2), calibrated=True, num_iteration=10), expected)  # all rounds
+    assert np.array_equal(
+        calibrated_model.predict(made(2), calibrated=True, num_iteration=10), expected
+    )  # all rounds
     with pytest.warns(DataWarning, match="calibration"):
         calibrated_model.save(tmp_path / "short.txt", num_iteration=3)
     assert boostrank.RankingModel.load(tmp_path / "short.txt").info.calibration is None
@@ -171,14 +199,20 @@ def test_the_map_is_for_the_rounds_it_was_fitted_to(
     assert more.info.calibration is None
 
 
-def test_an_export_says_that_it_has_raw_scores(calibrated_model: boostrank.RankingModel, tmp_path: Path) -> None:
+def test_an_export_says_that_it_has_raw_scores(
+    calibrated_model: boostrank.RankingModel, tmp_path: Path
+) -> None:
     with pytest.warns(DataWarning, match="raw scores"):
         boostrank.export_model(calibrated_model, tmp_path / "solr.json", "solr")
 
 
 @pytest.mark.parametrize("name", ["sparse-long", "ohsumed"])
 def test_a_tenth_of_the_error_on_real_data(name: str, data_root: Path) -> None:
-    folders = [data_root / name] if name == "sparse-long" else [data_root / name / f"Fold{i}" for i in range(1, 6)]
+    folders = (
+        [data_root / name]
+        if name == "sparse-long"
+        else [data_root / name / f"Fold{i}" for i in range(1, 6)]
+    )
     raw, values, labels, sizes = [], [], [], []
     for folder in folders:
         with warnings.catch_warnings():
@@ -190,7 +224,9 @@ def test_a_tenth_of_the_error_on_real_data(name: str, data_root: Path) -> None:
             else:
                 chosen = np.random.default_rng(0).permutation(len(train.queries))
                 unseen, train = train.take(chosen[:800]), train.take(chosen[800:])
-            model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, train, num_boost_round=20)
+            model = boostrank.train(
+                {"objective": "lambdarank", "verbosity": -1}, train, num_boost_round=20
+            )
             calibrated = boostrank.calibrate(model, unseen)
         scores = test.in_row_order(calibrated.predict(test, calibrated=False))
         after = test.in_row_order(calibrated.predict(test, calibrated=True))

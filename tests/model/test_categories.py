@@ -1,4 +1,6 @@
-"""What files of models say of categories: their names in XGBoost's JSON, their codes in LightGBM's text."""
+"""What files of models say of categories: their names in XGBoost's JSON, their codes in LightGBM's
+text.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,13 @@ def test_names_of_categories_stand_in_a_file_as_xgboost_has_them() -> None:
     assert body is not None
     nothing = {"offsets": [], "values": []}
     assert cats(body)["enc"] == [
-        nothing, {"offsets": [0, 1, 3, 3], "values": list(b"baa")}, nothing, nothing, nothing,
+        nothing,
+        {"offsets": [0, 1, 3, 3], "values": list(b"baa")},
+        nothing,
+        nothing,
+        nothing,
         {"type": 15, "values": [3, -4, 7]},
-    ]  # fmt: skip
+    ]
     assert cats(body)["feature_segments"] == [0, 0, 3, 3, 3, 3, 6]
     assert cats(body)["sorted_idx"] == [2, 1, 0, 1, 0, 2]
     XGBOOST.parse(body)
@@ -59,7 +65,9 @@ def test_names_of_categories_stand_in_a_file_as_xgboost_has_them() -> None:
         (None, False),
     ],
 )
-def test_names_that_xgboost_would_order_otherwise_or_not_hold_stay_out(names: Any, fits: bool) -> None:
+def test_names_that_xgboost_would_order_otherwise_or_not_hold_stay_out(
+    names: Any, fits: bool
+) -> None:
     body = with_names(BODY, {0: names, 3: ("x",)})
     assert (body is not None) == fits
     if body is not None:
@@ -78,7 +86,10 @@ def test_a_booster_without_trees_of_its_own_holds_no_names() -> None:
 def named(version: list[int], values: list[int], offsets: list[int]) -> bytes:
     document = json.loads(with_names(BODY, {2: ("a", "b")}) or b"")
     document["version"] = version
-    document["learner"]["gradient_booster"]["model"]["cats"]["enc"][2] = {"offsets": offsets, "values": values}
+    document["learner"]["gradient_booster"]["model"]["cats"]["enc"][2] = {
+        "offsets": offsets,
+        "values": values,
+    }
     return json.dumps(document).encode()
 
 
@@ -88,8 +99,14 @@ ODD = [*"zß".encode(), *b"a"]
 @pytest.mark.fault(119)
 @pytest.mark.parametrize(
     ("version", "garbled"),
-    [([3, 1, 2], True), ([3, 3, 9], True), ([3, 4, 0], False), ([3, 4, 1], False), ([4, 0, 0], False)],
-)  # fmt: skip
+    [
+        ([3, 1, 2], True),
+        ([3, 3, 9], True),
+        ([3, 4, 0], False),
+        ([3, 4, 1], False),
+        ([4, 0, 0], False),
+    ],
+)
 def test_names_beyond_ascii_are_believed_since_the_version_that_counts_their_bytes(
     version: list[int], garbled: bool
 ) -> None:

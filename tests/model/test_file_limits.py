@@ -30,13 +30,17 @@ def test_what_is_written_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mo
             write_model_files(tmp_path / name, BODY, SAID)
             assert read_model_files(tmp_path / name) == (BODY, SAID)
             patched.setattr(model_files, name, size - 1)
-            with pytest.raises(TrainingError, match=f"{len(BODY)} bytes and its sidecar {len(beside)}"):
+            with pytest.raises(
+                TrainingError, match=f"{len(BODY)} bytes and its sidecar {len(beside)}"
+            ):
                 write_model_files(tmp_path / "more", BODY, SAID)
             assert not (tmp_path / "more").exists()
 
 
 @pytest.mark.parametrize("piece", [1, 7, 100, 1 << 23])
-def test_a_file_is_read_in_pieces_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+def test_a_file_is_read_in_pieces_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
     monkeypatch.setattr(model_files, "_PIECE_BYTES", piece)
     path, body = tmp_path / "a", bytes(range(100))
     path.write_bytes(body)
@@ -66,7 +70,9 @@ def test_a_sidecar_is_json_of_a_line_a_value_and_may_be_laid_out_otherwise(tmp_p
 
 
 @pytest.mark.parametrize("version", [1, SCHEMA_VERSION, SCHEMA_VERSION + 1])
-def test_a_sidecar_of_a_later_schema_is_refused_with_the_version_that_reads_it(tmp_path: Path, version: int) -> None:
+def test_a_sidecar_of_a_later_schema_is_refused_with_the_version_that_reads_it(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "model"
     write_model_files(path, BODY, SAID)
     content = json.loads(sidecar_path(path).read_text())
@@ -79,28 +85,49 @@ def test_a_sidecar_of_a_later_schema_is_refused_with_the_version_that_reads_it(t
         return
     with pytest.raises(ModelError) as caught:
         read_model_files(path)
-    assert f"schema version {version}, but this boostrank reads up to {SCHEMA_VERSION}" in str(caught.value)
+    assert f"schema version {version}, but this boostrank reads up to {SCHEMA_VERSION}" in str(
+        caught.value
+    )
     assert str(caught.value).endswith(f"install boostrank 9.8.7{'x' * 15} or later")
 
 
 def test_names_that_engines_take_are_all_different() -> None:
     names = ["price [EUR]", "a", 'x"{}', "a", "b:c", "b_c", "b,c", "<", "größe"]
-    assert engine_names(names) == ("price__EUR_", "a", "x___", "a.3", "b_c", "b_c.5", "b_c.6", "_", "größe")
+    assert engine_names(names) == (
+        "price__EUR_",
+        "a",
+        "x___",
+        "a.3",
+        "b_c",
+        "b_c.5",
+        "b_c.6",
+        "_",
+        "größe",
+    )
 
 
 def test_json_of_models_keeps_letters_and_what_is_no_letter() -> None:
     document = {"größe": [1, 0.5, float("inf")], "a\ud800": None}
     assert write_json(document) == '{"größe": [1, 0.5, Infinity], "a\\ud800": null}'.encode()
     assert read_json(write_json(document)) == document
-    with pytest.raises(ModelError, match="broken JSON; the file is damaged or not a model: Expecting value: line 1"):
+    with pytest.raises(
+        ModelError, match="broken JSON; the file is damaged or not a model: Expecting value: line 1"
+    ):
         read_json(b"[1,")
 
 
 @pytest.mark.parametrize(
     ("wrong", "is_refused"),
-    [(True, True), (False, False), (np.True_, True), (np.False_, False), (np.array([False, True]), True),
-     (np.array([False, False]), False), (np.zeros(0, bool), False)],
-)  # fmt: skip
+    [
+        (True, True),
+        (False, False),
+        (np.True_, True),
+        (np.False_, False),
+        (np.array([False, True]), True),
+        (np.array([False, False]), False),
+        (np.zeros(0, bool), False),
+    ],
+)
 def test_one_condition_or_one_of_many_refuses(wrong: bool, is_refused: bool) -> None:
     if not is_refused:
         refuse(wrong, "why")

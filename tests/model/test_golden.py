@@ -1,4 +1,6 @@
-"""What earlier versions wrote is read: `golden/VERSION.tar.gz`, which `golden/make.py` made in their code."""
+"""What earlier versions wrote is read: `golden/VERSION.tar.gz`, which `golden/make.py` made in
+their code.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ from tests.model.golden.make import STUDY, named
 
 FOLDER = Path(__file__).parent / "golden"
 SUFFIX = ".tar.gz"
-VERSIONS = sorted((path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}")), key=Version)
+VERSIONS = sorted(
+    (path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}")), key=Version
+)
 NEWEST = VERSIONS[-1]
 
 MEND = "make golden writes one with it"
@@ -51,10 +55,12 @@ def expected(version: str) -> dict[str, Any]:
 
 
 of_each_model = pytest.mark.parametrize(
-    ("version", "name"), [(version, name) for version in VERSIONS for name in expected(version)["models"]]
+    ("version", "name"),
+    [(version, name) for version in VERSIONS for name in expected(version)["models"]],
 )
 of_each_checkpoint = pytest.mark.parametrize(
-    ("version", "name"), [(version, name) for version in VERSIONS for name in expected(version)["checkpoints"]]
+    ("version", "name"),
+    [(version, name) for version in VERSIONS for name in expected(version)["checkpoints"]],
 )
 of_each_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -70,8 +76,12 @@ def extracted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def folder(version: str, extracted: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files of a version where they may be changed, in the working directory, as they were made."""
+def folder(
+    version: str, extracted: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The files of a version where they may be changed, in the working directory, as they were
+    made.
+    """
     shutil.copytree(extracted[version], tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -103,7 +113,9 @@ def test_every_field_of_a_sidecar_of_every_version_is_read(
     path = extracted[version] / name
     content = read_model_files(path)[1]
     assert content is not None
-    info = as_record(ModelInfo, {key: value for key, value in content.items() if key != "evals_result"})
+    info = as_record(
+        ModelInfo, {key: value for key, value in content.items() if key != "evals_result"}
+    )
     assert {**info, "evals_result": content["evals_result"]} == content
     if info.objective is not None and ":" not in info.objective["name"]:
         assert objective_from_dict(info.objective).to_dict() == info.objective
@@ -117,14 +129,21 @@ def test_every_field_of_a_sidecar_of_every_version_is_read(
     assert again == content
 
 
-def test_the_newest_files_have_every_field_and_every_version_of_the_formats(extracted: dict[str, Path]) -> None:
+def test_the_newest_files_have_every_field_and_every_version_of_the_formats(
+    extracted: dict[str, Path],
+) -> None:
     folder, models = extracted[NEWEST], expected(NEWEST)["models"]
     sidecars = [json.loads(sidecar_path(folder / name).read_text()) for name in models]
-    recorded = {key for content in sidecars for key in ModelInfo.__struct_fields__ if content.get(key)}
+    recorded = {
+        key for content in sidecars for key in ModelInfo.__struct_fields__ if content.get(key)
+    }
     fields = set(ModelInfo.__struct_fields__)
     assert fields <= recorded, f"no sidecar of {NEWEST} has these: {MEND}"
     schema = max(content["file"]["schema_version"] for content in sidecars)
-    versions = [json.loads((folder / name).read_text())["version"] for name in ("linear.json", "propensities.json")]
+    versions = [
+        json.loads((folder / name).read_text())["version"]
+        for name in ("linear.json", "propensities.json")
+    ]
     there = (schema, *versions, heads(folder))
     beginnings = {checkpoints._MAGIC + b"%d" % checkpoints._VERSION}
     now = (SCHEMA_VERSION, linear_format._VERSION, 1, beginnings)
@@ -143,7 +162,12 @@ def resume(folder: Path, version: str, name: str) -> tuple[RankingModel, boostra
     new = boostrank.read(folder / "new.txt", like=data)
     state = boostrank.Checkpoint(folder / name, resume=True)
     model = boostrank.train(
-        settings["params"], data, settings["rounds"], valid_sets=[new], backend=settings["backend"], checkpoint=state
+        settings["params"],
+        data,
+        settings["rounds"],
+        valid_sets=[new],
+        backend=settings["backend"],
+        checkpoint=state,
     )
     return model, state
 
@@ -177,14 +201,17 @@ def test_a_checkpoint_of_this_version_goes_on_to_the_same_model(
     data = boostrank.read(folder / "rows.txt")
     whole = RankingModel.load(folder / f"{name}.model").predict(data)
     same_engine = boostrank.engines.get_backend(engine).version == then[engine]
-    # Another processor or engine may round otherwise, and another engine choose other splits in the rounds to come.
+    # Another processor or engine may round otherwise, and another engine choose other splits in the
+    # rounds to come.
     if same_engine:
         np.testing.assert_allclose(model.predict(data), whole, atol=1e-4 * whole.std())
     assert model.best_iteration == 6
 
 
 def resealed(entry: Path, **key: Any) -> None:
-    """Put other values into the key of an entry of the cache, 99 for the first label, and a checksum that fits."""
+    """Put other values into the key of an entry of the cache, 99 for the first label, and a
+    checksum that fits.
+    """
     with np.load(io.BytesIO(entry.read_bytes()[: -caches._DIGEST])) as arrays:
         contents = dict(arrays)
     header = json.loads(contents["header"].tobytes())
@@ -225,7 +252,18 @@ def test_a_training_beside_a_cache_of_another_version_is_one_without(version: st
 @of_each_version
 def test_a_configuration_of_every_version_is_taken_by_train(version: str) -> None:
     data = ("rows.txt", "--valid", "new.txt")
-    done = invoke("train", *data, "--config", "tune.toml", "--model", "new.model", "--rounds", 1, "--threads", 1)
+    done = invoke(
+        "train",
+        *data,
+        "--config",
+        "tune.toml",
+        "--model",
+        "new.model",
+        "--rounds",
+        1,
+        "--threads",
+        1,
+    )
     assert done.exit_code == 0, done.stderr
     with open("tune.toml", "rb") as file:
         tuned = tomllib.load(file)
@@ -260,7 +298,9 @@ def test_clicks_and_propensities_of_every_version_are_read(
 
 
 @of_each_version
-def test_a_measure_of_noise_of_every_version_is_read(version: str, extracted: dict[str, Path]) -> None:
+def test_a_measure_of_noise_of_every_version_is_read(
+    version: str, extracted: dict[str, Path]
+) -> None:
     then = json.loads((extracted[version] / "noise.json").read_text())["metrics"]
     assert read_matters(str(extracted[version] / "noise.json")) == {
         name: noise["matters"] for name, noise in then.items()
@@ -268,7 +308,9 @@ def test_a_measure_of_noise_of_every_version_is_read(version: str, extracted: di
 
 
 @of_each_version
-def test_scores_of_every_version_are_read_to_the_bit(version: str, extracted: dict[str, Path]) -> None:
+def test_scores_of_every_version_are_read_to_the_bit(
+    version: str, extracted: dict[str, Path]
+) -> None:
     data = boostrank.read(extracted[version] / "new.txt")
     scores = scores_of(str(extracted[version] / "scores.txt"), None, data, None)
     np.testing.assert_array_equal(scores, expected(version)["models"]["lightgbm.txt"]["scores"])

@@ -66,19 +66,35 @@ def test_a_value_is_replaced_in_its_place() -> None:
 
 
 def test_the_sidecar_of_a_training_is_the_same_after_loading_and_saving(tmp_path: Path) -> None:
-    params = {"objective": "lambdarank", "num_leaves": 4, "verbosity": -1, "num_threads": 1, "seed": 5}
+    params = {
+        "objective": "lambdarank",
+        "num_leaves": 4,
+        "verbosity": -1,
+        "num_threads": 1,
+        "seed": 5,
+    }
     boostrank.train(params, ranking(0), 3, valid_sets=[ranking(1)]).save(tmp_path / "a")
     RankingModel.load(tmp_path / "a").save(tmp_path / "b")
     written = sidecar_path(tmp_path / "a").read_bytes()
     assert sidecar_path(tmp_path / "b").read_bytes() == written
     assert list(json.loads(written)) == [
-        "file", "backend", "objective", "metrics", "conventions", "parameters", "training", "data", "versions",
+        "file",
+        "backend",
+        "objective",
+        "metrics",
+        "conventions",
+        "parameters",
+        "training",
+        "data",
+        "versions",
         "evals_result",
-    ]  # fmt: skip
+    ]
     assert json.loads(written)["parameters"]["seed"] == 5
 
 
-@pytest.mark.parametrize("category", [1.5, "red", [], {"values": "red"}, {"values": {"a": 1}}, {"values": ["red", []]}])
+@pytest.mark.parametrize(
+    "category", [1.5, "red", [], {"values": "red"}, {"values": {"a": 1}}, {"values": ["red", []]}]
+)
 def test_fault_086_categories_are_lists_of_text_or_numbers(category: Any) -> None:
     good = {"values": ["red", 1, 2.5], "ordered": True}
     as_record(ModelInfo, {"data": {"categories": {"a": good, "b": {"values": None}, "c": {}}}})
@@ -114,7 +130,9 @@ def test_a_wrong_or_unknown_field_is_named(content: Any, field: str) -> None:
 
 @pytest.mark.fault(110)
 def test_the_history_holds_lists_of_numbers() -> None:
-    assert as_record(History, {"valid": {"ndcg": [0.5, None, 1]}}) == {"valid": {"ndcg": [0.5, None, 1.0]}}
+    assert as_record(History, {"valid": {"ndcg": [0.5, None, 1]}}) == {
+        "valid": {"ndcg": [0.5, None, 1.0]}
+    }
     for wrong in ({"valid": [0.5]}, {"valid": {"ndcg": 0.5}}, {"a": {}, "b": {"m": ["x"]}}):
         with pytest.raises(ValueError, match="Expected"):
             as_record(History, wrong)

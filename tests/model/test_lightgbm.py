@@ -1,4 +1,6 @@
-"""LightGBM's text is stamped without a change of scores, and damaged or hostile text never reaches its loader."""
+"""LightGBM's text is stamped without a change of scores, and damaged or hostile text never reaches
+its loader.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,13 @@ def stamp_lightgbm(text: str, objective: str = "lambdarank") -> str:
 
 
 def resized(text: str) -> str:
-    """The text with the tree_sizes that its trees have now: only a hostile writer keeps this in order."""
+    """The text with the tree_sizes that its trees have now: only a hostile writer keeps this in
+    order.
+    """
     trees = text[text.index("Tree=") : text.index("end of trees")]
-    sizes = " ".join(str(len(part.encode())) for part in re.findall(r"Tree=(?:(?!Tree=).)*", trees, re.DOTALL))
+    sizes = " ".join(
+        str(len(part.encode())) for part in re.findall(r"Tree=(?:(?!Tree=).)*", trees, re.DOTALL)
+    )
     return re.sub(r"^tree_sizes=.*$", f"tree_sizes={sizes}", text, count=1, flags=re.MULTILINE)
 
 
@@ -37,7 +43,9 @@ def line(key: str, value: str, *, tree: int = 0) -> Callable[[str], str]:
 
     def edit(text: str) -> str:
         start = text.index(f"Tree={tree}\n")
-        return resized(text[:start] + re.sub(rf"(?m)^{key}=.*$", f"{key}={value}", text[start:], count=1))
+        return resized(
+            text[:start] + re.sub(rf"(?m)^{key}=.*$", f"{key}={value}", text[start:], count=1)
+        )
 
     return edit
 
@@ -104,7 +112,9 @@ def test_a_stamp_tells_readers_the_objective_and_changes_no_score(name: str) -> 
     if ours.num_trees() and Version(lgb.__version__) >= Version("4.7"):
         assert ours.params["objective"] == "lambdarank"
     X, _ = data()
-    np.testing.assert_array_equal(ours.predict(X, raw_score=True), native.predict(X, raw_score=True))
+    np.testing.assert_array_equal(
+        ours.predict(X, raw_score=True), native.predict(X, raw_score=True)
+    )
     assert len(set(stamped.split("\n")) - set(text.split("\n"))) <= 2
 
 
@@ -123,13 +133,21 @@ def test_a_stamp_gives_a_model_of_a_callable_the_two_lines_that_a_native_one_has
 
 def test_a_stamp_leaves_a_native_ranker_as_it_is() -> None:
     assert stamp_lightgbm(lightgbm_models()["lambdarank"]) == lightgbm_models()["lambdarank"]
-    assert "objective=rank_xendcg\n" in stamp_lightgbm(lightgbm_models()["lambdarank"], "rank_xendcg")
+    assert "objective=rank_xendcg\n" in stamp_lightgbm(
+        lightgbm_models()["lambdarank"], "rank_xendcg"
+    )
 
 
 def test_a_stamped_model_can_be_trained_further() -> None:
     X, y = data()
     text = lightgbm_models()["callable"]
-    params = {"objective": squared_error, "num_leaves": 7, "verbose": -1, "num_threads": 1, "seed": 3}
+    params = {
+        "objective": squared_error,
+        "num_leaves": 7,
+        "verbose": -1,
+        "num_threads": 1,
+        "seed": 3,
+    }
 
     def further(start: str) -> np.ndarray:
         train = lgb.Dataset(X, y, group=[SIZE] * (ROWS // SIZE))
@@ -146,13 +164,31 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "child beyond 32 bits": (entry("right_child", 0, "4294967297"), "out of range"),
     "child beyond 64 bits": (entry("right_child", 0, "9" * 30), "not a number"),
     "the root as a child": (entry("left_child", 1, "0"), "child is out of range"),
-    "a node with two parents": (line("left_child", "1 1 3 -2 -4 -5"), "a node has no parent or two parents"),
-    "a leaf with two parents": (entry("left_child", 5, "-1"), "a leaf has no parent or two parents"),
-    "a cycle": (lambda t: line("right_child", "-2 2 1 -4 -6 -7")(line("left_child", "3 -1 -3 4 5 -5")(t)), "cycle"),
-    "a feature that is not there": (entry("split_feature", 0, "6"), "split_feature is out of range"),
+    "a node with two parents": (
+        line("left_child", "1 1 3 -2 -4 -5"),
+        "a node has no parent or two parents",
+    ),
+    "a leaf with two parents": (
+        entry("left_child", 5, "-1"),
+        "a leaf has no parent or two parents",
+    ),
+    "a cycle": (
+        lambda t: line("right_child", "-2 2 1 -4 -6 -7")(line("left_child", "3 -1 -3 4 5 -5")(t)),
+        "cycle",
+    ),
+    "a feature that is not there": (
+        entry("split_feature", 0, "6"),
+        "split_feature is out of range",
+    ),
     "a negative feature": (entry("split_feature", 0, "-1"), "split_feature is out of range"),
-    "a count of leaves beyond the file": (line("num_leaves", "1000000000"), "num_leaves is '1000000000'"),
-    "a count of leaves that is one off": (line("num_leaves", "8"), "leaf_value has 7 entries, but needs 8"),
+    "a count of leaves beyond the file": (
+        line("num_leaves", "1000000000"),
+        "num_leaves is '1000000000'",
+    ),
+    "a count of leaves that is one off": (
+        line("num_leaves", "8"),
+        "leaf_value has 7 entries, but needs 8",
+    ),
     "a count of leaves below one": (line("num_leaves", "0"), "num_leaves"),
     "a count of categories beyond the file": (line("num_cat", "1000000000"), "num_cat"),
     "no categories though promised": (line("num_cat", "2"), "cat_boundaries"),
@@ -160,24 +196,53 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "an unknown kind of split": (entry("decision_type", 0, "12"), "decision_type is out of range"),
     "a score that is not a number": (entry("leaf_value", 3, "nan"), "leaf_value is not finite"),
     "a score beyond float64": (entry("leaf_value", 3, "1e999"), "leaf_value is not finite"),
-    "a word instead of a number": (entry("threshold", 3, "0.5x"), "threshold has something that is not a number"),
-    "a number with an underscore": (entry("leaf_count", 3, "1_0"), "leaf_count has something that is not a number"),
+    "a word instead of a number": (
+        entry("threshold", 3, "0.5x"),
+        "threshold has something that is not a number",
+    ),
+    "a number with an underscore": (
+        entry("leaf_count", 3, "1_0"),
+        "leaf_count has something that is not a number",
+    ),
     "a number of ten thousand digits": (entry("leaf_value", 0, "1" * 10_000), "not a number"),
     "a missing entry": (line("threshold", "1 2 3 4 5"), "threshold has 5 entries, but needs 6"),
-    "a missing line": (lambda t: resized(t.replace("\nleft_child=", "\nleft_chlid=", 1)), "no 'left_child'"),
-    "a line twice": (lambda t: resized(t.replace("\nnum_cat=0", "\nnum_cat=0\nnum_cat=0", 1)), "repeated line"),
+    "a missing line": (
+        lambda t: resized(t.replace("\nleft_child=", "\nleft_chlid=", 1)),
+        "no 'left_child'",
+    ),
+    "a line twice": (
+        lambda t: resized(t.replace("\nnum_cat=0", "\nnum_cat=0\nnum_cat=0", 1)),
+        "repeated line",
+    ),
     "too many lines": (
-        lambda t: resized(t.replace("\nnum_cat", "".join(f"\nx{i}=1" for i in range(9)) + "\nnum_cat", 1)),
+        lambda t: resized(
+            t.replace("\nnum_cat", "".join(f"\nx{i}=1" for i in range(9)) + "\nnum_cat", 1)
+        ),
         "not closed",
     ),
     "a linear tree without its models": (line("is_linear", "1"), "linear models"),
-    "more trees than there are": (header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000), "lists 1004 trees"),
-    "a tree of another size": (header(r"^tree_sizes=\d+", "tree_sizes=1000000000"), "tree_sizes gives 1000000000"),
+    "more trees than there are": (
+        header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000),
+        "lists 1004 trees",
+    ),
+    "a tree of another size": (
+        header(r"^tree_sizes=\d+", "tree_sizes=1000000000"),
+        "tree_sizes gives 1000000000",
+    ),
     "a tree of a smaller size": (header(r"^tree_sizes=\d+", "tree_sizes=9"), "tree_sizes gives 9"),
-    "more classes than trees a round": (header(r"^num_class=1", "num_class=2"), "2 outputs per document"),
+    "more classes than trees a round": (
+        header(r"^num_class=1", "num_class=2"),
+        "2 outputs per document",
+    ),
     "trees out of order": (lambda t: t.replace("Tree=1\n", "Tree=2\n"), "expected 'Tree=1'"),
-    "too few names": (header(r"^max_feature_idx=5", "max_feature_idx=6"), "7 features, but feature_names has 6"),
-    "more features than memory": (header(r"^max_feature_idx=5", "max_feature_idx=2147483646"), "feature_names has 6"),
+    "too few names": (
+        header(r"^max_feature_idx=5", "max_feature_idx=6"),
+        "7 features, but feature_names has 6",
+    ),
+    "more features than memory": (
+        header(r"^max_feature_idx=5", "max_feature_idx=2147483646"),
+        "feature_names has 6",
+    ),
     "no features at all": (header(r"^max_feature_idx=5", "max_feature_idx=-1"), "max_feature_idx"),
     "a range that is none": (header(r"\[0:39\]", "[0"), "feature_infos of feature 4"),
     "a newer format": (header(r"^version=v4", "version=v5"), "v5.*supported: v2, v3, v4"),
@@ -186,7 +251,10 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "a NUL byte": (lambda t: t.replace("split_gain", "split\0gain", 1), "NUL byte at offset"),
     "a lone surrogate": (lambda t: t.replace("Column_0", "\udc80", 1), "not UTF-8 text"),
     "converted line ends": (lambda t: t.replace("\n", "\r\n"), "CRLF"),
-    "a parameter without a colon": (header(r"^\[boosting: gbdt\]", "[boosting gbdt]"), "broken line '.boosting gbdt.'"),
+    "a parameter without a colon": (
+        header(r"^\[boosting: gbdt\]", "[boosting gbdt]"),
+        "broken line '.boosting gbdt.'",
+    ),
     "parameters without an end": (header(r"^end of parameters", ""), "no line 'end of parameters'"),
     "categories nested without end": (
         header(r"^pandas_categorical:null", "pandas_categorical:" + "[" * 300 + "]" * 300),
@@ -196,7 +264,10 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
         lambda t: resized(re.sub("leaf_value=[^ ]+", "leaf_value=-5e149", t)),
         "add up to more than 1e.150",
     ),
-    "broken categories": (header(r"^pandas_categorical:null", "pandas_categorical:[["), "broken JSON"),
+    "broken categories": (
+        header(r"^pandas_categorical:null", "pandas_categorical:[["),
+        "broken JSON",
+    ),
     "text that is cut in its tail": (lambda t: t[:-8], "truncated"),
     "text of something else": (lambda _: "a poem\n\nabout trees\n", "not LightGBM model text"),
     "nothing": (lambda _: "", "not LightGBM model text"),
@@ -230,14 +301,18 @@ def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
         (entry("cat_threshold", 0, "-1"), "cat_threshold is out of range"),
     ],
 )
-def test_fault_086_sets_of_categories_stay_inside_their_list(edit: Callable[[str], str], words: str) -> None:
+def test_fault_086_sets_of_categories_stay_inside_their_list(
+    edit: Callable[[str], str], words: str
+) -> None:
     with pytest.raises(ModelError, match=words):
         check_lightgbm_text(edit(lightgbm_models()["sets of categories"]))
 
 
 def test_fault_086_a_categorical_split_names_one_of_the_sets_of_its_tree() -> None:
     text = lightgbm_models()["sets of categories"]
-    tree = dict(part.split("=", 1) for part in text[text.index("Tree=0") :].split("\n\n")[0].split("\n"))
+    tree = dict(
+        part.split("=", 1) for part in text[text.index("Tree=0") :].split("\n\n")[0].split("\n")
+    )
     split = next(i for i, kind in enumerate(tree["decision_type"].split(" ")) if int(kind) & 1)
     for value in (tree["num_cat"], "-1", "0.5", "nan"):
         with pytest.raises(ModelError, match="set of categories"):
@@ -254,13 +329,16 @@ def test_fault_086_a_categorical_split_names_one_of_the_sets_of_its_tree() -> No
         ("leaf_coeff", "inf", "leaf_coeff is not finite"),
     ],
 )
-def test_fault_086_linear_leaves_use_features_that_are_there(key: str, value: str, words: str) -> None:
+def test_fault_086_linear_leaves_use_features_that_are_there(
+    key: str, value: str, words: str
+) -> None:
     with pytest.raises(ModelError, match=words):
         check_lightgbm_text(line(key, value)(lightgbm_models()["linear trees"]))
 
 
 def test_a_linear_leaf_that_stands_alone_needs_all_lines_that_the_loader_asks_for() -> None:
-    # LightGBM reads them before it looks at the number of leaves, and aborts the process when one is missing.
+    # LightGBM reads them before it looks at the number of leaves, and aborts the process when one
+    # is missing.
     text = lightgbm_models()["one linear leaf"]
     for key in ("left_child", "threshold"):
         with pytest.raises(ModelError, match=f"no '{key}'"):
@@ -283,7 +361,9 @@ def test_a_multiclass_model_is_not_a_ranker() -> None:
 
 
 def test_text_of_an_older_version_without_tree_sizes_is_accepted() -> None:
-    text = re.sub(r"(?m)^tree_sizes=.*\n", "", lightgbm_models()["lambdarank"]).replace("version=v4", "version=v3")
+    text = re.sub(r"(?m)^tree_sizes=.*\n", "", lightgbm_models()["lambdarank"]).replace(
+        "version=v4", "version=v3"
+    )
     text = re.sub(r"(?m)^is_linear=0\n", "", text)
     check_lightgbm_text(text)
     X, _ = data()

@@ -1,4 +1,6 @@
-"""Each check of LightGBM's text at its edge: the last that is taken, and the first that is refused, with words."""
+"""Each check of LightGBM's text at its edge: the last that is taken, and the first that is refused,
+with words.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def without(key: str) -> Text:
 
 
 def tail(before: str, after: str) -> Text:
-    return lambda text: text[: text.index("end of trees")] + text[text.index("end of trees") :].replace(before, after)
+    return lambda text: (
+        text[: text.index("end of trees")]
+        + text[text.index("end of trees") :].replace(before, after)
+    )
 
 
 def ending(last: str) -> Text:
@@ -52,7 +57,9 @@ def ending(last: str) -> Text:
     return lambda text: text[: text.index("\nparameters:")] + "\n" + last + "\n"
 
 
-FEATURES = header(r"^feature_infos=.*$", "feature_infos=none [-1e+300:+.5E-3] [-inf:nan] 1:-2:2147483647 7 [0:2]")
+FEATURES = header(
+    r"^feature_infos=.*$", "feature_infos=none [-1e+300:+.5E-3] [-inf:nan] 1:-2:2147483647 7 [0:2]"
+)
 TAKEN: dict[str, Text] = {
     "an older format": header("^version=v4", "version=v3"),
     "the oldest format": header("^version=v4", "version=v2"),
@@ -60,19 +67,25 @@ TAKEN: dict[str, Text] = {
     "the last label": header("^label_index=0", f"label_index={LARGEST}"),
     "no trees a round": header("^num_tree_per_iteration=1\n", ""),
     "no objective": header("^objective=lambdarank\n", ""),
-    "an objective with words": header("^objective=lambdarank", "objective=lambda_rank2 sqrt sigmoid:0.5"),
+    "an objective with words": header(
+        "^objective=lambdarank", "objective=lambda_rank2 sqrt sigmoid:0.5"
+    ),
     "features of every kind": FEATURES,
     "constraints": header("^feature_names", "monotone_constraints=-1 0 1 0  1 -1\nfeature_names"),
     "names with a sign": header("Column_0", "a=b=c"),
     "no sizes": header("^tree_sizes=.*\n", ""),
     "as many lines as the loader reads": more_lines(6),
-    **{f"{key} {s}": entry(key, 0, f"{s}{LARGEST}") for key in ("leaf_count", "internal_count") for s in ("", "-")},
+    **{
+        f"{key} {s}": entry(key, 0, f"{s}{LARGEST}")
+        for key in ("leaf_count", "internal_count")
+        for s in ("", "-")
+    },
     "the last feature": entry("split_feature", 0, "5"),
     "the last kind of split": entry("decision_type", 1, "10"),
     **{
-        f"missing values {word} {kind}": lambda text, word=word, kind=kind: entry("decision_type", 0, kind)(
-            entry("threshold", 0, word)(text)
-        )
+        f"missing values {word} {kind}": lambda text, word=word, kind=kind: entry(
+            "decision_type", 0, kind
+        )(entry("threshold", 0, word)(text))
         for word, kind in (("inf", "8"), ("1e999", "4"))
     },
     "values of nodes that are not finite": lambda text: line("internal_value", "inf nan 1 2 3 4")(
@@ -95,7 +108,7 @@ TAKEN: dict[str, Text] = {
     "an end of parameters": lambda text: text[: text.index("\npandas_categorical")],
     "categories": header("^pandas_categorical:null", 'pandas_categorical:[["a", "b"]]'),
     "a parameter without a value": tail("[boosting: gbdt]", "[boosting_2: ]"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", sorted(TAKEN))
@@ -109,38 +122,74 @@ HEADER = "the model's header has "
 REFUSED: dict[str, tuple[Text, str]] = {
     **{
         f"no {key}": (header(f"^{key}=.*\n", ""), f"{HEADER}no {key!r}")
-        for key in ("version", "num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos")
+        for key in (
+            "version",
+            "num_class",
+            "label_index",
+            "max_feature_idx",
+            "feature_names",
+            "feature_infos",
+        )
     },
     "a long line twice": (
-        header("^num_class", f"{LONG}=1\n{LONG}=1\nnum_class"), f"{HEADER}a repeated or broken line '{LONG[:80]}'",
+        header("^num_class", f"{LONG}=1\n{LONG}=1\nnum_class"),
+        f"{HEADER}a repeated or broken line '{LONG[:80]}'",
     ),
-    "a tree in the head": (header("^num_class", "Tree=0\nnum_class"), f"{HEADER}a repeated or broken line 'Tree=0'"),
-    "a sign in a value": (header("^objective=", "objective=a="), f"{HEADER}a repeated or broken line 'objective=a=lam"),
+    "a tree in the head": (
+        header("^num_class", "Tree=0\nnum_class"),
+        f"{HEADER}a repeated or broken line 'Tree=0'",
+    ),
+    "a sign in a value": (
+        header("^objective=", "objective=a="),
+        f"{HEADER}a repeated or broken line 'objective=a=lam",
+    ),
     "a long version": (
         header("^version=v4", f"version={LONG}"),
         f"the model is in LightGBM's format version '{LONG[:20]}'; supported: v2, v3, v4",
     ),
-    "no class": (header("^num_class=1", "num_class=0"), f"num_class is '0', not a whole number from 1 to {LARGEST}"),
-    "several classes": (header("^num_class=1", "num_class=3"), "the model has 3 outputs per document: a multiclass"),
-    "no tree a round": (
-        header("^num_tree_per_iteration=1", "num_tree_per_iteration=0"), "num_tree_per_iteration is '0'",
+    "no class": (
+        header("^num_class=1", "num_class=0"),
+        f"num_class is '0', not a whole number from 1 to {LARGEST}",
     ),
-    "trees a round": (header("^num_tree_per_iteration=1", "num_tree_per_iteration=2"), "the model has 2 outputs per "),
+    "several classes": (
+        header("^num_class=1", "num_class=3"),
+        "the model has 3 outputs per document: a multiclass",
+    ),
+    "no tree a round": (
+        header("^num_tree_per_iteration=1", "num_tree_per_iteration=0"),
+        "num_tree_per_iteration is '0'",
+    ),
+    "trees a round": (
+        header("^num_tree_per_iteration=1", "num_tree_per_iteration=2"),
+        "the model has 2 outputs per ",
+    ),
     "a long objective": (
         header("^objective=.*$", f"objective=A{LONG}"),
         f"the header's objective is 'A{LONG[:79]}', which is not a valid name",
     ),
-    "an objective of nothing": (header("^objective=.*$", "objective="), "the header's objective is '', which is"),
-    "a label below none": (
-        header("^label_index=0", "label_index=-2"), "label_index is '-2', not a whole number from -1",
+    "an objective of nothing": (
+        header("^objective=.*$", "objective="),
+        "the header's objective is '', which is",
     ),
-    "a label beyond all": (header("^label_index=0", f"label_index={LARGEST + 1}"), f"label_index is '{LARGEST + 1}'"),
-    "a long label": (header("^label_index=0", f"label_index={LONG}"), f"label_index is '{LONG[:80]}', not a whole"),
+    "a label below none": (
+        header("^label_index=0", "label_index=-2"),
+        "label_index is '-2', not a whole number from -1",
+    ),
+    "a label beyond all": (
+        header("^label_index=0", f"label_index={LARGEST + 1}"),
+        f"label_index is '{LARGEST + 1}'",
+    ),
+    "a long label": (
+        header("^label_index=0", f"label_index={LONG}"),
+        f"label_index is '{LONG[:80]}', not a whole",
+    ),
     "no last feature": (
-        header("^max_feature_idx=5", "max_feature_idx=-1"), "max_feature_idx is '-1', not a whole number f",
+        header("^max_feature_idx=5", "max_feature_idx=-1"),
+        "max_feature_idx is '-1', not a whole number f",
     ),
     "too few features": (
-        header("^feature_infos=.*$", "feature_infos=none none"), "max_feature_idx gives 6 features, but feature_infos",
+        header("^feature_infos=.*$", "feature_infos=none none"),
+        "max_feature_idx gives 6 features, but feature_infos",
     ),
     "too few constraints": (
         header("^feature_infos", "monotone_constraints=1\nfeature_infos"),
@@ -154,9 +203,13 @@ REFUSED: dict[str, tuple[Text, str]] = {
         header("^feature_infos", "monotone_constraints=0 0 0 0 0 -2\nfeature_infos"),
         "monotone_constraints is '-2', not",
     ),
-    "a long range": (header(r"\[0:39\]", LONG), f"feature_infos of feature 4 is '{LONG[:80]}', not a range or a list"),
+    "a long range": (
+        header(r"\[0:39\]", LONG),
+        f"feature_infos of feature 4 is '{LONG[:80]}', not a range or a list",
+    ),
     "a tree of no size": (
-        header(r"^tree_sizes=\d+", "tree_sizes=0"), "tree_sizes is '0', not a whole number from 1 to",
+        header(r"^tree_sizes=\d+", "tree_sizes=0"),
+        "tree_sizes is '0', not a whole number from 1 to",
     ),
     "words before the trees": (
         lambda text: text.replace("\n\nTree=0", f"\n\n{LONG}\nTree=0", 1),
@@ -168,66 +221,123 @@ REFUSED: dict[str, tuple[Text, str]] = {
     ),
     "one line more than the loader reads": (more_lines(7), "tree 0 is not closed by an empty line"),
     "a tree that ends in one line end": (
-        lambda text: resized(text.replace("\n\n\nTree=1", "\nTree=1")), "tree 0 is not closed by an empty line",
+        lambda text: resized(text.replace("\n\n\nTree=1", "\nTree=1")),
+        "tree 0 is not closed by an empty line",
     ),
     "a line without a sign": (
         lambda text: resized(text.replace("num_cat=0\n", f"num_cat=0\n{LONG}\n", 1)),
         f"tree 0 has a broken or repeated line b'{LONG[:80]}'",
     ),
     "no number of leaves": (without("num_leaves"), "tree 0: num_leaves is ''"),
-    "more leaves than entries": (line("num_leaves", "800"), "tree 0: leaf_value has 7 entries, but needs 800"),
-    "a count of sets below none": (line("num_cat", "-1"), "tree 0: num_cat is '-1', not a whole number from 0 to "),
+    "more leaves than entries": (
+        line("num_leaves", "800"),
+        "tree 0: leaf_value has 7 entries, but needs 800",
+    ),
+    "a count of sets below none": (
+        line("num_cat", "-1"),
+        "tree 0: num_cat is '-1', not a whole number from 0 to ",
+    ),
     "leaves that are linear twice": (
-        line("is_linear", "2"), "tree 0: is_linear is '2', not a whole number from 0 to 1",
+        line("is_linear", "2"),
+        "tree 0: is_linear is '2', not a whole number from 0 to 1",
     ),
     "the node behind the last": (entry("left_child", 0, "6"), "tree 0: a child is out of range"),
     "the leaf behind the last": (entry("right_child", 0, "-8"), "tree 0: a child is out of range"),
-    "a child beyond 32 bits": (entry("left_child", 0, f"{LARGEST + 1}"), "tree 0: left_child is out of range"),
-    "a child below 32 bits": (entry("right_child", 0, f"-{LARGEST + 1}"), "tree 0: right_child is out of range"),
-    "a fault in another tree": (line("left_child", "6 6 6 6 6 6", tree=1), "tree 1: a child is out of range"),
-    "a kind of split below all": (entry("decision_type", 0, "-1"), "tree 0: decision_type is out of range"),
+    "a child beyond 32 bits": (
+        entry("left_child", 0, f"{LARGEST + 1}"),
+        "tree 0: left_child is out of range",
+    ),
+    "a child below 32 bits": (
+        entry("right_child", 0, f"-{LARGEST + 1}"),
+        "tree 0: right_child is out of range",
+    ),
+    "a fault in another tree": (
+        line("left_child", "6 6 6 6 6 6", tree=1),
+        "tree 1: a child is out of range",
+    ),
+    "a kind of split below all": (
+        entry("decision_type", 0, "-1"),
+        "tree 0: decision_type is out of range",
+    ),
     "a count of a leaf beyond 32 bits": (
-        entry("leaf_count", 0, f"{LARGEST + 1}"), "tree 0: leaf_count is out of range",
+        entry("leaf_count", 0, f"{LARGEST + 1}"),
+        "tree 0: leaf_count is out of range",
     ),
     "a count of a leaf below 32 bits": (
-        entry("leaf_count", 0, f"-{LARGEST + 1}"), "tree 0: leaf_count is out of range",
+        entry("leaf_count", 0, f"-{LARGEST + 1}"),
+        "tree 0: leaf_count is out of range",
     ),
     "a count of a node beyond 32 bits": (
-        entry("internal_count", 0, f"{LARGEST + 1}"), "tree 0: internal_count is out of range",
+        entry("internal_count", 0, f"{LARGEST + 1}"),
+        "tree 0: internal_count is out of range",
     ),
     "a count of a node below 32 bits": (
-        entry("internal_count", 0, f"-{LARGEST + 1}"), "tree 0: internal_count is out of range",
+        entry("internal_count", 0, f"-{LARGEST + 1}"),
+        "tree 0: internal_count is out of range",
     ),
     **{
         f"a threshold {word} of kind {kind}": (
-            lambda text, word=word, kind=kind: entry("decision_type", 0, kind)(entry("threshold", 0, word)(text)),
+            lambda text, word=word, kind=kind: entry("decision_type", 0, kind)(
+                entry("threshold", 0, word)(text)
+            ),
             "tree 0: threshold is not finite",
         )
-        for word, kind in (("inf", "2"), ("1e999", "0"), ("inf", "10"), ("-inf", "8"), ("nan", "8"), ("-nan", "2"))
+        for word, kind in (
+            ("inf", "2"),
+            ("1e999", "0"),
+            ("inf", "10"),
+            ("-inf", "8"),
+            ("nan", "8"),
+            ("-nan", "2"),
+        )
     },
     "shrinkage that is not finite": (line("shrinkage", "inf"), "tree 0: shrinkage is not finite"),
-    "shrinkage of two numbers": (line("shrinkage", "1 2"), "tree 0: shrinkage has 2 entries, but needs 1"),
+    "shrinkage of two numbers": (
+        line("shrinkage", "1 2"),
+        "tree 0: shrinkage has 2 entries, but needs 1",
+    ),
     "a number of 41 digits": (
-        entry("leaf_value", 0, "0." + "1" * 39), "tree 0: leaf_value has something that is not a ",
+        entry("leaf_value", 0, "0." + "1" * 39),
+        "tree 0: leaf_value has something that is not a ",
     ),
-    "a word for a gain": (entry("split_gain", 0, "x"), "tree 0: split_gain has something that is not a number"),
-    "a word for a value of a node": (entry("internal_value", 0, "x"), "tree 0: internal_value has something that is"),
+    "a word for a gain": (
+        entry("split_gain", 0, "x"),
+        "tree 0: split_gain has something that is not a number",
+    ),
+    "a word for a value of a node": (
+        entry("internal_value", 0, "x"),
+        "tree 0: internal_value has something that is",
+    ),
     "a word for a weight of a node": (
-        entry("internal_weight", 0, "x"), "tree 0: internal_weight has something that is",
+        entry("internal_weight", 0, "x"),
+        "tree 0: internal_weight has something that is",
     ),
-    "a word for a weight of a leaf": (entry("leaf_weight", 0, "x"), "tree 0: leaf_weight has something that is not"),
-    "a gain too few": (line("split_gain", "1 2 3 4 5"), "tree 0: split_gain has 5 entries, but needs 6"),
-    "a weight of a leaf too few": (line("leaf_weight", "1 2 3 4 5 6"), "tree 0: leaf_weight has 6 entries, but needs"),
+    "a word for a weight of a leaf": (
+        entry("leaf_weight", 0, "x"),
+        "tree 0: leaf_weight has something that is not",
+    ),
+    "a gain too few": (
+        line("split_gain", "1 2 3 4 5"),
+        "tree 0: split_gain has 5 entries, but needs 6",
+    ),
+    "a weight of a leaf too few": (
+        line("leaf_weight", "1 2 3 4 5 6"),
+        "tree 0: leaf_weight has 6 entries, but needs",
+    ),
     "parameters without an end": (
-        tail("\nend of parameters\n", "\n"), "the parameters have no line 'end of parameters': the file is truncated",
+        tail("\nend of parameters\n", "\n"),
+        "the parameters have no line 'end of parameters': the file is truncated",
     ),
-    "a long parameter": (tail("[boosting: gbdt]", LONG), f"the parameters have a broken line '{LONG[:80]}'"),
+    "a long parameter": (
+        tail("[boosting: gbdt]", LONG),
+        f"the parameters have a broken line '{LONG[:80]}'",
+    ),
     "a long last line": (ending(LONG), f"the last line is '{LONG[:80]}': the file is truncated"),
     "nested categories": (
         header("^pandas_categorical:null", "pandas_categorical:" + "[" * 100_000),
         "pandas_categorical: is followed by broken JSON: the file is damaged",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.fault(86)
@@ -243,22 +353,45 @@ def test_no_count_is_believed_that_the_text_of_a_tree_cannot_hold() -> None:
     assert 100 < size < 990
     size += 2  # in three digits for one
     for key in ("num_leaves", "num_cat"):
-        words = f"tree 0: {key} is '{size + 1}', not a whole number from {int(key == 'num_leaves')} to {size}"
+        words = (
+            f"tree 0: {key} is '{size + 1}', not a whole number from {int(key == 'num_leaves')} to"
+            f" {size}"
+        )
         refused(LIGHTGBM.parse, text_of(line(key, str(size + 1))), words)
-    refused(LIGHTGBM.parse, text_of(line("num_leaves", str(size))), "tree 0: leaf_value has 7 entries")
+    refused(
+        LIGHTGBM.parse, text_of(line("num_leaves", str(size))), "tree 0: leaf_value has 7 entries"
+    )
     refused(LIGHTGBM.parse, text_of(line("num_cat", str(size))), "tree 0 has no 'cat_boundaries'")
     one_more = text_of(header(r"^tree_sizes=\d+", f"tree_sizes={size - 1}"))
-    refused(LIGHTGBM.parse, one_more, f"tree 0 has {size - 2} bytes, but tree_sizes gives {size - 1}")
+    refused(
+        LIGHTGBM.parse, one_more, f"tree 0 has {size - 2} bytes, but tree_sizes gives {size - 1}"
+    )
 
 
 def test_a_text_says_where_it_is_no_text() -> None:
     body = lightgbm_models()["lambdarank"].encode()
-    refused(LIGHTGBM.parse, b"tree\nabc\xff" + body, "byte 8 is not UTF-8 text: the file is damaged")
-    refused(LIGHTGBM.parse, b"tree\nabc\0" + body, "model text has a NUL byte at offset 8: the file is damaged")
-    refused(LIGHTGBM.parse, b"tree\n", "this is not LightGBM model text: it must begin with a line 'tree' and a header")
-    refused(LIGHTGBM.parse, b"x" + body, "this is not LightGBM model text: it must begin with a line 'tree'")
+    refused(
+        LIGHTGBM.parse, b"tree\nabc\xff" + body, "byte 8 is not UTF-8 text: the file is damaged"
+    )
+    refused(
+        LIGHTGBM.parse,
+        b"tree\nabc\0" + body,
+        "model text has a NUL byte at offset 8: the file is damaged",
+    )
+    refused(
+        LIGHTGBM.parse,
+        b"tree\n",
+        "this is not LightGBM model text: it must begin with a line 'tree' and a header",
+    )
+    refused(
+        LIGHTGBM.parse,
+        b"x" + body,
+        "this is not LightGBM model text: it must begin with a line 'tree'",
+    )
     refused(LIGHTGBM.parse, body.replace(b"end of trees", b"end of it"), "tree 3 has")
-    refused(LIGHTGBM.parse, body[: body.index(b"end of trees")], "model text has no line 'end of trees'")
+    refused(
+        LIGHTGBM.parse, body[: body.index(b"end of trees")], "model text has no line 'end of trees'"
+    )
 
 
 def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:
@@ -268,17 +401,26 @@ def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:
 
 @pytest.mark.parametrize(("key", "of"), [("leaf_const", 0), ("leaf_coeff", 0)])
 @pytest.mark.parametrize("number", [f"{TINY!r}", f"-{TINY!r}", "0", "-0.0", "0e5", "0.000"])
-def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(key: str, of: int, number: str) -> None:
+def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(
+    key: str, of: int, number: str
+) -> None:
     model = "one linear leaf" if key == "leaf_const" else "linear trees"
     tree = 0 if key == "leaf_const" else 1
     text = lightgbm_models()[model]
     words = re.search(rf"(?m)^{key}=(.*)$", text[text.index(f"Tree={tree}\n") :])[1].split()
-    for taken, leaf_number in ((True, number), (False, "1e-310"), (False, "-4.9e-324"), (False, "+0.0001e-320")):
+    for taken, leaf_number in (
+        (True, number),
+        (False, "1e-310"),
+        (False, "-4.9e-324"),
+        (False, "+0.0001e-320"),
+    ):
         body = line(key, " ".join([leaf_number, *words[1:]]), tree=tree)(text).encode()
         if taken:
             LIGHTGBM.parse(body)
         else:
-            refused(LIGHTGBM.parse, body, f"tree {tree}: {key} has a number too close to 0 for LightGBM")
+            refused(
+                LIGHTGBM.parse, body, f"tree {tree}: {key} has a number too close to 0 for LightGBM"
+            )
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 1])
@@ -291,7 +433,11 @@ def test_the_tree_with_the_broken_number_is_named_not_the_one_with_the_longest()
     words = re.search(r"(?m)^leaf_value=(.*)$", lightgbm_models()["lambdarank"])[1].split()
     long = line("leaf_value", " ".join(["0." + "1" * 38, *words[1:]]))
     for bad in ("0." + "1" * 39, "0.5x", "1e5e5"):
-        body = text_of(lambda text, bad=bad: line("leaf_value", " ".join([bad, *words[1:]]), tree=1)(long(text)))
+        body = text_of(
+            lambda text, bad=bad: line("leaf_value", " ".join([bad, *words[1:]]), tree=1)(
+                long(text)
+            )
+        )
         refused(LIGHTGBM.parse, body, "tree 1: leaf_value has something that is not a number")
 
 
@@ -301,7 +447,9 @@ def test_a_set_of_categories_may_be_empty() -> None:
     assert len(words) > 2
     assert int(words[1]) > 0
     before = LIGHTGBM.parse(text.encode()).sets[0][1]
-    after = LIGHTGBM.parse(line("cat_boundaries", " ".join(["0", "0", *words[2:]]))(text).encode()).sets[0][1]
+    after = LIGHTGBM.parse(
+        line("cat_boundaries", " ".join(["0", "0", *words[2:]]))(text).encode()
+    ).sets[0][1]
     assert after.tolist() == [0, before[0] + before[1], *before[2:]]
     falling = line("cat_boundaries", " ".join(["0", words[-1], *words[2:]]))(text).encode()
     refused(LIGHTGBM.parse, falling, "tree 0: cat_boundaries do not fit cat_threshold")

@@ -1,4 +1,6 @@
-"""Linear models: what their file holds, and what is refused; leaves and categories in the edges of their ranges."""
+"""Linear models: what their file holds, and what is refused; leaves and categories in the edges of
+their ranges.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,16 @@ from boostrank.engines.xgboost.schema import WHOLE_TYPES, CategoryNames, count_c
 from boostrank.kernels.curves import Curve
 
 CONTENT: dict[str, Any] = {
-    "format": "boostrank linear", "version": 1, "rounds": 7, "scaling": "standard", "intercept": 0.25,
-    "features": ["a", "b", "c"], "weights": [0.5, 0.0, -2.0], "means": [1.0, 2.0, 3.0], "scales": [2.0, 1.0, 0.0],
-}  # fmt: skip
+    "format": "boostrank linear",
+    "version": 1,
+    "rounds": 7,
+    "scaling": "standard",
+    "intercept": 0.25,
+    "features": ["a", "b", "c"],
+    "weights": [0.5, 0.0, -2.0],
+    "means": [1.0, 2.0, 3.0],
+    "scales": [2.0, 1.0, 0.0],
+}
 
 
 def body(**changed: Any) -> bytes:
@@ -30,7 +39,11 @@ def body(**changed: Any) -> bytes:
 
 def test_a_file_is_read_and_written_to_the_byte() -> None:
     model = LINEAR.parse(body())
-    assert (model.feature_names, model.rounds, model.scaling.kind) == (("a", "b", "c"), 7, "standard")
+    assert (model.feature_names, model.rounds, model.scaling.kind) == (
+        ("a", "b", "c"),
+        7,
+        "standard",
+    )
     assert model.weights().tolist() == [0.5, 0.0, -2.0, 0.25]
     assert model.to_bytes() == body()
     assert LINEAR.recognises(body())
@@ -77,12 +90,19 @@ def test_several_starts_without_weights_are_their_mean() -> None:
     third = Curve(np.zeros(0), np.array([1.0]), 0.0)
     starts = [{0: first}, {0: second, 1: third}]
     curves = sum_of_starts(starts)
-    assert {j: (*c.constant, c.missing) for j, c in curves.items()} == {0: (1.0, 4.0), 1: (0.5, 0.0)}
+    assert {j: (*c.constant, c.missing) for j, c in curves.items()} == {
+        0: (1.0, 4.0),
+        1: (0.5, 0.0),
+    }
     assert sum_of_starts(starts, [2.0, -1.0])[0].missing == 1.0
 
 
-@pytest.mark.parametrize(("rounds", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])])
-def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(rounds: dict[str, Any], ends: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("rounds", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])]
+)
+def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(
+    rounds: dict[str, Any], ends: list[int]
+) -> None:
     document = {"learner": {"attributes": {ATTRIBUTE: "2"}}}
     assert XGBoostModel(document, {"trees": [{}] * 5, **rounds}, None).ends == ends
 
@@ -132,11 +152,15 @@ def test_the_ends_of_the_ranges_are_taken() -> None:
 
 @pytest.mark.parametrize("size", [1e-100, 0.125, 1e100])
 def test_leaves_are_rounded_to_units_whatever_their_size(size: float) -> None:
-    leaves = Leaves(np.array([0, 0, 1, 1]), size * np.array([0.1, -0.3, 0.7, 0.2]), np.full(4, 5.0), size * 0.01)
+    leaves = Leaves(
+        np.array([0, 0, 1, 1]), size * np.array([0.1, -0.3, 0.7, 0.2]), np.full(4, 5.0), size * 0.01
+    )
     rounded = leaves.in_units()
     assert rounded is not None
     np.testing.assert_allclose(rounded.value, leaves.value, rtol=1e-6)
-    assert math.fsum([*rounded.value, rounded.base]) == sum([*rounded.value, rounded.base])  # no sum of them is rounded
+    assert math.fsum([*rounded.value, rounded.base]) == sum(
+        [*rounded.value, rounded.base]
+    )  # no sum of them is rounded
 
 
 def test_a_leaf_that_is_rounded_to_zero_has_no_sign() -> None:
@@ -147,18 +171,25 @@ def test_a_leaf_that_is_rounded_to_zero_has_no_sign() -> None:
 
 
 def moved(value: list[list[float]], count: list[list[float]], base: float) -> tuple[float, float]:
-    """The unit of some trees, and what rounding to it moves scores by, as a share of their deviation."""
+    """The unit of some trees, and what rounding to it moves scores by, as a share of their
+    deviation.
+    """
     total = sum(max(map(abs, tree)) for tree in value) + abs(base)
     unit = 2.0 ** (math.floor(math.log2(total * (1.0 + (len(value) + 1) * 2.0**-24))) + 1 - 24)
     variance = 0.0
     for tree, documents in zip(value, count, strict=True):
         mean = sum(v * n for v, n in zip(tree, documents, strict=True)) / sum(documents)
-        variance += sum(n * (v - mean) ** 2 for v, n in zip(tree, documents, strict=True)) / sum(documents)
-    # What is rounded off each tree, and the base, is anywhere within a unit: its variance is a twelfth.
+        variance += sum(n * (v - mean) ** 2 for v, n in zip(tree, documents, strict=True)) / sum(
+            documents
+        )
+    # What is rounded off each tree, and the base, is anywhere within a unit: its variance is a
+    # twelfth.
     return unit, unit * math.sqrt((len(value) + 1) / 12.0) / math.sqrt(variance)
 
 
-def test_leaves_are_rounded_where_that_moves_scores_by_a_thousandth_of_their_deviation_at_most() -> None:
+def test_leaves_are_rounded_where_that_moves_scores_by_a_thousandth_of_their_deviation_at_most() -> (
+    None
+):
     seen = set()
     for size in np.geomspace(20.0, 2e5, 120):
         for base in (0.0, -3.0 * size):
@@ -170,7 +201,9 @@ def test_leaves_are_rounded_where_that_moves_scores_by_a_thousandth_of_their_dev
             assert (rounded is None) == (share > 1e-3), (size, base)
             seen.add(rounded is None)
             if rounded is not None:
-                np.testing.assert_array_equal(rounded.value, np.rint(np.concatenate(value) / unit) * unit)
+                np.testing.assert_array_equal(
+                    rounded.value, np.rint(np.concatenate(value) / unit) * unit
+                )
                 assert rounded.base == round(base / unit) * unit
     assert seen == {False, True}
 
@@ -178,7 +211,8 @@ def test_leaves_are_rounded_where_that_moves_scores_by_a_thousandth_of_their_dev
 def test_a_tree_whose_documents_nobody_counted_has_them_alike() -> None:
     value = np.array([1.0, 2.0, 0.5, -0.5])
     rounded = [
-        Leaves(np.array([0, 0, 1, 1]), value, np.array(count)).in_units() for count in ([0.0] * 4, [0.0, 0.0, 1.0, 1.0])
+        Leaves(np.array([0, 0, 1, 1]), value, np.array(count)).in_units()
+        for count in ([0.0] * 4, [0.0, 0.0, 1.0, 1.0])
     ]
     for leaves in rounded:
         assert leaves is not None
@@ -192,7 +226,9 @@ def test_leaves_that_are_all_zero_or_not_finite_stay_as_they_are(value: float) -
 
 @pytest.mark.parametrize("kind", WHOLE_TYPES)
 def test_fault_086_categories_are_numbers_of_their_type(kind: int) -> None:
-    type_ = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64][kind - 9]
+    type_ = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64][
+        kind - 9
+    ]
     low, high = int(np.iinfo(type_).min), min(int(np.iinfo(type_).max), 2**63 - 1)
     assert count_categories(CategoryNames([low, high], type=kind), "cats") == 2
     for value in (low - 1, high + 1):

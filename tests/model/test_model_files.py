@@ -45,7 +45,12 @@ def crash_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
-    record = {"objective": {"name": "sdcg", "sigma": 0.1}, "names": ["größe"], "best": None, "nothing": {}}
+    record = {
+        "objective": {"name": "sdcg", "sigma": 0.1},
+        "names": ["größe"],
+        "best": None,
+        "nothing": {},
+    }
     write_model_files(path, OLD[0], record)
     assert read_model_files(path) == (OLD[0], record)
     assert path.read_bytes() == OLD[0], "the model is the engine's own text, nothing added"
@@ -62,7 +67,9 @@ def test_the_sidecar_lies_beside_the_file_that_a_link_leads_to(tmp_path: Path) -
         assert read_model_files(link) == read_model_files(real) == (body, record)
         assert sorted(p.name for p in tmp_path.iterdir()) == ["current.txt", "versions"]
     # A store of files, whose names are links.
-    (tmp_path / "current.txt.meta.json").symlink_to(sidecar_path(real).rename(tmp_path / "versions" / "0123"))
+    (tmp_path / "current.txt.meta.json").symlink_to(
+        sidecar_path(real).rename(tmp_path / "versions" / "0123")
+    )
     assert read_model_files(link) == NEW
 
 
@@ -81,7 +88,10 @@ def test_the_same_model_gives_the_same_bytes_also_over_another_one(tmp_path: Pat
     write_model_files(tmp_path / "used", *OLD)
     write_model_files(tmp_path / "used", *NEW)
     assert (tmp_path / "fresh").read_bytes() == (tmp_path / "used").read_bytes()
-    assert sidecar_path(tmp_path / "fresh").read_bytes() == sidecar_path(tmp_path / "used").read_bytes()
+    assert (
+        sidecar_path(tmp_path / "fresh").read_bytes()
+        == sidecar_path(tmp_path / "used").read_bytes()
+    )
 
 
 def test_the_sidecar_of_an_xgboost_model_is_not_taken_for_a_model(tmp_path: Path) -> None:
@@ -193,7 +203,10 @@ def test_a_sidecar_of_another_model_is_refused_with_both_ways_out(tmp_path: Path
     path = tmp_path / "model.txt"
     write_model_files(path, *OLD)
     path.write_bytes(NEW[0])
-    with pytest.raises(ModelError, match=r"model\.txt: .* do not match the checksum .*restore.*model\.txt\.meta\.json"):
+    with pytest.raises(
+        ModelError,
+        match=r"model\.txt: .* do not match the checksum .*restore.*model\.txt\.meta\.json",
+    ):
         read_model_files(path)
     sidecar_path(path).unlink()
     assert read_model_files(path) == (NEW[0], None)
@@ -216,7 +229,9 @@ def test_fault_087_a_newer_schema_is_refused_with_the_version_that_reads_it(tmp_
         patch.setattr(model_text, "SCHEMA_VERSION", 3)
         patch.setattr(model_text, "READABLE_SINCE", "1.4.0")
         write_model_files(path, *OLD)
-    with pytest.raises(ModelError, match=r"schema version 3.*reads up to 2; install boostrank 1\.4\.0 or later"):
+    with pytest.raises(
+        ModelError, match=r"schema version 3.*reads up to 2; install boostrank 1\.4\.0 or later"
+    ):
         read_model_files(path)
 
 
@@ -280,7 +295,10 @@ def test_files_beyond_the_limits_are_refused_before_they_are_read(
 
 def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for path, words in ((tmp_path, "ordinary file|directory"), (tmp_path / "pipe", "not an ordinary file")):
+    for path, words in (
+        (tmp_path, "ordinary file|directory"),
+        (tmp_path / "pipe", "not an ordinary file"),
+    ):
         with pytest.raises(ModelError, match=words):
             read_model_files(path)
 
@@ -288,7 +306,11 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.fault(84)
 @pytest.mark.parametrize(
     ("body", "words"),
-    [(b"", "it is empty"), (b"\x80\x04pickle", "pickle"), (b"tree\n\xff\n\n", "byte 5 is not UTF-8 text")],
+    [
+        (b"", "it is empty"),
+        (b"\x80\x04pickle", "pickle"),
+        (b"tree\n\xff\n\n", "byte 5 is not UTF-8 text"),
+    ],
 )
 def test_what_is_not_a_model_is_refused_by_name(tmp_path: Path, body: bytes, words: str) -> None:
     (tmp_path / "model.txt").write_bytes(body)

@@ -22,13 +22,17 @@ from tests.model.test_lightgbm import line
 
 NAMES = ("a", "b", "c")
 STEPS = Curve(
-    np.array([-1.25, 0.5, 3.25]), np.array([0.5, -1.5, 2.0, 4.0]), 0.25,
+    np.array([-1.25, 0.5, 3.25]),
+    np.array([0.5, -1.5, 2.0, 4.0]),
+    0.25,
     np.array([5.0, 1.0, 7.0, 2.0, 3.0]),
-)  # fmt: skip
+)
 TWO = Curve(np.array([0.75]), np.array([1.0, -2.0]), -0.5, np.array([4.0, 9.0, 1.0]))
 LEVEL = Curve(np.zeros(0), np.array([1.5]), 2.0, np.array([6.0, 2.0]))
 CURVES = {"steps": STEPS, "two": TWO, "level": LEVEL}
-VALUES = np.array([-np.inf, -1e30, -2.0, -1.5, -1.25, -1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 3.25, 4.0, 1e30, np.nan])
+VALUES = np.array(
+    [-np.inf, -1e30, -2.0, -1.5, -1.25, -1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 3.25, 4.0, 1e30, np.nan]
+)
 
 
 def said(curve: Curve, values: np.ndarray = VALUES) -> list[float]:
@@ -57,7 +61,9 @@ def xgboost_file(curves: Mapping[int, Curve]) -> bytes:
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_the_same(name: str) -> None:
+def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_the_same(
+    name: str,
+) -> None:
     curve = CURVES[name]
     body = lightgbm_file({1: curve})
     model = LIGHTGBM.parse(body)
@@ -86,22 +92,38 @@ def test_two_trees_of_one_feature_add_up_and_others_stay() -> None:
     curves = XGBOOST.parse(json.dumps(document).encode()).start
     assert sorted(curves) == [0, 2]
     values = VALUES.astype(np.float32).astype(np.float64)
-    assert said(curves[0], values) == [a + b for a, b in zip(said(STEPS, values), said(TWO, values), strict=True)]
+    assert said(curves[0], values) == [
+        a + b for a, b in zip(said(STEPS, values), said(TWO, values), strict=True)
+    ]
 
 
 def a_tree(**fields: str | None) -> Tree:
-    """A tree of a start in steps, of feature 4 and two pieces, or with other lines (None: without one)."""
+    """A tree of a start in steps, of feature 4 and two pieces, or with other lines (None: without
+    one).
+    """
     lines = {
-        "leaf_count": "3 5 7", "split_feature": "4 4", "split_gain": "0 0", "threshold": f"{LOWEST!r} 0.5",
-        "left_child": "-1 -2", "right_child": "1 -3", "leaf_value": "0.5 1 2", "num_leaves": "3", "num_cat": "0",
-        "is_linear": "0", **fields,
-    }  # fmt: skip
+        "leaf_count": "3 5 7",
+        "split_feature": "4 4",
+        "split_gain": "0 0",
+        "threshold": f"{LOWEST!r} 0.5",
+        "left_child": "-1 -2",
+        "right_child": "1 -3",
+        "leaf_value": "0.5 1 2",
+        "num_leaves": "3",
+        "num_cat": "0",
+        "is_linear": "0",
+        **fields,
+    }
     kept = {name: value for name, value in lines.items() if value is not None}
     numbers = {name: int(kept[name]) for name in ("num_leaves", "num_cat", "is_linear")}
     return Tree(
-        7, {name.encode(): value.encode() for name, value in kept.items()}, b"\n\n", numbers["num_leaves"],
-        numbers["num_cat"], numbers["is_linear"] == 1,
-    )  # fmt: skip
+        7,
+        {name.encode(): value.encode() for name, value in kept.items()},
+        b"\n\n",
+        numbers["num_leaves"],
+        numbers["num_cat"],
+        numbers["is_linear"] == 1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,13 +153,20 @@ def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(
     "fields",
     [
         {"left_child": "-1 -3", "right_child": "1 -2"},  # the other way round
-        {"num_leaves": "4", "split_feature": "4 4 4", "split_gain": "0 0 0", "left_child": "-1 2 -2",
-         "right_child": "1 -4 -3", "leaf_value": "0 1 2 3", "leaf_count": "1 1 1 1",
-         "threshold": f"{LOWEST!r} 0.5 1.5"},
+        {
+            "num_leaves": "4",
+            "split_feature": "4 4 4",
+            "split_gain": "0 0 0",
+            "left_child": "-1 2 -2",
+            "right_child": "1 -4 -3",
+            "leaf_value": "0 1 2 3",
+            "leaf_count": "1 1 1 1",
+            "threshold": f"{LOWEST!r} 0.5 1.5",
+        },
         {"leaf_value": "x 1 2"},
         {"leaf_value": ""},
     ],
-)  # fmt: skip
+)
 def test_what_only_looks_like_a_start_is_refused(fields: dict[str, Any]) -> None:
     assert a_tree(**fields).is_start
     with pytest.raises(ModelError, match="tree 7 resembles a linear start"):
@@ -149,7 +178,9 @@ def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
     assert len(model.trees) == 1
     assert model.trees[0].words(b"leaf_value") == [b"0.0", b"0.0"]
     assert said(NOTHING) == [0.0] * VALUES.size
-    alone = LIGHTGBM.parse(start_text(LinearStart(("a",), {})).encode())  # also of a model of one feature
+    alone = LIGHTGBM.parse(
+        start_text(LinearStart(("a",), {})).encode()
+    )  # also of a model of one feature
     assert alone.trees[0].words(b"split_feature") == [b"0"]
     assert lgb.Booster(model_str=lightgbm_file({}).decode()).predict(np.ones((1, 3)))[0] == 0.0
 
@@ -158,10 +189,16 @@ def test_steps_become_a_tree_whose_nodes_know_their_documents() -> None:
     tree = StepTree.of(STEPS)
     assert tree.leaf == [0.25, 0.5, -1.5, 2.0, 4.0]
     assert tree.documents == [3, 5, 1, 7, 2]
-    assert (tree.bounds, tree.left, tree.right) == ([0.5, -1.25, 3.25], [~0, 2, ~1, ~3], [1, 3, ~2, ~4])
+    assert (tree.bounds, tree.left, tree.right) == (
+        [0.5, -1.25, 3.25],
+        [~0, 2, ~1, ~3],
+        [1, 3, ~2, ~4],
+    )
     assert tree.below == [18, 15, 6, 9]
     sums = [0.75 + 2.5 - 1.5 + 14 + 8, 2.5 - 1.5 + 14 + 8, 2.5 - 1.5, 14.0 + 8]
-    np.testing.assert_allclose(tree.node, [total / below for total, below in zip(sums, tree.below, strict=True)])
+    np.testing.assert_allclose(
+        tree.node, [total / below for total, below in zip(sums, tree.below, strict=True)]
+    )
     empty = StepTree.of(replace(TWO, documents=np.array([0.0, 0.25, 0.75])))
     assert empty.documents == [1, 1, 1]  # TreeSHAP divides by them
     assert empty.below == [3, 2]
@@ -195,11 +232,14 @@ def test_models_are_divided_by_their_number_or_by_one_over_their_weights() -> No
     assert parts_of(2, [0.5, 4.0]) == [2.0, 0.25]
 
 
-# XGBoost --------------------------------------------------------------------------------------------------------------
+# XGBoost
+# --------------------------------------------------------------------------------------------------------------
 
 
 def started(**edits: Any) -> bytes:
-    """A file with one tree of a start, of three nodes and their leaves, some of its lists replaced at a place."""
+    """A file with one tree of a start, of three nodes and their leaves, some of its lists replaced
+    at a place.
+    """
     document = json.loads(xgboost_file({1: replace(TWO, bounds=np.array([0.75]))}))
     tree = document["learner"]["gradient_booster"]["model"]["trees"][0]
     for name, (position, value) in edits.items():
@@ -224,7 +264,12 @@ def test_a_start_in_xgboosts_json_has_every_field_of_its_nodes() -> None:
     np.testing.assert_allclose(tree["base_weights"], means, rtol=1e-7)
     assert tree["loss_changes"] == [0.0] * 5
     assert tree["split_type"] == [0] * 5
-    assert tree["tree_param"] == {"num_deleted": "0", "num_feature": "6", "num_nodes": "5", "size_leaf_vector": "1"}
+    assert tree["tree_param"] == {
+        "num_deleted": "0",
+        "num_feature": "6",
+        "num_nodes": "5",
+        "size_leaf_vector": "1",
+    }
     assert [tree["id"], other["id"]] == [0, 1]
     assert all(tree[name] == [] for name in tree if name.startswith("categories"))
     assert other["left_children"] == [1, -1, -1]
@@ -243,7 +288,9 @@ def test_a_start_in_xgboosts_json_has_every_field_of_its_nodes() -> None:
 )
 def test_what_is_no_start_is_none_though_it_is_promised(edit: dict[str, Any]) -> None:
     assert XGBOOST.parse(started()).start_trees == 1
-    with pytest.raises(ModelError, match=f"{ATTRIBUTE} claims '1' trees of a linear start, but the file has 0"):
+    with pytest.raises(
+        ModelError, match=f"{ATTRIBUTE} claims '1' trees of a linear start, but the file has 0"
+    ):
         XGBOOST.parse(started(**edit))
 
 
@@ -253,7 +300,10 @@ def test_a_start_keeps_its_documents_and_rounds_count_behind_it() -> None:
     assert model.start_trees == 2
     assert model.ends == [0, 1, 2, 3, 4]
     for start, curve in zip(model.start.values(), (TWO, LEVEL), strict=True):
-        assert (start.missing, start.documents.tolist()) == (curve.missing, curve.documents.tolist())
+        assert (start.missing, start.documents.tolist()) == (
+            curve.missing,
+            curve.documents.tolist(),
+        )
         assert start.constant.tolist() == curve.constant.tolist()
     assert list(model.start) == [1, 2]
     assert XGBOOST.trees(model, 6).count == 4

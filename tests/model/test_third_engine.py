@@ -1,4 +1,6 @@
-"""A third engine: one format file, one backend folder and its registration, and everything else works with it."""
+"""A third engine: one format file, one backend folder and its registration, and everything else
+works with it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}
 @pytest.fixture(autouse=True, scope="module")
 def registered() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENGINES, "toy", Engine("tests.model.toy_engine.backend", "tests.model.toy_engine.format:TOY"))
+        patch.setitem(
+            ENGINES,
+            "toy",
+            Engine("tests.model.toy_engine.backend", "tests.model.toy_engine.format:TOY"),
+        )
         option = TrainOptions.__dataclass_fields__["backend"].metadata["option"]
         patch.setitem(vars(option), "choices", tuple(ENGINES))
         yield
@@ -35,8 +41,14 @@ def ranking(seed: int, queries: int = 40) -> RankingDataset:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(10 * queries, 4)).astype(np.float32)
     rows[rng.random(rows.shape) < 0.05] = np.nan
-    labels = np.clip(np.round(1.5 + np.nan_to_num(rows[:, 1] - rows[:, 3]) + 0.3 * rng.normal(size=len(rows))), 0, 4)
-    return RankingDataset.from_arrays(rows, labels, group=[10] * queries, feature_names=["age", "price", "x", "y [m]"])
+    labels = np.clip(
+        np.round(1.5 + np.nan_to_num(rows[:, 1] - rows[:, 3]) + 0.3 * rng.normal(size=len(rows))),
+        0,
+        4,
+    )
+    return RankingDataset.from_arrays(
+        rows, labels, group=[10] * queries, feature_names=["age", "price", "x", "y [m]"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +61,24 @@ def model(data: tuple[RankingDataset, RankingDataset]) -> RankingModel:
     return boostrank.train(PARAMS, data[0], 30, valid_sets=[data[1]], backend="toy")
 
 
-def test_it_trains_and_learns(model: RankingModel, data: tuple[RankingDataset, RankingDataset]) -> None:
+def test_it_trains_and_learns(
+    model: RankingModel, data: tuple[RankingDataset, RankingDataset]
+) -> None:
     curve = model.evals_result["valid_0"]["ndcg@5"]
     assert len(curve) == model.best_iteration == 30
     assert curve[-1] > curve[0] + 0.05
-    measured = boostrank.Metric.parse("ndcg@5").evaluate(data[1].labels, model.predict(data[1]), data[1].queries)
+    measured = boostrank.Metric.parse("ndcg@5").evaluate(
+        data[1].labels, model.predict(data[1]), data[1].queries
+    )
     assert measured.mean == pytest.approx(curve[-1])
-    stopped = boostrank.train(PARAMS | {"early_stopping_round": 2}, data[0], 200, valid_sets=[data[1]], backend="toy")
-    assert stopped.best_iteration == int(np.argmax(stopped.evals_result["valid_0"]["ndcg@5"])) + 1 < 200
+    stopped = boostrank.train(
+        PARAMS | {"early_stopping_round": 2}, data[0], 200, valid_sets=[data[1]], backend="toy"
+    )
+    assert (
+        stopped.best_iteration
+        == int(np.argmax(stopped.evals_result["valid_0"]["ndcg@5"])) + 1
+        < 200
+    )
     with pytest.raises(ParameterError, match="'num_leaves'"):
         boostrank.train(PARAMS | {"num_leaves": 3}, data[0], 1, backend="toy")
 
@@ -65,12 +87,18 @@ def test_it_is_saved_and_loaded(
     model: RankingModel, data: tuple[RankingDataset, RankingDataset], tmp_path: Path
 ) -> None:
     model.save(tmp_path / "model.toy")
-    assert (tmp_path / "model.toy").read_text().startswith("boostrank toy stumps\nfeatures\tage\tprice\tx\ty [m]\n")
+    assert (
+        (tmp_path / "model.toy")
+        .read_text()
+        .startswith("boostrank toy stumps\nfeatures\tage\tprice\tx\ty [m]\n")
+    )
     again = RankingModel.load(tmp_path / "model.toy")
     assert repr(again) == repr(model) == "RankingModel(toy, lambdarank, 30 rounds, 4 features)"
     assert again.info == jsonable(model.info)
     np.testing.assert_array_equal(again.predict(data[1]), model.predict(data[1]))
-    np.testing.assert_allclose(again.contributions(data[1]).sum(axis=1), model.predict(data[1]), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        again.contributions(data[1]).sum(axis=1), model.predict(data[1]), rtol=0, atol=1e-12
+    )
     again.save(tmp_path / "again.toy")
     assert (tmp_path / "again.toy").read_bytes() == (tmp_path / "model.toy").read_bytes()
     (tmp_path / "damaged.toy").write_bytes(model.to_bytes()[:-2])
@@ -81,7 +109,9 @@ def test_it_is_saved_and_loaded(
         RankingModel.load(tmp_path / "poem")
 
 
-def test_it_goes_on_from_a_model(model: RankingModel, data: tuple[RankingDataset, RankingDataset]) -> None:
+def test_it_goes_on_from_a_model(
+    model: RankingModel, data: tuple[RankingDataset, RankingDataset]
+) -> None:
     more = boostrank.train(PARAMS, data[0], 5, init_model=model, backend="toy")
     assert more.best_iteration == 35
     np.testing.assert_array_equal(more.predict(data[1], num_iteration=30), model.predict(data[1]))
@@ -91,7 +121,9 @@ def test_it_goes_on_from_a_model(model: RankingModel, data: tuple[RankingDataset
 def test_it_is_averaged(model: RankingModel, data: tuple[RankingDataset, RankingDataset]) -> None:
     other = boostrank.train(PARAMS | {"learning_rate": 0.1}, data[0], 9, backend="toy")
     mean = (model.predict(data[1]) + other.predict(data[1])) / 2
-    np.testing.assert_allclose(boostrank.average([model, other]).predict(data[1]), mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        boostrank.average([model, other]).predict(data[1]), mean, rtol=0, atol=1e-12
+    )
 
 
 def test_it_is_reported_by_walking_its_trees(
@@ -110,7 +142,13 @@ def test_what_it_cannot_do_is_refused_with_words(
     model: RankingModel, data: tuple[RankingDataset, RankingDataset], tmp_path: Path
 ) -> None:
     with pytest.raises(ParameterError, match="cannot be resumed"):
-        boostrank.train(PARAMS, data[0], 2, backend="toy", checkpoint=boostrank.Checkpoint(tmp_path / "c", every=1))
+        boostrank.train(
+            PARAMS,
+            data[0],
+            2,
+            backend="toy",
+            checkpoint=boostrank.Checkpoint(tmp_path / "c", every=1),
+        )
     with pytest.raises(ParameterError, match="toy grows no trees"):
         boostrank.train(PARAMS, data[0], 2, backend="toy", start="linear")
     with pytest.raises(ParameterError, match=r"^start="):

@@ -1,4 +1,6 @@
-"""Run files and qrels: written, read, measured as trec_eval does, and recognised where they do not belong."""
+"""Run files and qrels: written, read, measured as trec_eval does, and recognised where they do not
+belong.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
+from boostrank.core.errors import (
+    DataError,
+    FileFormatError,
+    InputError,
+    MissingDependency,
+    ParameterError,
+)
 from boostrank.files.assemble import Named
 from boostrank.files.judgements import values_by_query
 from boostrank.model.trec import evaluate_run, run_text
@@ -23,7 +31,9 @@ def check(run: Values, qrels: Values, values: dict[str, dict[str, float]]) -> No
     assert results.keys() == values.keys()
     for name, theirs in values.items():
         ours = dict(zip(qrels, results[name].per_query.tolist(), strict=True))
-        assert {qid: value for qid, value in ours.items() if value == value} == pytest.approx(theirs, abs=1e-12)
+        assert {qid: value for qid, value in ours.items() if value == value} == pytest.approx(
+            theirs, abs=1e-12
+        )
         assert f"{results[name].mean:.4f}" == f"{sum(theirs.values()) / len(theirs):.4f}"
         assert results[name].queries == len(theirs)
 
@@ -48,13 +58,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trec")
     rng = np.random.default_rng(0)
     rows = [(q, d, int(rng.integers(0, 3)), rng.random()) for q in range(30) for d in range(8)]
-    (folder / "data.txt").write_text("".join(f"{g} qid:{q} 1:{x + g:.6f} # docid = D{d}-{q}\n" for q, d, g, x in rows))
+    (folder / "data.txt").write_text(
+        "".join(f"{g} qid:{q} 1:{x + g:.6f} # docid = D{d}-{q}\n" for q, d, g, x in rows)
+    )
     cells = "".join(f"{q},D{d}-{q},{g},{x + g}\n" for q, d, g, x in rows)
     (folder / "table.csv").write_text("qid,sku,label,f1\n" + cells)
     (folder / "qrels").write_text("".join(f"{q} 0 D{d}-{q} {g}\n" for q, d, g, _ in rows))
     done = invoke("train", folder / "data.txt", "-m", folder / "m.txt", *FEW)
     assert done.exit_code == 0, done.stderr
-    done = invoke("predict", folder / "m.txt", folder / "data.txt", "--run", "mine", "-o", folder / "run")
+    done = invoke(
+        "predict", folder / "m.txt", folder / "data.txt", "--run", "mine", "-o", folder / "run"
+    )
     assert done.exit_code == 0, done.stderr
     return folder
 
@@ -63,11 +77,19 @@ def test_a_run_ranks_as_trec_eval_does_and_gives_the_model_s_metrics(files: Path
     lines = [line.split() for line in (files / "run").read_text().splitlines()]
     assert {(line[1], line[5]) for line in lines} == {("Q0", "mine")}
     for query in {line[0] for line in lines}:
-        of_query = [(int(rank), float(score), name) for qid, _, name, rank, score, _ in lines if qid == query]
+        of_query = [
+            (int(rank), float(score), name)
+            for qid, _, name, rank, score, _ in lines
+            if qid == query
+        ]
         assert [rank for rank, _, _ in of_query] == list(range(1, 9))
-        assert of_query == sorted(of_query, key=lambda row: (np.float32(row[1]), row[2].encode()), reverse=True)
+        assert of_query == sorted(
+            of_query, key=lambda row: (np.float32(row[1]), row[2].encode()), reverse=True
+        )
     options = ("--metric", "ndcg@5", "--metric", "map", "--json")
-    ours = invoke("evaluate", files / "m.txt", files / "data.txt", "--conventions", "trec", *options)
+    ours = invoke(
+        "evaluate", files / "m.txt", files / "data.txt", "--conventions", "trec", *options
+    )
     theirs = invoke("evaluate", files / "run", "--qrels", files / "qrels", *options)
     assert json.loads(ours.stdout) == json.loads(theirs.stdout)
 
@@ -82,7 +104,9 @@ def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -
     lines = (files / "run").read_text().splitlines(keepends=True)
     kept = "".join(line for line in lines if not line.startswith(("1 ", "2 ")))
     (files / "worse").write_text(kept + "99 Q0 x 1 2 t\n")
-    done = invoke("evaluate", files / "run", files / "worse", "--qrels", files / "qrels", "--metric", "P_5")
+    done = invoke(
+        "evaluate", files / "run", files / "worse", "--qrels", files / "qrels", "--metric", "P_5"
+    )
     assert done.exit_code == 0, done.stderr
     (message,) = messages(done)
     assert message.startswith(f"{files / 'worse'}: ")
@@ -92,12 +116,21 @@ def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -
     assert "difference" in done.stdout
 
 
-@pytest.mark.parametrize(("body", "run", "line"), [
-    ("1 Q0 a 1 2\n", True, 1), ("1 Q0 a 1 2 t\n1 Q0 b 1 x t\n", True, 2), ("1 Q0 a 1 nan t\n", True, 1),
-    ("1 Q0 a 1 2 t\n\n1 Q0 a 2 1 t\n", True, 3), ("1 0 a\n", False, 1), ("1 0 a 1\n1 0 a 1\n", False, 2),
-    ("", False, 0),
-])  # fmt: skip
-def test_a_line_of_another_form_is_refused_with_its_place(body: str, run: bool, line: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("body", "run", "line"),
+    [
+        ("1 Q0 a 1 2\n", True, 1),
+        ("1 Q0 a 1 2 t\n1 Q0 b 1 x t\n", True, 2),
+        ("1 Q0 a 1 nan t\n", True, 1),
+        ("1 Q0 a 1 2 t\n\n1 Q0 a 2 1 t\n", True, 3),
+        ("1 0 a\n", False, 1),
+        ("1 0 a 1\n1 0 a 1\n", False, 2),
+        ("", False, 0),
+    ],
+)
+def test_a_line_of_another_form_is_refused_with_its_place(
+    body: str, run: bool, line: int, tmp_path: Path
+) -> None:
     (tmp_path / "f").write_text(body)
     with pytest.raises(FileFormatError) as caught:
         values_by_query(str(tmp_path / "f"), run=run)
@@ -118,12 +151,22 @@ def test_rows_without_names_make_no_run(files: Path) -> None:
             list(run_text([Named(np.ones(1), np.array([1]), np.array([name], object))], "t"))
 
 
-@pytest.mark.parametrize("arguments", [
-    ("evaluate", "m.txt", "run"), ("evaluate", "run", "data.txt"), ("compare", "m.txt", "run", "data.txt"),
-    ("train", "run", "-m", "new.txt"), ("evaluate", "m.txt", "qrels"),
-])  # fmt: skip
-def test_files_of_trec_are_recognised_in_other_places(arguments: tuple[str, ...], files: Path) -> None:
-    in_folder = {argument for argument in arguments if (files / argument).exists() or argument == "new.txt"}
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "m.txt", "run"),
+        ("evaluate", "run", "data.txt"),
+        ("compare", "m.txt", "run", "data.txt"),
+        ("train", "run", "-m", "new.txt"),
+        ("evaluate", "m.txt", "qrels"),
+    ],
+)
+def test_files_of_trec_are_recognised_in_other_places(
+    arguments: tuple[str, ...], files: Path
+) -> None:
+    in_folder = {
+        argument for argument in arguments if (files / argument).exists() or argument == "new.txt"
+    }
     paths = [files / argument if argument in in_folder else argument for argument in arguments]
     done = invoke(*paths)
     assert done.exit_code == 2
@@ -141,7 +184,10 @@ def test_other_metrics_are_those_of_ir_measures(monkeypatch: pytest.MonkeyPatch)
     both = {qid: scores for qid, scores in run.items() if qid in qrels}
     results = evaluate_run(["judged@5", "Rprec", "ndcg@5", "NDCG@5", "AP(rel=1)"], run, qrels)
     assert results["AP(rel=1)"].mean == pytest.approx(evaluate_run(["map"], run, qrels)["map"].mean)
-    top = {qid: sorted(scores, key=lambda d: (np.float32(scores[d]), d.encode()))[-5:] for qid, scores in both.items()}
+    top = {
+        qid: sorted(scores, key=lambda d: (np.float32(scores[d]), d.encode()))[-5:]
+        for qid, scores in both.items()
+    }
     share = [sum(name in qrels[qid] for name in names) / len(names) for qid, names in top.items()]
     assert results["judged@5"].mean == pytest.approx(np.mean(share))
     with pytest.raises(ParameterError, match="nothing"):
@@ -154,8 +200,16 @@ def test_trec_eval_gives_our_values_on_ohsumed(fold: int, data_root: Path) -> No
     data = boostrank.read(data_root / f"ohsumed/Fold{fold}/test.txt", keep_names=True)
     run: Values = {}
     qrels: Values = {}
-    rows = zip(data.queries.row_ids(), data.document_names, data.labels, data.features[:, 0].round(1), strict=True)
-    for i, (qid, name, label, score) in enumerate(rows):  # ties, and documents that are judged or ranked alone
+    rows = zip(
+        data.queries.row_ids(),
+        data.document_names,
+        data.labels,
+        data.features[:, 0].round(1),
+        strict=True,
+    )
+    for i, (qid, name, label, score) in enumerate(
+        rows
+    ):  # ties, and documents that are judged or ranked alone
         if i % 5:
             qrels.setdefault(str(qid), {})[name] = int(label)
         if i % 7:

@@ -1,4 +1,6 @@
-"""The trees of a model file as arrays: what each field of the file becomes, and which trees are refused."""
+"""The trees of a model file as arrays: what each field of the file becomes, and which trees are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def numbers(model: LightGBMText, tree: int, key: str) -> np.ndarray:
     return np.array([float(word) for word in model.trees[tree].words(key.encode())])
 
 
-@pytest.mark.parametrize("name", ["lambdarank", "sets of categories", "one leaf", "pandas", "few bins", "continued"])
+@pytest.mark.parametrize(
+    "name", ["lambdarank", "sets of categories", "one leaf", "pandas", "few bins", "continued"]
+)
 def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
     model = LIGHTGBM.parse(lightgbm_models()[name].encode())
     served = LIGHTGBM.served(model)
@@ -39,16 +43,26 @@ def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
         assert (forest.tree[at] == number).all()
         np.testing.assert_array_equal(forest.value[leaves], numbers(model, number, "leaf_value"))
         if inner:
-            np.testing.assert_array_equal(forest.feature[at], numbers(model, number, "split_feature"))
-            np.testing.assert_array_equal(served.node_count[at], numbers(model, number, "internal_count"))
-            np.testing.assert_array_equal(served.leaf_count[leaves], numbers(model, number, "leaf_count"))
+            np.testing.assert_array_equal(
+                forest.feature[at], numbers(model, number, "split_feature")
+            )
+            np.testing.assert_array_equal(
+                served.node_count[at], numbers(model, number, "internal_count")
+            )
+            np.testing.assert_array_equal(
+                served.leaf_count[leaves], numbers(model, number, "leaf_count")
+            )
             for children, key in ((forest.left, "left_child"), (forest.right, "right_child")):
                 child = numbers(model, number, key)
-                np.testing.assert_array_equal(children[at], np.where(child >= 0, child + node, child - leaf))
+                np.testing.assert_array_equal(
+                    children[at], np.where(child >= 0, child + node, child - leaf)
+                )
             categorical = numbers(model, number, "decision_type").astype(int) % 2 == 1
             assert ((forest.kind[at] == CATEGORICAL) == categorical).all()
             threshold = numbers(model, number, "threshold")
-            np.testing.assert_array_equal(forest.threshold[at][categorical], threshold[categorical] + of_set)
+            np.testing.assert_array_equal(
+                forest.threshold[at][categorical], threshold[categorical] + of_set
+            )
         node, leaf, of_set = node + inner, leaf + tree.leaves, of_set + tree.categorical_splits
     assert (forest.feature.size, forest.value.size, forest.set_ptr.size) == (node, leaf, of_set + 1)
     assert served.node_count.size == node
@@ -69,13 +83,25 @@ def test_what_lightgbm_counts_as_missing_or_as_zero_goes_where_it_goes_there() -
         ("-1e-36 -1e-36 -1e-36 -1e-36 -1e-36 -1e-36", [BELOW_ZERO] * 6, 0),
         (" ".join([repr(ZERO)] * 6), [ZERO] * 6, NAN_LEFT),
         (" ".join([repr(-ZERO)] * 6), [BELOW_ZERO] * 6, 0),
-        (" ".join([repr(np.nextafter(ZERO, 1.0).item())] * 6), [np.nextafter(ZERO, 1.0)] * 6, NAN_LEFT),
-        (" ".join([repr(np.nextafter(-ZERO, -1.0).item())] * 6), [np.nextafter(-ZERO, -1.0)] * 6, 0),
+        (
+            " ".join([repr(np.nextafter(ZERO, 1.0).item())] * 6),
+            [np.nextafter(ZERO, 1.0)] * 6,
+            NAN_LEFT,
+        ),
+        (
+            " ".join([repr(np.nextafter(-ZERO, -1.0).item())] * 6),
+            [np.nextafter(-ZERO, -1.0)] * 6,
+            0,
+        ),
     ):
         model = LIGHTGBM.parse(line("threshold", thresholds)(text).encode())
         forest = LIGHTGBM.served(model).forest
         assert forest.threshold[:6].tolist() == expected
-        assert forest.kind[:6].tolist() == [where_none_is_missing, where_none_is_missing, *kinds[2:]]
+        assert forest.kind[:6].tolist() == [
+            where_none_is_missing,
+            where_none_is_missing,
+            *kinds[2:],
+        ]
 
 
 def with_start(name: str) -> LightGBMText:
@@ -90,8 +116,21 @@ def test_trees_behind_a_start_are_those_of_the_file_without_it() -> None:
         assert started.start_trees == 2
         assert [tree.number for tree in started.trees] == list(range(len(plain.trees) + 2))
         of_plain, of_started = LIGHTGBM.trees(plain, 6), LIGHTGBM.trees(started, 6)
-        for key in ("feature", "threshold", "kind", "left", "right", "value", "roots", "tree", "sets", "set_ptr"):
-            np.testing.assert_array_equal(getattr(of_started.forest, key), getattr(of_plain.forest, key))
+        for key in (
+            "feature",
+            "threshold",
+            "kind",
+            "left",
+            "right",
+            "value",
+            "roots",
+            "tree",
+            "sets",
+            "set_ptr",
+        ):
+            np.testing.assert_array_equal(
+                getattr(of_started.forest, key), getattr(of_plain.forest, key)
+            )
         assert of_plain.forest.start is None
         assert [feature for feature, _ in of_started.forest.start] == [0, 3]
         np.testing.assert_array_equal(of_plain.gain, of_started.gain)
@@ -107,14 +146,18 @@ def test_gain_of_a_feature_is_that_of_its_splits() -> None:
     gain, splits = np.zeros(6), np.zeros(6, int)
     for number in range(len(model.trees)):
         for feature, split_gain in zip(
-            numbers(model, number, "split_feature"), numbers(model, number, "split_gain"), strict=True
+            numbers(model, number, "split_feature"),
+            numbers(model, number, "split_gain"),
+            strict=True,
         ):
             gain[int(feature)] += split_gain
             splits[int(feature)] += 1
     np.testing.assert_allclose(trees.gain, gain)
     assert trees.splits.tolist() == splits.tolist()
     assert trees.used.tolist() == np.flatnonzero(splits).tolist()
-    free = LIGHTGBM.parse(line("split_gain", "0 0 0 -1 0 0")(lightgbm_models()["lambdarank"]).encode())
+    free = LIGHTGBM.parse(
+        line("split_gain", "0 0 0 -1 0 0")(lightgbm_models()["lambdarank"]).encode()
+    )
     assert LIGHTGBM.trees(free, 6).splits.sum() == splits.sum() - 6
     assert LIGHTGBM.trees(free, 6).used.tolist() == trees.used.tolist()
 
@@ -124,13 +167,18 @@ def test_linear_leaves_are_not_walked_and_their_features_count_as_used() -> None
     trees = LIGHTGBM.trees(model, 6)
     assert (trees.forest, trees.why_not) == (None, "linear models in the leaves")
     used = {
-        int(word) for tree in model.trees for key in (b"split_feature", b"leaf_features") for word in tree.words(key)
+        int(word)
+        for tree in model.trees
+        for key in (b"split_feature", b"leaf_features")
+        for word in tree.words(key)
     }
     assert trees.used.tolist() == sorted(used)
     with pytest.raises(ModelError, match="its leaves hold linear models"):
         LIGHTGBM.served(model)
     forest = LIGHTGBM.parse(lightgbm_models()["random forest"].encode())
-    with pytest.raises(ModelError, match="the model is a random forest, whose trees LightGBM averages"):
+    with pytest.raises(
+        ModelError, match="the model is a random forest, whose trees LightGBM averages"
+    ):
         LIGHTGBM.served(forest)
     with pytest.raises(ModelError, match="a random forest of LightGBM cannot be averaged"):
         LIGHTGBM.merge([forest])
@@ -162,11 +210,17 @@ def test_an_average_divides_what_is_in_units_of_the_score() -> None:
         before = models[number // 4].trees[number % 4]
         for key, value in before.fields.items():
             words, average = value.split(), tree.fields[key].split()
-            factor = [0.5, 4.0][number // 4] if key in (b"leaf_value", b"internal_value", b"shrinkage") else None
+            factor = (
+                [0.5, 4.0][number // 4]
+                if key in (b"leaf_value", b"internal_value", b"shrinkage")
+                else None
+            )
             if factor is None:
                 assert average == words
             else:
-                np.testing.assert_allclose([float(w) for w in average], [factor * float(w) for w in words], rtol=1e-15)
+                np.testing.assert_allclose(
+                    [float(w) for w in average], [factor * float(w) for w in words], rtol=1e-15
+                )
     assert merged.tail == models[0].tail
 
 
@@ -175,14 +229,18 @@ def test_a_stamp_is_put_where_no_objective_is() -> None:
     stamped = LIGHTGBM.stamp(text)
     assert b"\nmax_feature_idx=5\nobjective=lambdarank\n" in stamped
     assert (
-        stamped.count(b"[objective: lambdarank]") == stamped.count(b"objective=") == stamped.count(b"[objective: ") == 1
+        stamped.count(b"[objective: lambdarank]")
+        == stamped.count(b"objective=")
+        == stamped.count(b"[objective: ")
+        == 1
     )
     assert LIGHTGBM.stamp(stamped) == stamped
     other = lightgbm_models()["quantile"].encode()
     assert LIGHTGBM.stamp(other) == other
 
 
-# XGBoost --------------------------------------------------------------------------------------------------------------
+# XGBoost
+# --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(xgboost_models()))
@@ -200,7 +258,9 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
             stack += [child for child in (left[children[-1]], right[children[-1]]) if child >= 0]
         alive = sorted(children)
         inner, leaves = [i for i in alive if left[i] >= 0], [i for i in alive if left[i] < 0]
-        position = {i: node + k for k, i in enumerate(inner)} | {i: ~(leaf + k) for k, i in enumerate(leaves)}
+        position = {i: node + k for k, i in enumerate(inner)} | {
+            i: ~(leaf + k) for k, i in enumerate(leaves)
+        }
         assert forest.roots[number] == position[0]
         for i in inner:
             at = position[i]
@@ -211,7 +271,10 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
             assert bool(forest.kind[at] & CATEGORICAL) == (i in sets)
             if i in sets:
                 assert forest.threshold[at] == of_set + sets[i]
-                start, size = tree["categories_segments"][sets[i]], tree["categories_sizes"][sets[i]]
+                start, size = (
+                    tree["categories_segments"][sets[i]],
+                    tree["categories_sizes"][sets[i]],
+                )
                 listed = tree["categories"][start : start + size]
                 assert forest.categories(of_set + sets[i]).tolist() == sorted(listed)
             else:
@@ -249,7 +312,9 @@ def test_nothing_is_left_of_what_is_below_all() -> None:
     document = json.loads(xgboost_models()["rank:ndcg"])
     tree = json_forest(document)["trees"][0]
     tree["split_conditions"][0], tree["default_left"][0] = -float("inf"), 1
-    assert np.isnan(XGBOOST.served(XGBOOST.parse(json.dumps(document).encode())).forest.threshold[0])
+    assert np.isnan(
+        XGBOOST.served(XGBOOST.parse(json.dumps(document).encode())).forest.threshold[0]
+    )
 
 
 def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> None:
@@ -257,14 +322,25 @@ def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> Non
     for model in models:  # they begin with scores of their own
         model.document["learner"]["learner_model_param"]["base_score"] = "[2.5E-1]"
     merged = XGBOOST.parse(XGBOOST.merge(models, [0.5, 4.0]))
-    trees = [(tree, weight) for model, weight in zip(models, (0.5, 4.0), strict=True) for tree in model.forest["trees"]]
+    trees = [
+        (tree, weight)
+        for model, weight in zip(models, (0.5, 4.0), strict=True)
+        for tree in model.forest["trees"]
+    ]
     assert len(merged.forest["trees"]) == len(trees) == 16
-    for number, (merged_tree, (tree, weight)) in enumerate(zip(merged.forest["trees"], trees, strict=True)):
+    for number, (merged_tree, (tree, weight)) in enumerate(
+        zip(merged.forest["trees"], trees, strict=True)
+    ):
         leaf = np.array(tree["left_children"]) < 0
-        before, after = np.array(tree["split_conditions"]), np.array(merged_tree["split_conditions"])
+        before, after = (
+            np.array(tree["split_conditions"]),
+            np.array(merged_tree["split_conditions"]),
+        )
         np.testing.assert_array_equal(after[~leaf], before[~leaf].astype(np.float32))
         np.testing.assert_allclose(after[leaf], weight * before[leaf], rtol=1e-7)
-        np.testing.assert_allclose(merged_tree["base_weights"], weight * np.array(tree["base_weights"]), rtol=1e-15)
+        np.testing.assert_allclose(
+            merged_tree["base_weights"], weight * np.array(tree["base_weights"]), rtol=1e-15
+        )
         assert merged_tree["id"] == number
         assert merged_tree["sum_hessian"] == tree["sum_hessian"]
     assert merged.forest["iteration_indptr"] == [0, 1, 2, 3, 4, 7, 10, 13, 16]
@@ -306,9 +382,13 @@ def test_even_leaves_are_close_and_everything_else_is_as_it_was() -> None:
     largest = np.zeros(leaves.roots.size)
     np.maximum.at(largest, leaves.leaf_trees(), np.abs(leaves.value))
     unit = 2.0 ** (np.ceil(np.log2(largest.sum())) - 24)  # float32 has 24 bits
-    for tree, even_tree in zip(json_forest(before)["trees"], json_forest(after)["trees"], strict=True):
+    for tree, even_tree in zip(
+        json_forest(before)["trees"], json_forest(after)["trees"], strict=True
+    ):
         old, new = np.array(tree["split_conditions"]), np.array(even_tree.pop("split_conditions"))
-        leaf = (np.array(tree["left_children"]) < 0) & (np.array(tree["split_indices"]) != 2**31 - 1)
+        leaf = (np.array(tree["left_children"]) < 0) & (
+            np.array(tree["split_indices"]) != 2**31 - 1
+        )
         np.testing.assert_array_equal(old[~leaf], new[~leaf])
         np.testing.assert_allclose(new[leaf], old[leaf], atol=1e-6)
         assert (new[leaf] / unit == np.rint(new[leaf] / unit)).all()
@@ -316,18 +396,25 @@ def test_even_leaves_are_close_and_everything_else_is_as_it_was() -> None:
     assert after == before
 
 
-# Both -----------------------------------------------------------------------------------------------------------------
+# Both
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def test_trees_that_add_least_to_the_size_of_a_score_come_first() -> None:
     count = np.array([3.0, 1.0, 1.0, 3.0, 0.0, 5.0])
     value = np.array([1.0, 4.0, -0.5, 0.5, 9.0, 2.0])
     forest = Forest(
-        feature=np.zeros(3, np.int32), threshold=np.zeros(3), kind=np.zeros(3, np.uint8),
-        left=np.array([~0, ~2, ~4], np.int32), right=np.array([~1, ~3, ~5], np.int32), value=value,
-        roots=np.arange(3, dtype=np.int32), tree=np.arange(3, dtype=np.int32), sets=np.zeros(0, np.uint32),
+        feature=np.zeros(3, np.int32),
+        threshold=np.zeros(3),
+        kind=np.zeros(3, np.uint8),
+        left=np.array([~0, ~2, ~4], np.int32),
+        right=np.array([~1, ~3, ~5], np.int32),
+        value=value,
+        roots=np.arange(3, dtype=np.int32),
+        tree=np.arange(3, dtype=np.int32),
+        sets=np.zeros(0, np.uint32),
         set_ptr=np.zeros(1, np.int64),
-    )  # fmt: skip
+    )
     # Mean squares: (3 + 16) / 4, 0.25, and 4, as nobody is in the leaf of 9.
     sorted_ = ServedTrees(forest, np.zeros(3), count).small_first()
     assert sorted_.forest.roots.tolist() == [1, 2, 0]
@@ -348,7 +435,9 @@ def test_trees_that_add_least_to_the_size_of_a_score_come_first() -> None:
         ([0, 2, 3, 1, 3, 0], [0, -1, -1, -1, -1, 1]),
     ],
 )
-def test_nodes_are_counted_from_their_root_and_a_cycle_has_none(parent: list[int], steps: list[int]) -> None:
+def test_nodes_are_counted_from_their_root_and_a_cycle_has_none(
+    parent: list[int], steps: list[int]
+) -> None:
     assert depths(np.array(parent, np.int64)).tolist() == steps
 
 

@@ -100,13 +100,15 @@ def test_what_xgboost_writes_is_accepted_as_bytes_and_parsed(name: str) -> None:
 
 
 def test_pruning_leaves_deleted_nodes_in_the_file() -> None:
-    # What makes the next test's models worth trying: without such nodes the exemption for them would go untested.
+    # What makes the next test's models worth trying: without such nodes the exemption for them
+    # would go untested.
     trees = forest(json.loads(xgboost_models()["pruned"]))["trees"]
     assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
 
 
 def test_a_deleted_node_has_both_marks() -> None:
-    # XGBoost counts the nodes whose feature and default direction are both all ones, and refuses another count.
+    # XGBoost counts the nodes whose feature and default direction are both all ones, and refuses
+    # another count.
     model = json.loads(xgboost_models()["pruned"])
     tree = next(t for t in forest(model)["trees"] if int(t["tree_param"]["num_deleted"]))
     tree["default_left"][tree["split_indices"].index(2**31 - 1)] = 0
@@ -115,16 +117,27 @@ def test_a_deleted_node_has_both_marks() -> None:
 
 
 def strangers(model: dict[str, Any]) -> None:
-    """The children of the root, the other way round: XGBoost would go from the right one to the node behind it."""
+    """The children of the root, the other way round: XGBoost would go from the right one to the
+    node behind it.
+    """
     tree = forest(model)["trees"][0]
     left, right = tree["left_children"], tree["right_children"]
     left[0], right[0] = right[0], left[0]
 
 
 HOSTILE: dict[str, tuple[Edit, str]] = {
-    "child beyond the nodes": (in_tree("left_children", 0, 99999), "left_children|a child is not a node"),
-    "child below minus one": (in_tree("left_children", 0, -2), "left_children|a child is not a node"),
-    "child beyond 64 bits": (in_tree("left_children", 0, 10**30), "left_children|a child is not a node"),
+    "child beyond the nodes": (
+        in_tree("left_children", 0, 99999),
+        "left_children|a child is not a node",
+    ),
+    "child below minus one": (
+        in_tree("left_children", 0, -2),
+        "left_children|a child is not a node",
+    ),
+    "child beyond 64 bits": (
+        in_tree("left_children", 0, 10**30),
+        "left_children|a child is not a node",
+    ),
     "a node with two parents": (in_tree("left_children", 0, 3), "no parent or two parents"),
     "the root as a child": (in_tree("left_children", 0, 0), "no parent or two parents"),
     "one child only": (in_tree("right_children", 0, -1), "one child"),
@@ -133,7 +146,10 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a parent beyond the nodes": (in_tree("parents", 1, 99999), "parent is out of range"),
     "a parent that is not": (in_tree("parents", 1, 2), "parents and children do not agree"),
     "a root with a parent": (in_tree("parents", 0, 1), "parent is out of range"),
-    "a feature that is not there": (in_tree("split_indices", 0, 6), "feature that the model does not have"),
+    "a feature that is not there": (
+        in_tree("split_indices", 0, 6),
+        "feature that the model does not have",
+    ),
     "deleted nodes that are not": (in_tree("tree_param", "num_deleted", "1"), "num_deleted"),
     "more nodes than there are": (in_tree("tree_param", "num_nodes", "1000000000"), "num_nodes"),
     "a vector in every leaf": (in_tree("tree_param", "size_leaf_vector", "9"), "size_leaf_vector"),
@@ -149,26 +165,50 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "an id beyond the trees": (in_tree("id", 1000000), "has id 1000000"),
     "an id twice": (put("trees", 1, "id", 0), "tree 1 has id 0"),
     "a tree that is none": (put("trees", 0, 5), "trees.0."),
-    "more trees than there are": (put("gbtree_model_param", "num_trees", "1000000000"), "num_trees"),
+    "more trees than there are": (
+        put("gbtree_model_param", "num_trees", "1000000000"),
+        "num_trees",
+    ),
     "a negative count": (put("gbtree_model_param", "num_trees", "-4"), "num_trees"),
     "a group that is not there": (put("tree_info", 0, 1), "tree_info"),
     "too few groups": (put("tree_info", [0]), "tree_info has 1 entries, but needs 4"),
     "rounds beyond the trees": (put("iteration_indptr", 1, 5), "iteration_indptr"),
-    "rounds that fall": (put("iteration_indptr", [0, 2, 1, 3, 4]), "iteration_indptr does not divide"),
+    "rounds that fall": (
+        put("iteration_indptr", [0, 2, 1, 3, 4]),
+        "iteration_indptr does not divide",
+    ),
     "rounds that lose trees": (put("iteration_indptr", [0, 1]), "iteration_indptr does not divide"),
     "no rounds": (put("iteration_indptr", []), "iteration_indptr does not divide"),
     "too few categories": (put("cats", "enc", [{"type": 13, "values": []}]), "describe 1 columns"),
     "an order without columns": (put("cats", "sorted_idx", [0]), "sorted_idx"),
     "no features": (in_learner("learner_model_param", "num_feature", "0"), "num_feature"),
-    "more features than numbers": (in_learner("learner_model_param", "num_feature", "99999999999"), "num_feature"),
-    "a wider model": (in_learner("learner_model_param", "num_feature", "9"), "num_feature is 6, but the model has 9"),
-    "several classes": (in_learner("learner_model_param", "num_class", "3"), "3 outputs per document"),
-    "several targets": (in_learner("learner_model_param", "num_target", "2"), "2 outputs per document"),
-    "a start that is no number": (in_learner("learner_model_param", "base_score", "[x]"), "base_score"),
+    "more features than numbers": (
+        in_learner("learner_model_param", "num_feature", "99999999999"),
+        "num_feature",
+    ),
+    "a wider model": (
+        in_learner("learner_model_param", "num_feature", "9"),
+        "num_feature is 6, but the model has 9",
+    ),
+    "several classes": (
+        in_learner("learner_model_param", "num_class", "3"),
+        "3 outputs per document",
+    ),
+    "several targets": (
+        in_learner("learner_model_param", "num_target", "2"),
+        "2 outputs per document",
+    ),
+    "a start that is no number": (
+        in_learner("learner_model_param", "base_score", "[x]"),
+        "base_score",
+    ),
     "an infinite start": (in_learner("learner_model_param", "base_score", "inf"), "base_score"),
     "a name too many": (in_learner("feature_names", ["a"] * 7), "feature_names has 7"),
     "a name that is a number": (in_learner("feature_names", [1, 2, 3, 4, 5, 6]), "feature_names"),
-    "an attribute that is a number": (in_learner("attributes", {"best_iteration": 3}), "attributes"),
+    "an attribute that is a number": (
+        in_learner("attributes", {"best_iteration": 3}),
+        "attributes",
+    ),
     "no objective": (in_learner("objective", None), "objective"),
     "another booster": (in_learner("gradient_booster", "name", "gblinear"), "'gblinear'"),
     "no version": (lambda model: model.pop("version"), "version"),
@@ -199,16 +239,31 @@ CATEGORICAL: dict[str, tuple[Edit, str]] = {
     "an empty set": (in_tree("categories_sizes", 0, 0), "categories_sizes"),
     "a set that begins elsewhere": (in_tree("categories_segments", 0, 1), "do not fit the list"),
     "a set of no node": (in_tree("categories_nodes", []), "not the nodes with a categorical split"),
-    "a set of another node": (in_tree("categories_nodes", 0, 3), "not the nodes with a categorical split"),
+    "a set of another node": (
+        in_tree("categories_nodes", 0, 3),
+        "not the nodes with a categorical split",
+    ),
     "a set of a leaf": (categorical_leaf, "not the nodes with a categorical split"),
-    "text that no name uses": (lambda m: forest(m)["cats"]["enc"][4]["values"].append(65), "offsets do not fit"),
+    "text that no name uses": (
+        lambda m: forest(m)["cats"]["enc"][4]["values"].append(65),
+        "offsets do not fit",
+    ),
     "a category beyond memory": (in_tree("categories", 0, 2**31 - 1), "categories"),
     "an unknown split": (in_tree("split_type", 0, 2), "split_type"),
-    "text beyond its end": (put("cats", "enc", 4, "offsets", 1, 1000), "offsets do not fit the text"),
+    "text beyond its end": (
+        put("cats", "enc", 4, "offsets", 1, 1000),
+        "offsets do not fit the text",
+    ),
     "a column of unknown type": (put("cats", "enc", 5, "type", 99), "type"),
     "a column of a list for a type": (put("cats", "enc", 5, "type", [15]), "type"),
-    "segments beyond the order": (put("cats", "feature_segments", 6, 9999), "feature_segments do not fit"),
-    "segments that are not the columns'": (put("cats", "feature_segments", 5, 1), "do not fit the columns"),
+    "segments beyond the order": (
+        put("cats", "feature_segments", 6, 9999),
+        "feature_segments do not fit",
+    ),
+    "segments that are not the columns'": (
+        put("cats", "feature_segments", 5, 1),
+        "do not fit the columns",
+    ),
     "an order with a repeat": (put("cats", "sorted_idx", 0, 1), "not an order"),
 }
 
@@ -231,7 +286,10 @@ def test_fault_086_categories_may_not_ask_for_more_memory_than_a_machine_has() -
     copies = 600
     trees[:] = [{**trees[0], "id": i} for i in range(copies)]
     forest(model)["gbtree_model_param"]["num_trees"] = str(copies)
-    forest(model)["tree_info"], forest(model)["iteration_indptr"] = [0] * copies, list(range(copies + 1))
+    forest(model)["tree_info"], forest(model)["iteration_indptr"] = (
+        [0] * copies,
+        list(range(copies + 1)),
+    )
     with pytest.raises(ModelError, match="GiB"):
         check_xgboost_json(model)
 
@@ -265,7 +323,9 @@ def widened(features: int, *, with_names_of_features: bool) -> Any:
     """A model of so many features; its trees stay as they are."""
     model = json.loads(xgboost_models()["sets of categories"])
     model["learner"]["learner_model_param"]["num_feature"] = str(features)
-    model["learner"]["feature_names"] = [f"f{i}" for i in range(features)] if with_names_of_features else []
+    model["learner"]["feature_names"] = (
+        [f"f{i}" for i in range(features)] if with_names_of_features else []
+    )
     model["learner"]["feature_types"] = []
     forest(model).pop("cats", None)
     for tree in forest(model)["trees"]:
@@ -285,7 +345,12 @@ def test_fault_086_a_small_file_cannot_promise_more_features_than_data_may_have(
 
 @pytest.mark.parametrize(
     ("leaf", "base", "weight", "taken"),
-    [(3e38, "0E0", 1.0, False), (1.6e38, "0E0", 1.0, True), (1e38, "[2E38]", 1.0, False), (1e20, "0E0", 1e20, False)],
+    [
+        (3e38, "0E0", 1.0, False),
+        (1.6e38, "0E0", 1.0, True),
+        (1e38, "[2E38]", 1.0, False),
+        (1e20, "0E0", 1e20, False),
+    ],
 )
 def test_fault_086_leaves_that_add_up_beyond_float32_are_refused(
     leaf: float, base: str, weight: float, taken: bool
@@ -320,11 +385,31 @@ def test_fault_086_no_value_in_any_place_breaks_the_check_itself(data: st.DataOb
     model = json.loads(xgboost_models()["dart with categories"])
     owner, key = None, None
     value: Any = model
-    while isinstance(value, dict | list) and value and (owner is None or data.draw(st.integers(0, 9)) > 0):
+    while (
+        isinstance(value, dict | list)
+        and value
+        and (owner is None or data.draw(st.integers(0, 9)) > 0)
+    ):
         keys = sorted(value) if isinstance(value, dict) else range(len(value))
         owner, key = value, data.draw(st.sampled_from(keys))
         value = owner[key]
-    odd = [None, True, -1, 10**30, 0.5, float("nan"), float("inf"), "", "x", "[[", "9" * 5000, [], [[]], [None], {}]
+    odd = [
+        None,
+        True,
+        -1,
+        10**30,
+        0.5,
+        float("nan"),
+        float("inf"),
+        "",
+        "x",
+        "[[",
+        "9" * 5000,
+        [],
+        [[]],
+        [None],
+        {},
+    ]
     owner[key] = data.draw(st.sampled_from(odd))
     with contextlib.suppress(ModelError):
         check_xgboost_json(model)
@@ -347,8 +432,12 @@ def test_scores_begin_with_what_the_objective_makes_a_prediction_of(
     assert _base(learner) == pytest.approx(start, rel=1e-6)
 
 
-@pytest.mark.parametrize(("objective", "base_score"), [("binary:logistic", "1E0"), ("count:poisson", "0E0")])
-def test_fault_086_a_prediction_that_no_score_makes_is_refused(objective: str, base_score: str) -> None:
+@pytest.mark.parametrize(
+    ("objective", "base_score"), [("binary:logistic", "1E0"), ("count:poisson", "0E0")]
+)
+def test_fault_086_a_prediction_that_no_score_makes_is_refused(
+    objective: str, base_score: str
+) -> None:
     learner = {"objective": {"name": objective}, "learner_model_param": {"base_score": base_score}}
     with pytest.raises(ModelError, match="is not a prediction of"):
         _base(learner)
@@ -357,7 +446,9 @@ def test_fault_086_a_prediction_that_no_score_makes_is_refused(objective: str, b
 def test_names_of_categories_are_put_into_a_file_and_found_again() -> None:
     document = json.loads(xgboost_models()["rank:ndcg"])
     columns = int(document["learner"]["learner_model_param"]["num_feature"])
-    with_categories = with_names(json.dumps(document).encode(), {1: ("b", "a", ""), columns - 1: (3, -4)})
+    with_categories = with_names(
+        json.dumps(document).encode(), {1: ("b", "a", ""), columns - 1: (3, -4)}
+    )
     assert with_categories is not None
     assert names_in(with_categories) == {1: ("b", "a", ""), columns - 1: (3, -4)}
     assert with_names(json.dumps(document).encode(), {0: (1.5,)}) is None
@@ -391,12 +482,19 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     assert replaced
     body = json.dumps(document).encode()
     old = XGBOOST.parse(body)
-    scores = [engine.load(one).predict(rows, PredictRequest()) for one in (body, write_json(model.document))]
+    scores = [
+        engine.load(one).predict(rows, PredictRequest())
+        for one in (body, write_json(model.document))
+    ]
     np.testing.assert_array_equal(*scores)
     of_sets = [XGBOOST.trees(parsed, 6).forest for parsed in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
-    numeric = next(i for i, kind in enumerate(forest(document)["trees"][0]["split_type"]) if kind == 0)
-    with pytest.raises(ModelError, match="tree 0: split_conditions has a threshold that is not finite"):
+    numeric = next(
+        i for i, kind in enumerate(forest(document)["trees"][0]["split_type"]) if kind == 0
+    )
+    with pytest.raises(
+        ModelError, match="tree 0: split_conditions has a threshold that is not finite"
+    ):
         XGBOOST.parse(edited(document, in_tree("split_conditions", numeric, float("nan"))))
 
 
@@ -451,7 +549,9 @@ def test_names_of_features_keep_their_letters_in_the_engine_s_file() -> None:
     escaped = json.dumps(json.loads(model.to_bytes())).encode()
     assert b"\\u00f6" in escaped
     engine = get_backend("xgboost")
-    np.testing.assert_array_equal(RankingModel(engine.load(escaped)).predict(rows), model.predict(rows))
+    np.testing.assert_array_equal(
+        RankingModel(engine.load(escaped)).predict(rows), model.predict(rows)
+    )
 
 
 def test_fault_086_a_base_that_is_no_prediction_of_its_objective_is_refused_with_the_file() -> None:
@@ -459,7 +559,11 @@ def test_fault_086_a_base_that_is_no_prediction_of_its_objective_is_refused_with
     model["learner"]["objective"] = {"name": "binary:logistic"}
     for base, taken in (("[5E-1]", True), ("[-1E0]", False), ("[1E0]", False)):
         model["learner"]["learner_model_param"]["base_score"] = base
-        with contextlib.nullcontext() if taken else pytest.raises(ModelError, match="is not a prediction of binary"):
+        with (
+            contextlib.nullcontext()
+            if taken
+            else pytest.raises(ModelError, match="is not a prediction of binary")
+        ):
             check_xgboost_json(model)
 
 

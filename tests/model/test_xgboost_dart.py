@@ -1,4 +1,6 @@
-"""DART models of XGBoost: three forms of one content, each read, walked, and refused where weights do not fit."""
+"""DART models of XGBoost: three forms of one content, each read, walked, and refused where weights
+do not fit.
+"""
 
 from __future__ import annotations
 

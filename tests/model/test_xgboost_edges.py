@@ -1,4 +1,6 @@
-"""Each check of XGBoost's JSON at its edge: the last that is taken, and the first that is refused, with words."""
+"""Each check of XGBoost's JSON at its edge: the last that is taken, and the first that is refused,
+with words.
+"""
 
 from __future__ import annotations
 
@@ -100,10 +102,12 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "no learner": (lambda document: document.pop("learner"), "learner"),
     "no booster": (in_learner("gradient_booster", 5), "gradient_booster"),
     "a booster without a name": (
-        in_learner("gradient_booster", "name", 5), "the booster is '5'",
+        in_learner("gradient_booster", "name", 5),
+        "the booster is '5'",
     ),
     "a booster without trees": (
-        in_learner("gradient_booster", "model", []), "gradient_booster.model",
+        in_learner("gradient_booster", "model", []),
+        "gradient_booster.model",
     ),
     "a booster of a long name": (
         in_learner("gradient_booster", "name", LONG),
@@ -122,7 +126,8 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         "model",
     ),
     "weights that are too many": (
-        in_learner("gradient_booster", "weight_drop", [1.0] * 5), "weight_drop has 5 entries",
+        in_learner("gradient_booster", "weight_drop", [1.0] * 5),
+        "weight_drop has 5 entries",
     ),
     "a weight that is too large": (
         in_learner("gradient_booster", "weight_drop", [1.0, 1.0, 1.0, 1e39]),
@@ -130,29 +135,49 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "no parameters": (in_learner(PARAM, None), "learner_model_param"),
     "no features": (
-        in_learner(PARAM, "num_feature", "0"), "num_feature",
+        in_learner(PARAM, "num_feature", "0"),
+        "num_feature",
     ),
     "features that are a number": (
-        in_learner(PARAM, "num_feature", 6), "learner_model_param.num_feature",
+        in_learner(PARAM, "num_feature", 6),
+        "learner_model_param.num_feature",
     ),
-    "features in other digits": (in_learner(PARAM, "num_feature", "\u0666"), "learner_model_param.num_feature"),
+    "features in other digits": (
+        in_learner(PARAM, "num_feature", "\u0666"),
+        "learner_model_param.num_feature",
+    ),
     "features in eleven digits": (
-        in_learner(PARAM, "num_feature", "00000000006"), "learner_model_param.num_feature",
+        in_learner(PARAM, "num_feature", "00000000006"),
+        "learner_model_param.num_feature",
     ),
     "a long number of features": (
         in_learner(PARAM, "num_feature", LONG),
         "learner_model_param.num_feature",
     ),
-    "two classes": (in_learner(PARAM, "num_class", "2"), "the model has 2 outputs per document: it is not a ranker"),
-    "two targets": (in_learner(PARAM, "num_target", "2"), "the model has 2 outputs per document: it is not a ranker"),
-    "a start beyond float32": (in_learner(PARAM, "base_score", "[3.5E38]"), "base_score is '[3.5E38]', not a finite"),
+    "two classes": (
+        in_learner(PARAM, "num_class", "2"),
+        "the model has 2 outputs per document: it is not a ranker",
+    ),
+    "two targets": (
+        in_learner(PARAM, "num_target", "2"),
+        "the model has 2 outputs per document: it is not a ranker",
+    ),
+    "a start beyond float32": (
+        in_learner(PARAM, "base_score", "[3.5E38]"),
+        "base_score is '[3.5E38]', not a finite",
+    ),
     "a start below float32": (
-        in_learner(PARAM, "base_score", "-3.5E38"), "base_score is '-3.5E38', not a finite number",
+        in_learner(PARAM, "base_score", "-3.5E38"),
+        "base_score is '-3.5E38', not a finite number",
     ),
     "a start that is not a number": (
-        in_learner(PARAM, "base_score", "nan"), "base_score is 'nan', not a finite number",
+        in_learner(PARAM, "base_score", "nan"),
+        "base_score is 'nan', not a finite number",
     ),
-    "a long start": (in_learner(PARAM, "base_score", LONG), f"base_score is '{LONG[:40]}', not a finite number"),
+    "a long start": (
+        in_learner(PARAM, "base_score", LONG),
+        f"base_score is '{LONG[:40]}', not a finite number",
+    ),
     "an objective without a name": (in_learner("objective", {}), "name"),
     "attributes that are none": (in_learner("attributes", None), "attributes"),
     "attributes that are numbers": (in_learner("attributes", {"a": 1}), "attributes[...]"),
@@ -160,10 +185,12 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "types that are none": (in_learner("feature_types", "float"), "feature_types"),
     "trees that are none": (put("trees", 5), "trees"),
     "trees that are not counted": (
-        put("gbtree_model_param", None), "gbtree_model_param",
+        put("gbtree_model_param", None),
+        "gbtree_model_param",
     ),
     "one tree more": (
-        put("gbtree_model_param", "num_trees", "5"), "num_trees is 5, but the file has 4 trees: it is damaged",
+        put("gbtree_model_param", "num_trees", "5"),
+        "num_trees is 5, but the file has 4 trees: it is damaged",
     ),
     "parallel trees below none": (
         put("gbtree_model_param", "num_parallel_tree", "-1"),
@@ -172,10 +199,12 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "a group below all": (put("tree_info", 0, -1), "tree_info[0]"),
     "no groups": (lose("tree_info"), "tree_info"),
     "rounds that begin late": (
-        put("iteration_indptr", [1, 2, 3, 4]), "iteration_indptr does not divide 4 trees into rou",
+        put("iteration_indptr", [1, 2, 3, 4]),
+        "iteration_indptr does not divide 4 trees into rou",
     ),
     "rounds that end early": (
-        put("iteration_indptr", [0, 1, 2, 3]), "iteration_indptr does not divide 4 trees into rounds",
+        put("iteration_indptr", [0, 1, 2, 3]),
+        "iteration_indptr does not divide 4 trees into rounds",
     ),
     "rounds below none": (put("iteration_indptr", [0, -1, 4]), "iteration_indptr[1]"),
     "rounds that are none": (put("iteration_indptr", 5), "iteration_indptr"),
@@ -183,7 +212,8 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "a long id": (put("trees", 1, "id", LONG), "trees[1].id"),
     "no id": (lose("trees", 1, "id"), "id"),
     "a tree that is not counted": (
-        lose("trees", 0, "tree_param"), "tree_param",
+        lose("trees", 0, "tree_param"),
+        "tree_param",
     ),
     "children that are none": (in_tree("left_children", 5), "trees[0].left_children"),
     "a node too few": (
@@ -191,53 +221,75 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         "tree 0: num_nodes",
     ),
     "a tree of no nodes": (
-        in_tree("tree_param", "num_nodes", "0"), "tree 0: num_nodes",
+        in_tree("tree_param", "num_nodes", "0"),
+        "tree 0: num_nodes",
     ),
     "a tree one feature wider": (
-        in_tree("tree_param", "num_feature", "7"), "tree 0: num_feature is 7, but the model has 6 features",
+        in_tree("tree_param", "num_feature", "7"),
+        "tree 0: num_feature is 7, but the model has 6 features",
     ),
     "leaves of two numbers": (
         in_tree("tree_param", "size_leaf_vector", "2"),
         "trees[0].tree_param.size_leaf_vector",
     ),
     "the child behind the last": (
-        in_tree("left_children", 0, NODES), "tree 0: a child",
+        in_tree("left_children", 0, NODES),
+        "tree 0: a child",
     ),
     "the right child behind the last": (
-        in_tree("right_children", 0, NODES), "tree 0: a child",
+        in_tree("right_children", 0, NODES),
+        "tree 0: a child",
     ),
     "a right child below none": (
-        in_tree("right_children", 0, -2), "trees[0].right_children[0]",
+        in_tree("right_children", 0, -2),
+        "trees[0].right_children[0]",
     ),
     "a feature below all": (in_tree("split_indices", 0, -1), "trees[0].split_indices[0]"),
-    "a feature beyond 32 bits": (in_tree("split_indices", 0, LARGEST + 1), "trees[0].split_indices[0]"),
+    "a feature beyond 32 bits": (
+        in_tree("split_indices", 0, LARGEST + 1),
+        "trees[0].split_indices[0]",
+    ),
     "the feature behind the last": (
-        in_tree("split_indices", 0, 6), "tree 0: splits by a feature that the model does not have",
+        in_tree("split_indices", 0, 6),
+        "tree 0: splits by a feature that the model does not have",
     ),
     "a parent below none": (in_tree("parents", 1, -2), "trees[0].parents[1]"),
     "a parent of none": (in_tree("parents", 1, -1), "tree 0: a parent is out of range"),
-    "the parent behind the last": (in_tree("parents", 1, NODES), "tree 0: a parent is out of range"),
+    "the parent behind the last": (
+        in_tree("parents", 1, NODES),
+        "tree 0: a parent is out of range",
+    ),
     "a root below itself": (in_tree("parents", 0, 0), "tree 0: a parent is out of range"),
     "another parent": (in_tree("parents", -1, 0), "tree 0: parents and children do not agree"),
     "a switch below none": (in_tree("default_left", 0, -1), "trees[0].default_left[0]"),
-    "a weight too few": (in_tree("base_weights", [1.0]), f"tree 0: base_weights has 1 entries, but needs {NODES}"),
+    "a weight too few": (
+        in_tree("base_weights", [1.0]),
+        f"tree 0: base_weights has 1 entries, but needs {NODES}",
+    ),
     "a gain that is text": (in_tree("loss_changes", 0, "x"), "trees[0].loss_changes[0]"),
     "hessians that are none": (in_tree("sum_hessian", None), "trees[0].sum_hessian"),
     "one deleted node": (
-        in_tree("tree_param", "num_deleted", "1"), "tree 0: num_deleted is not the number of deleted nodes",
+        in_tree("tree_param", "num_deleted", "1"),
+        "tree 0: num_deleted is not the number of deleted nodes",
     ),
     "a leaf that is not a number": (
-        in_tree("split_conditions", -1, float("nan")), "tree 0: split_conditions has a leaf value that is not finite",
+        in_tree("split_conditions", -1, float("nan")),
+        "tree 0: split_conditions has a leaf value that is not finite",
     ),
-    "a leaf below float32": (in_tree("split_conditions", -1, -1e39), "tree 0: split_conditions has a leaf value that"),
+    "a leaf below float32": (
+        in_tree("split_conditions", -1, -1e39),
+        "tree 0: split_conditions has a leaf value that",
+    ),
     **{
         f"a threshold {number} with missing values {left}": (
-            parting(float(number), left), "tree 0: split_conditions has a threshold that is not finite",
+            parting(float(number), left),
+            "tree 0: split_conditions has a threshold that is not finite",
         )
         for number, left in (("inf", 1), ("-inf", 0), ("1e39", 1), ("nan", 1))
     },
     "a threshold that is not a number": (
-        in_tree("split_conditions", 0, float("nan")), "tree 0: split_conditions has a threshold that is not finite",
+        in_tree("split_conditions", 0, float("nan")),
+        "tree 0: split_conditions has a threshold that is not finite",
     ),
     "a promise of a start": (
         in_learner("attributes", {ATTRIBUTE: LONG}),
@@ -249,8 +301,11 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "a column that is none": (put("cats", "enc", [5] * 6), "cats.enc[0]"),
     "columns of no type": (put("cats", "enc", [{"values": []}] * 6), "cats of column 0"),
     "an order of nothing": (put("cats", "sorted_idx", 5), "cats.sorted_idx"),
-    "an order without columns": (put("cats", "sorted_idx", [0]), "cats: sorted_idx without columns"),
-}  # fmt: skip
+    "an order without columns": (
+        put("cats", "sorted_idx", [0]),
+        "cats: sorted_idx without columns",
+    ),
+}
 
 
 @pytest.mark.fault(86)

@@ -8,7 +8,11 @@ EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
 TILES, LAMBDA_SUMS = "kernels/lambda_sums.py", "tests.kernels.lambda_sums"
 MOVES, GAUSS_MOVES = "kernels/gauss.py", "tests.kernels.test_gauss_rank_changes"
-LOSS, YETI, STOCHASTIC = "objectives/lambdaloss.py", "objectives/yetirank.py", "objectives/stochastic_rank.py"
+LOSS, YETI, STOCHASTIC = (
+    "objectives/lambdaloss.py",
+    "objectives/yetirank.py",
+    "objectives/stochastic_rank.py",
+)
 
 BASELINES = [
     (NOISE, "(np.uint64(stream) + _ONE) * _GAMMA", "_GAMMA", NOISE_TESTS),
@@ -42,7 +46,12 @@ BASELINES = [
     (TILES, "place = reach[end - k]", "place = reach[end - k + 1]", LAMBDA_SUMS),
     (TILES, "blend * by_delta / n", "blend * by_delta", LAMBDA_SUMS),
     (TILES, "row[a] * (power * first[a])", "row[a] * first[a]", LAMBDA_SUMS),
-    (TILES, "row, rest, more = state[begin : begin + columns]", "row, rest, more = state[:columns]", LAMBDA_SUMS),
+    (
+        TILES,
+        "row, rest, more = state[begin : begin + columns]",
+        "row, rest, more = state[:columns]",
+        LAMBDA_SUMS,
+    ),
     (TILES, "range(2, tiles)", "range(2, tiles - 1)", LAMBDA_SUMS),
     (LOSS, "discount(pos + 2.0, blend, n)", "discount(pos + 3.0, blend, n)", "lambdaloss"),
     (YETI, "index = draw * n + pos", "index = pos", "yetirank"),

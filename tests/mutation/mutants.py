@@ -1,8 +1,10 @@
-"""Small changes of a source file, made from its syntax tree: each one is a mutant that a test should notice.
+"""Small changes of a source file, made from its syntax tree: each one is a mutant that a test
+should notice.
 
-Comparisons and arithmetic swapped, constants one larger or zero, conditions negated, `and` for `or`, ranges and slices
-one off, statements left out, returned values dropped. Not changed are: annotations, decorators, strings, `assert`, and
-what only type checkers or the compiler read, which nothing of plain Python notices.
+Comparisons and arithmetic swapped, constants one larger or zero, conditions negated, `and` for
+`or`, ranges and slices one off, statements left out, returned values dropped. Not changed are:
+annotations, decorators, strings, `assert`, and what only type checkers or the compiler read, which
+nothing of plain Python notices.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Mutant:
 
     Attributes:
         file: relative to the package.
-        function: qualified name of the function or class that it stands in; empty at the top of the file.
+        function: qualified name of the function or class that it stands in; empty at the top of the
+            file.
         at_import: whether it runs when the file is imported, not when a function is called.
         lines: first and last line (from 1) of the statement, or of its head.
         line: where the change begins.
@@ -70,7 +73,9 @@ class Mutant:
 
 
 def mutants_of(file: str, source: bytes) -> list[Mutant]:
-    """Every mutant of a file, in order of their places; those that read alike within a function are one."""
+    """Every mutant of a file, in order of their places; those that read alike within a function are
+    one.
+    """
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -83,7 +88,9 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
         was = " ".join(source[first:last].decode().split())
         now = " ".join(mutated[first : len(mutated) - tail].decode().split())
         line = source.count(b"\n", 0, change.start) + 1
-        mutant = Mutant(file, change.function, change.at_import, change.lines, line, was, now, mutated)
+        mutant = Mutant(
+            file, change.function, change.at_import, change.lines, line, was, now, mutated
+        )
         if was != now:
             mutants.setdefault((*mutant.key, line), mutant)
     return sorted(mutants.values(), key=lambda mutant: mutant.line)
@@ -116,7 +123,9 @@ class _Changes:
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
-        return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
+        return self.starts[node.lineno - 1] + node.col_offset, self.starts[
+            node.end_lineno - 1
+        ] + node.end_col_offset
 
     def _change(self, start: int, stop: int, text: bytes) -> _Change:
         return _Change(start, stop, text, ".".join(self.function), self.at_import, self.lines)
@@ -142,14 +151,21 @@ class _Changes:
     def _statement(self, node: ast.stmt) -> Iterator[_Change]:
         assert node.end_lineno is not None
         body = getattr(node, "body", None)
-        self.lines = node.lineno, (body[0].lineno - 1 if isinstance(body, list) else node.end_lineno)
+        self.lines = (
+            node.lineno,
+            (body[0].lineno - 1 if isinstance(body, list) else node.end_lineno),
+        )
         self.lines = self.lines[0], max(self.lines)
         if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom):
             return
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield from self._definition(node)
             return
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        ):
             return
         if _can_go(node, self.bound):
             yield self._change(*self._span(node), b"pass")
@@ -174,13 +190,17 @@ class _Changes:
                 else:
                     yield from self._statement(child)
 
-    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[_Change]:
+    def _definition(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> Iterator[_Change]:
         bound, at_import = self.bound, self.at_import
         if not isinstance(node, ast.ClassDef):
             for default in [*node.args.defaults, *node.args.kw_defaults]:
                 if default is not None:
                     yield from self._expression(default)
-            self.bound = {argument.arg: 0 for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            self.bound = {
+                argument.arg: 0 for argument in ast.walk(node.args) if isinstance(argument, ast.arg)
+            }
             for name in ast.walk(node):
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
                     self.bound[name.id] = min(self.bound.get(name.id, name.lineno), name.lineno)
@@ -195,10 +215,14 @@ class _Changes:
     def _expression(self, node: ast.AST) -> Iterator[_Change]:
         if isinstance(node, ast.JoinedStr):  # places within are not known before Python 3.12
             return
-        if isinstance(node, ast.Call | ast.Subscript) and ast.unparse(node).startswith("types."):  # numba's
+        if isinstance(node, ast.Call | ast.Subscript) and ast.unparse(node).startswith(
+            "types."
+        ):  # numba's
             return
         if isinstance(node, ast.Compare):
-            for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+            for left, operator, right in zip(
+                [node.left, *node.comparators], node.ops, node.comparators, strict=False
+            ):
                 yield from self._between(left, right, *_COMPARE[type(operator)])
         elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY and not _is_text(node):
             yield from self._between(node.left, node.right, *_BINARY[type(node.op)])
@@ -216,7 +240,11 @@ class _Changes:
                 yield self._around(test, b"not (", b")")
         elif isinstance(node, ast.Constant):
             yield from self._constant(node)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "range"
+        ):
             stop = node.args[0] if len(node.args) == 1 else node.args[1]
             if not isinstance(stop, ast.Constant | ast.Starred):
                 yield self._off_by_one(stop, "-")
@@ -249,8 +277,15 @@ def _can_go(node: ast.stmt, bound: dict[str, int]) -> bool:
     if isinstance(node, ast.Expr):
         return not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom)
     if isinstance(node, ast.Assign):
-        targets = [t for target in node.targets for t in (target.elts if isinstance(target, ast.Tuple) else [target])]
-        return all(not isinstance(t, ast.Name) or bound.get(t.id, node.lineno) < node.lineno for t in targets)
+        targets = [
+            t
+            for target in node.targets
+            for t in (target.elts if isinstance(target, ast.Tuple) else [target])
+        ]
+        return all(
+            not isinstance(t, ast.Name) or bound.get(t.id, node.lineno) < node.lineno
+            for t in targets
+        )
     return isinstance(node, ast.AugAssign | ast.Continue | ast.Break | ast.Raise)
 
 
@@ -262,7 +297,8 @@ def _is_text(node: ast.BinOp) -> bool:
     """Whether strings are joined or formatted: another operator does not run at all."""
     sides = (node.left, node.right)
     return any(
-        isinstance(side, ast.JoinedStr) or isinstance(getattr(side, "value", None), str | bytes) for side in sides
+        isinstance(side, ast.JoinedStr) or isinstance(getattr(side, "value", None), str | bytes)
+        for side in sides
     )
 
 

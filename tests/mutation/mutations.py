@@ -1,6 +1,8 @@
-"""Faults that the suite must notice: (file, what stands there, what is put in its place, who must fail).
+"""Faults that the suite must notice: (file, what stands there, what is put in its place, who must
+fail).
 
-Who: the name of an objective, whose kernel is compared with its twin, or a test module, whose tests are run.
+Who: the name of an objective, whose kernel is compared with its twin, or a test module, whose tests
+    are run.
 """
 
 from __future__ import annotations
@@ -12,14 +14,22 @@ SCHEDULES = "tests.schedules.test_schedules"
 SOFT, HINGE, EXP = "kernels/sigmoid_ranks.py", "kernels/hinge_ranks.py", "kernels/expsum.py"
 KERNEL, SCALARS, SHARED = "kernels/objective.py", "kernels/primitives.py", "kernels/shared.py"
 COMPOSE, RUN = "kernels/options.py", "kernels/driver.py"
-SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
+SHF, REG, SMOOTH = (
+    "objectives/shf_sdcg.py",
+    "objectives/reg_shf_sdcg.py",
+    "objectives/smooth_ndcg.py",
+)
 SWAPS, ERR, QUERY_RMSE = "kernels/swaps.py", "objectives/smooth_err.py", "objectives/query_rmse.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP = "objectives/approx_ap.py", "objectives/smooth_ap.py"
 PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
 GAUSS, GAUSS_SUMS = "kernels/gauss.py", "tests.kernels.test_gauss_sums"
 CONTESTS, SWEEPS = "kernels/soft_ranks.py", "tests.kernels.test_soft_contests"
-FOREST, SETS, RELEVANCE = "kernels/forest.py", "tests.kernels.test_forest_sets", "tests.kernels.test_relevance"
+FOREST, SETS, RELEVANCE = (
+    "kernels/forest.py",
+    "tests.kernels.test_forest_sets",
+    "tests.kernels.test_relevance",
+)
 
 MUTATIONS = [
     # Signs.
@@ -30,13 +40,28 @@ MUTATIONS = [
     (HINGE, "return -value", "return value", "shf-sdcg"),
     (HINGE, "(above if wrong else -below)", "(above if wrong else below)", "shf-sdcg"),
     (HINGE, "(above if wrong else -below)", "(-above if wrong else -below)", "reg-shf-sdcg"),
-    (SOFT, "= (1.0 if x >= 0.0 else e) / (1.0 + e), -e", "= (1.0 if x >= 0.0 else e) / (1.0 + e), e", "sdcg"),
+    (
+        SOFT,
+        "= (1.0 if x >= 0.0 else e) / (1.0 + e), -e",
+        "= (1.0 if x >= 0.0 else e) / (1.0 + e), e",
+        "sdcg",
+    ),
     (SMOOTH, "gradient[j] -= pull", "gradient[j] += pull", "smooth-ndcg"),
     (SMOOTH, "* (g[i] - gain)", "* (gain - g[i])", "smooth-ndcg"),
-    (SMOOTH, "return mix * error - (1.0 - mix) * value", "return mix * error + (1.0 - mix) * value", "smooth-ndcg"),
+    (
+        SMOOTH,
+        "return mix * error - (1.0 - mix) * value",
+        "return mix * error + (1.0 - mix) * value",
+        "smooth-ndcg",
+    ),
     (LAMBDA, "f = size if gap > 0.0 else -size", "f = -size if gap > 0.0 else size", "lambdarank"),
     (LAMBDA, "return -value", "return value", "lambdarank"),
-    (SHARED, "query.scores[i] - query.doc_const[i, 0]", "query.doc_const[i, 0] - query.scores[i]", "reg-shf-sdcg"),
+    (
+        SHARED,
+        "query.scores[i] - query.doc_const[i, 0]",
+        "query.doc_const[i, 0] - query.scores[i]",
+        "reg-shf-sdcg",
+    ),
     ("objectives/regression.py", "grad[i] = residual", "grad[i] = -residual", "regression"),
     # Dropped factors.
     (SOFT, "w = alpha * e * above * above", "w = e * above * above", "sdcg"),
@@ -69,7 +94,12 @@ MUTATIONS = [
     (HINGE, "(lift if wrong else 1.0)", "(lift if wrong else 0.0)", "shf-sdcg"),
     (HINGE, "if gains[i] > kth_gain:", "if gains[i] >= kth_gain:", PRIMITIVES),
     (HINGE, "cut = float(room)", "cut = 0.0", PRIMITIVES),
-    (HINGE, "query_const[2], g, ranks) if params.k > 0", "query_const[2], g, ranks) if params.k > 1", "shf-sdcg"),
+    (
+        HINGE,
+        "query_const[2], g, ranks) if params.k > 0",
+        "query_const[2], g, ranks) if params.k > 1",
+        "shf-sdcg",
+    ),
     (SMOOTH, "discount(pos + 1.0, params", "discount(pos + 2.0, params", "smooth-ndcg"),
     (SMOOTH, "anchors = min(params.k, n)", "anchors = min(params.k + 1, n)", "smooth-ndcg"),
     (SMOOTH, "slope[pos] += below", "slope[pos] += 0.0", "smooth-ndcg"),
@@ -84,7 +114,12 @@ MUTATIONS = [
     (SWAPS, "up[pos] = discount(pos + 1.0,", "up[pos] = discount(pos + 2.0,", "lambdarank"),
     (SWAPS, "between[i] += here * grades[j]", "between[i] -= here * grades[j]", "lambdarank"),
     (SWAPS, "first if pos == first else second", "first", "lambdarank"),
-    (SWAPS, "(1.0 - grades[pos]) / (pos + 1.0) - shares", "1.0 / (pos + 1.0) - shares", "lambdarank"),
+    (
+        SWAPS,
+        "(1.0 - grades[pos]) / (pos + 1.0) - shares",
+        "1.0 / (pos + 1.0) - shares",
+        "lambdarank",
+    ),
     (SWAPS, "down[pos] = (precision - shares)", "down[pos] = (shares - precision)", "lambdarank"),
     (SWAPS, "passing[i] *= left", "passing[i] *= 1.0", "lambdarank"),
     (SWAPS, "1.0 / k if pos < k", "1.0 / k if pos <= k", "lambdarank"),
@@ -99,7 +134,12 @@ MUTATIONS = [
     (SHARED, '== "labels" else gains', '== "gains" else gains', "reg-shf-sdcg"),
     (SCALARS, "1.0 - (rank - 1.0) / n", "1.0 - rank / n", "lambdarank"),
     (SCALARS, "& (i < j)", "& (i > j)", DRIVER),
-    (SCALARS, "if _before(scores, first, order[half])", "if _before(scores, order[half], first)", PRIMITIVES),
+    (
+        SCALARS,
+        "if _before(scores, first, order[half])",
+        "if _before(scores, order[half], first)",
+        PRIMITIVES,
+    ),
     (SCALARS, "order[low + i]", "order[middle - 1 - i]", PRIMITIVES),
     # Near-linear sums.
     (EXP, "out[i] += above * down", "out[i] += down", EXPSUM),
@@ -130,7 +170,12 @@ MUTATIONS = [
     (GAUSS, "mean * below - below_v", "below - below_v", GAUSS_SUMS),
     (GAUSS, "part if upper else 1.0 - part", "1.0 - part if upper else part", GAUSS_SUMS),
     (GAUSS, "m + _SUMS * CELLS - keep", "m", GAUSS_SUMS),
-    (GAUSS, "while i < stop and cell[i] < here + TAPS", "while i < stop and cell[i] <= here", GAUSS_SUMS),
+    (
+        GAUSS,
+        "while i < stop and cell[i] < here + TAPS",
+        "while i < stop and cell[i] <= here",
+        GAUSS_SUMS,
+    ),
     (GAUSS, "max(state[_DONE], base) - base", "base - base", GAUSS_SUMS),
     (GAUSS, "TAPS = 28", "TAPS = 24", GAUSS_SUMS),
     (SMOOTH, "(place + 1) * steps - 1", "place * steps", GAUSS_SUMS),
@@ -141,7 +186,12 @@ MUTATIONS = [
     (KERNEL, 'f"int({number})"', "number + ' - 1.0'", "shf-sdcg"),
     (KERNEL, "gather(gains, order, g)", "gather(scores, order, g)", "sdcg"),
     # The driver.
-    (RUN, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
+    (
+        RUN,
+        "(documents / curvature, HESSIAN_FLOOR)",
+        "(curvature / documents, HESSIAN_FLOOR)",
+        DRIVER,
+    ),
     (RUN, "weight * g[i], weight * h[i]", "weight * g[i], h[i]", DRIVER),
     (RUN, "loss[q] = weight * value", "loss[q] = value", DRIVER),
     (RUN, "np.where(live, floor, 0.0)", "np.full(live.size, floor)", DRIVER),
@@ -165,7 +215,12 @@ MUTATIONS = [
     (COMPOSE, "if not size > _LEAST_GRADIENT:", "if False:", DRIVER),
     # Schedules.
     ("schedules.py", "round / (self.rounds - 1)", "round / self.rounds", SCHEDULES),
-    ("schedules.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),
+    (
+        "schedules.py",
+        "(round + 1 - (self.rounds or 0) / 2)",
+        "(round - (self.rounds or 0) / 2)",
+        SCHEDULES,
+    ),
     ("schedules.py", "self.second(round - self.at)", "self.second(round)", SCHEDULES),
     ("schedules.py", "max(1, total - self.at)", "total", SCHEDULES),
     # Binary metrics.
@@ -174,12 +229,22 @@ MUTATIONS = [
     (SHARED, "count[count == np.diff(ptr)] = 0", "count[count == 0] = 0", RELEVANCE),
     (SHARED, "if doc_const[order[pos], 0] > 0.0:", "if doc_const[pos, 0] > 0.0:", "smooth-ap"),
     (APPROX_AP, "-scratch.ranks[place[a]])", "scratch.ranks[place[a]])", "approx-ap"),
-    (APPROX_AP, "slope[place[a]] += scratch.pull[a]", "slope[place[a]] -= scratch.pull[a]", "approx-ap"),
+    (
+        APPROX_AP,
+        "slope[place[a]] += scratch.pull[a]",
+        "slope[place[a]] -= scratch.pull[a]",
+        "approx-ap",
+    ),
     (SOFT, "worth[a] * precision", "precision", "approx-ap"),
     (SOFT, "1.0 / (m * ranks[place[a]])", "1.0 / ranks[place[a]]", "approx-ap"),
     (SOFT, "-worth[a] * precision", "worth[a] * precision", "smooth-ap"),
     (SMOOTH_AP, "hess[place[a]] += scratch.bend[a]", "hess[place[a]] += 0.0", "smooth-ap"),
-    (SMOOTH_AP, "grad[place[a]] += scratch.pull[a]", "grad[place[a]] -= scratch.pull[a]", "smooth-ap"),
+    (
+        SMOOTH_AP,
+        "grad[place[a]] += scratch.pull[a]",
+        "grad[place[a]] -= scratch.pull[a]",
+        "smooth-ap",
+    ),
     (SMOOTH_AP, "keys[a] = s[place[a]]", "keys[a] = s[a]", "smooth-ap"),
     (SOFT, "grad[p] -= better", "grad[p] += better", "smooth-mrr"),
     (SOFT, "(1.0 / ranks[p] - value)", "(1.0 / ranks[p])", "smooth-mrr"),
@@ -193,10 +258,20 @@ MUTATIONS = [
     (MARGIN, "reach[c] -= step", "reach[c] -= 0.0", "margin-ndcg"),
     (MARGIN, "- a[row] * s[c]", "+ a[row] * s[c]", "margin-ndcg"),
     (MARGIN, "if of_this_gain <= depth:", "if of_this_gain <= 1 or pos < depth:", "margin-ndcg"),
-    (MARGIN, "(found[pos] - target[pos]) / depth", "(target[pos] - found[pos]) / depth", "margin-ndcg"),
+    (
+        MARGIN,
+        "(found[pos] - target[pos]) / depth",
+        "(target[pos] - found[pos]) / depth",
+        "margin-ndcg",
+    ),
     (MARGIN, "2.0 * margin", "0.2 * margin", "margin-ndcg"),
     (MARGIN, "_share_ties(target, g, s)", "_share_ties(target, g, g)", "margin-ndcg"),
-    (MARGIN, "_share_ties(by_rank, scores, scores)", "_share_ties(by_rank, scores, gains)", "margin-ndcg"),
+    (
+        MARGIN,
+        "_share_ties(by_rank, scores, scores)",
+        "_share_ties(by_rank, scores, gains)",
+        "margin-ndcg",
+    ),
     (MARGIN, "worth[m] = margin * g[pos] / ideal", "worth[m] = margin * g[pos]", "margin-ndcg"),
     (MARGIN, "a[pos] = max(depth - pos, 0)", "a[pos] = depth - pos", "margin-ndcg"),
     (MARGIN, "bounded(value / depth)", "bounded(value)", "margin-ndcg"),
@@ -206,7 +281,12 @@ MUTATIONS = [
     (CONTESTS, "slopes[t] *= -factors[t] * factors[t]", "slopes[t] *= -factors[t]", "soft-ndcg"),
     (CONTESTS, "after = r + 1 if pi <= 0.5 else r", "after = r", "soft-ndcg"),
     (CONTESTS, "SHARES[c, row] / (1.0 - SHARES[c, row] * pi)", "SHARES[c, row]", "soft-ndcg"),
-    (CONTESTS, "by_variance -= drop * density * y", "by_variance += drop * density * y", "soft-ndcg"),
+    (
+        CONTESTS,
+        "by_variance -= drop * density * y",
+        "by_variance += drop * density * y",
+        "soft-ndcg",
+    ),
     (CONTESTS, "y = (r + 0.5 - mean)", "y = (r + 1.0 - mean)", "soft-ndcg"),
     (
         "objectives/soft_ndcg.py",

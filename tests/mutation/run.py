@@ -1,7 +1,8 @@
-"""Put each fault of `mutations` into a copy of the sources and see that the fast core of the suite fails.
+"""Put each fault of `mutations` into a copy of the sources and see that the fast core of the suite
+fails.
 
-Run by `test_mutation` in a process of its own, with numba's compiler off: every kernel is then plain Python, loads in
-milliseconds, and tiny queries are enough.
+Run by `test_mutation` in a process of its own, with numba's compiler off: every kernel is then
+plain Python, loads in milliseconds, and tiny queries are enough.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ MUTATIONS = [*FAMILY, *BASELINES]
 
 _wanted: dict[str, Any] = {}
 _seconds: dict[tuple[str, int], float] = {}
-"""What each call of a test took without a fault; below 0 once it has noticed one. The least goes first."""
+"""What each call of a test took without a fault; below 0 once it has noticed one. The least goes
+first.
+"""
 
 
 def load_afresh(package: Path) -> None:
     """Forget every loaded module of the package, and find it in `package` from now on."""
     for name in list(sys.modules):
-        if name.split(".")[0] == "boostrank" or name.startswith(("tests.kernels", "tests.schedules")):
+        if name.split(".")[0] == "boostrank" or name.startswith(
+            ("tests.kernels", "tests.schedules")
+        ):
             del sys.modules[name]
     sys.path[:] = [str(package.parent), *(p for p in sys.path if p != str(package.parent))]
     importlib.invalidate_caches()
@@ -42,8 +47,16 @@ def run(who: str) -> None:
     """Raise if the tests of `who` fail."""
     if who.startswith("tests."):
         module = importlib.import_module(who)
-        tests = {n: t for n, t in vars(module).items() if n.startswith("test_") and not hasattr(t, "hypothesis")}
-        calls = [((f"{who}.{n}", i), t, args) for n, t in tests.items() for i, args in enumerate(_parametrised(t))]
+        tests = {
+            n: t
+            for n, t in vars(module).items()
+            if n.startswith("test_") and not hasattr(t, "hypothesis")
+        }
+        calls = [
+            ((f"{who}.{n}", i), t, args)
+            for n, t in tests.items()
+            for i, args in enumerate(_parametrised(t))
+        ]
         calls = [
             call for call in calls if inspect.signature(call[1]).parameters.keys() == call[2].keys()
         ]  # no fixtures
@@ -95,10 +108,16 @@ def _solved_once(solve: Any) -> Any:
 def main(workplace: Path) -> int:
     """Returns the number of faults that no assertion noticed."""
     warnings.simplefilter("ignore")  # plain Python warns where compiled code does not
-    sys.dont_write_bytecode = True  # a mutated file of the same length and second would be taken from the cache
-    np.linalg.lstsq = _solved_once(np.linalg.lstsq)  # each reload of a kernel would fit the same tables
+    sys.dont_write_bytecode = (
+        True  # a mutated file of the same length and second would be taken from the cache
+    )
+    np.linalg.lstsq = _solved_once(
+        np.linalg.lstsq
+    )  # each reload of a kernel would fit the same tables
     package = workplace / "boostrank"
-    shutil.copytree(Path(boostrank.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(boostrank.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
     load_afresh(package)
     for who in sorted({who for *_, who in MUTATIONS}):
         run(who)
@@ -117,7 +136,9 @@ def main(workplace: Path) -> int:
         except (AssertionError, pytest.fail.Exception):
             pass
         except Exception as error:  # code that cannot run at all says nothing about the tests
-            sys.stdout.write(f"BROKEN {file}: {old!r} -> {new!r} by {who}: {type(error).__name__}: {error}\n")
+            sys.stdout.write(
+                f"BROKEN {file}: {old!r} -> {new!r} by {who}: {type(error).__name__}: {error}\n"
+            )
             unnoticed += 1
         else:
             sys.stdout.write(f"UNNOTICED {file}: {old!r} -> {new!r} by {who}\n")

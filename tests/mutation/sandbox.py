@@ -1,8 +1,9 @@
-"""A copy of the package and its tests, and processes that run tests there uncompiled: lines noted, or with a mutant.
+"""A copy of the package and its tests, and processes that run tests there uncompiled: lines noted,
+or with a mutant.
 
-Numba's compiler is off (NUMBA_DISABLE_JIT=1), so kernels are plain Python: what they execute can be seen, and a change
-of theirs takes no compilation. Every process is a fork of this one, which has imported what the package is built on,
-and neither the package nor its tests.
+Numba's compiler is off (NUMBA_DISABLE_JIT=1), so kernels are plain Python: what they execute can be
+seen, and a change of theirs takes no compilation. Every process is a fork of this one, which has
+imported what the package is built on, and neither the package nor its tests.
 """
 
 from __future__ import annotations
@@ -32,11 +33,26 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MEMORY = 4 << 30
 EXAMPLES = 30
-"""Of tests by hypothesis; uncompiled, hundreds take minutes, and nobody reads the smallest example that fails."""
+"""Of tests by hypothesis; uncompiled, hundreds take minutes, and nobody reads the smallest example
+that fails.
+"""
 _IMPORTED = (
-    "numpy", "numba", "scipy.sparse", "scipy.special", "scipy.stats", "lightgbm", "xgboost", "sklearn.base", "pandas",
-    "polars", "pyarrow.parquet", "narwhals", "click", "rich.console", "coverage",
-)  # fmt: skip
+    "numpy",
+    "numba",
+    "scipy.sparse",
+    "scipy.special",
+    "scipy.stats",
+    "lightgbm",
+    "xgboost",
+    "sklearn.base",
+    "pandas",
+    "polars",
+    "pyarrow.parquet",
+    "narwhals",
+    "click",
+    "rich.console",
+    "coverage",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +60,11 @@ class Trace:
     """What the tests of one file do.
 
     Attributes:
-        seconds: of processor time, traced, by test; those that fail uncompiled, or take too long, are not there.
+        seconds: of processor time, traced, by test; those that fail uncompiled, or take too long,
+            are not there.
         setup: seconds that all their fixtures take.
-        lines: numbers of the executed lines, by file of the package, then by test, also of those left out.
+        lines: numbers of the executed lines, by file of the package, then by test, also of those
+            left out.
         left_out: tests that fail uncompiled, are skipped, or take too long, and which.
     """
 
@@ -61,7 +79,9 @@ def _shorten(items: list[Any]) -> None:
         test = getattr(item, "obj", None)
         if (usual := getattr(test, "_hypothesis_internal_use_settings", None)) is not None:
             phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-            fewer = hypothesis.settings(usual, max_examples=min(usual.max_examples, EXAMPLES), phases=phases)
+            fewer = hypothesis.settings(
+                usual, max_examples=min(usual.max_examples, EXAMPLES), phases=phases
+            )
             test._hypothesis_internal_use_settings = fewer
 
 
@@ -111,14 +131,17 @@ class _Noting:
         yield from self._limited()
 
     def _limited(self) -> Iterator[None]:
-        """Fixtures and the test have the time each; anywhere else pytest itself would end of the signal."""
+        """Fixtures and the test have the time each; anywhere else pytest itself would end of the
+        signal.
+        """
         signal.signal(signal.SIGPROF, self._stop)
         signal.setitimer(signal.ITIMER_PROF, self.limit)
         yield
         signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _stop(self, _: int, frame: types.FrameType | None) -> None:
-        # What is raised between the two calls by which coverage locks its data leaves them locked, and all waits.
+        # What is raised between the two calls by which coverage locks its data leaves them locked,
+        # and all waits.
         if frame is not None and frame.f_code.co_filename.startswith(self.tracer):
             signal.setitimer(signal.ITIMER_PROF, 0.001)
             return
@@ -126,7 +149,9 @@ class _Noting:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.outcome == "failed":
-            self.left_out[report.nodeid] = "too long" if "TooLong" in str(report.longrepr) else "fails uncompiled"
+            self.left_out[report.nodeid] = (
+                "too long" if "TooLong" in str(report.longrepr) else "fails uncompiled"
+            )
         elif report.outcome == "skipped":
             self.left_out[report.nodeid] = "skipped"
 
@@ -146,21 +171,27 @@ class _Noting:
 
 
 class _Killing:
-    """A plugin of pytest: runs the wanted tests, the quickest first, each for so many seconds of processor time.
+    """A plugin of pytest: runs the wanted tests, the quickest first, each for so many seconds of
+    processor time.
 
     Whatever takes longer dies of SIGPROF, as nothing but this process is in the way of it.
     """
 
     def __init__(self, limits: dict[str, float], expected_tests: set[str], file: Path) -> None:
         self.limits, self.expected_tests, self.file = limits, expected_tests, file
-        self.of_function = {test.partition("[")[0]: limit for test, limit in sorted(limits.items(), key=lambda t: t[1])}
+        self.of_function = {
+            test.partition("[")[0]: limit
+            for test, limit in sorted(limits.items(), key=lambda t: t[1])
+        }
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         items[:] = sorted((item for item in items if self._limit(item)), key=self._limit)
         _shorten(items)
 
     def _limit(self, item: Any) -> float:
-        """Names of tests have parameters in them, which a mutant may change: a new name is for one of its function."""
+        """Names of tests have parameters in them, which a mutant may change: a new name is for one
+        of its function.
+        """
         if item.nodeid in self.expected_tests:
             return self.limits.get(item.nodeid, 0.0)
         return self.of_function.get(item.nodeid.partition("[")[0], 0.0)
@@ -184,8 +215,15 @@ class Sandbox:
         for path in ROOT.glob("*.*"):
             if path.is_file():
                 shutil.copy2(path, folder)
-        os.environ.update(NUMBA_DISABLE_JIT="1", OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", PYTHONPATH=str(folder))
-        os.environ["BOOSTRANK_DATA"] = str(folder / "none")  # real data are too large for plain Python
+        os.environ.update(
+            NUMBA_DISABLE_JIT="1",
+            OMP_NUM_THREADS="1",
+            OMP_WAIT_POLICY="passive",
+            PYTHONPATH=str(folder),
+        )
+        os.environ["BOOSTRANK_DATA"] = str(
+            folder / "none"
+        )  # real data are too large for plain Python
         for name in _IMPORTED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
@@ -209,7 +247,12 @@ class Sandbox:
         return Trace(*json.loads(written.read_text()))
 
     def try_mutant(
-        self, file: str, source: bytes, limits: dict[str, float], expected_tests: set[str], patience: float
+        self,
+        file: str,
+        source: bytes,
+        limits: dict[str, float],
+        expected_tests: set[str],
+        patience: float,
     ) -> tuple[str, str]:
         """(killed, timeout or survived, the test that was running) with another source of a file.
 
@@ -225,9 +268,13 @@ class Sandbox:
         running.write_text("")
         try:
             path.write_bytes(source)
-            os.utime(path, (times.st_atime, times.st_mtime + 10))  # compiled code of the same second would be taken
+            os.utime(
+                path, (times.st_atime, times.st_mtime + 10)
+            )  # compiled code of the same second would be taken
             files = sorted({test.partition("::")[0] for test in limits})
-            status = self._forked(lambda: _pytest(files, [_Killing(limits, expected_tests, running)], "-x"), patience)
+            status = self._forked(
+                lambda: _pytest(files, [_Killing(limits, expected_tests, running)], "-x"), patience
+            )
         finally:
             path.write_bytes(before)
             os.utime(path, (times.st_atime, times.st_mtime))
@@ -238,18 +285,40 @@ class Sandbox:
             outcome = "survived"
         return outcome, running.read_text() or "import"
 
-    def try_compiled(self, file: str, source: bytes, tests: list[str], patience: float) -> tuple[str, str]:
-        """The same with everything compiled anew, for tests that take too long in plain Python: minutes."""
+    def try_compiled(
+        self, file: str, source: bytes, tests: list[str], patience: float
+    ) -> tuple[str, str]:
+        """The same with everything compiled anew, for tests that take too long in plain Python:
+        minutes.
+        """
         path = self.package / file
         before = path.read_bytes()
-        environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
+        environment = {
+            name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"
+        }
         environment["NUMBA_CACHE_DIR"] = str(self.folder / "compiled")
         try:
             path.write_bytes(source)
-            command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+            command = [
+                sys.executable,
+                "-B",
+                "-m",
+                "pytest",
+                "-q",
+                "-x",
+                "-p",
+                "no:cacheprovider",
+                *tests,
+            ]
             with open(self.folder / "log", "wb") as log:
                 done = subprocess.run(
-                    command, cwd=self.folder, env=environment, stdout=log, stderr=log, timeout=patience, check=False
+                    command,
+                    cwd=self.folder,
+                    env=environment,
+                    stdout=log,
+                    stderr=log,
+                    timeout=patience,
+                    check=False,
                 )
         except subprocess.TimeoutExpired:
             return "timeout", tests[0]
@@ -296,5 +365,13 @@ class Sandbox:
 def _pytest(files: list[str], plugins: list[Any], *options: str) -> int:
     # Scalars of NumPy warn of overflow where compiled code wraps around in silence.
     numpy.seterr(all="ignore")
-    fixed = ["-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning", *options]
+    fixed = [
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore::RuntimeWarning",
+        *options,
+    ]
     return int(pytest.main([*fixed, *files], plugins=plugins))

@@ -13,7 +13,9 @@ from tests.mutation.score import PACKAGE, equivalents, wilson
 
 def changes(source: str) -> set[str]:
     """The changed lines of a function's body."""
-    body = "def f(a, b, c):\n" + "".join(f"    {line}\n" for line in dedent(source).strip().splitlines())
+    body = "def f(a, b, c):\n" + "".join(
+        f"    {line}\n" for line in dedent(source).strip().splitlines()
+    )
     mutants = mutants_of("file.py", body.encode())
     for mutant in mutants:
         ast.parse(mutant.source)
@@ -34,9 +36,15 @@ def changes(source: str) -> set[str]:
         ("return -(a)", {"return (a)", "return None"}),
         ("g(a if b else True)", {"pass", "g(a if not (b) else True)", "g(a if b else False)"}),
         ("return f'{a + 1}'", {"return None"}),
-        ("g([x for x in range(b) if x])", {
-            "pass", "g([x for x in range(b - 1) if x])", "g([x for x in range(b + 1) if x])",
-            "g([x for x in range(b) if not (x)])"}),
+        (
+            "g([x for x in range(b) if x])",
+            {
+                "pass",
+                "g([x for x in range(b - 1) if x])",
+                "g([x for x in range(b + 1) if x])",
+                "g([x for x in range(b) if not (x)])",
+            },
+        ),
         ("return a[b : c]", {"return a[b + 1 : c]", "return a[b : c - 1]", "return None"}),
         ("x = a", set()),
         ("a = b", {"pass"}),
@@ -46,7 +54,7 @@ def changes(source: str) -> set[str]:
         ("x = types.Array(types.float32, 1, 'C'), types.int32[::1]", set()),
         ("return None", set()),
     ],
-)  # fmt: skip
+)
 def test_what_a_statement_is_changed_to(source: str, expected: set[str]) -> None:
     assert changes(source) == expected
 
@@ -63,7 +71,9 @@ def test_nothing_of_what_only_type_checkers_read_is_changed() -> None:
 def test_every_change_that_is_no_fault_is_one_that_is_made() -> None:
     reasons = equivalents()
     keys = {
-        mutant.key for file in {key[0] for key in reasons} for mutant in mutants_of(file, (PACKAGE / file).read_bytes())
+        mutant.key
+        for file in {key[0] for key in reasons}
+        for mutant in mutants_of(file, (PACKAGE / file).read_bytes())
     }
     assert set(reasons) <= keys
     assert all(reasons.values())

@@ -1,4 +1,6 @@
-"""`python -m tests.net [CASE ...]`: run cases, and say which of their outputs are not what they were."""
+"""`python -m tests.net [CASE ...]`: run cases, and say which of their outputs are not what they
+were.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.net", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="all of them by default")
     parser.add_argument("--write", action="store_true", help="keep the hashes of these cases")
-    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every output as DIR/CASE/OUTPUT, to be diffed")
-    parser.add_argument("--threads", type=int, default=2, help="of trainings and commands; the hashes are the same")
+    parser.add_argument(
+        "--dump",
+        type=Path,
+        metavar="DIR",
+        help="write every output as DIR/CASE/OUTPUT, to be diffed",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=2, help="of trainings and commands; the hashes are the same"
+    )
     asked = parser.parse_args()
     unknown = [name for name in asked.cases if name not in CASES]
     if unknown:
@@ -33,7 +42,9 @@ def main() -> int:
     if others and asked.write and asked.cases:
         parser.error(f"hashes of another {', '.join(others)} are kept: write all cases")
     if others:
-        sys.stderr.write(f"the hashes were made with another {', '.join(others)}: they will differ\n")
+        sys.stderr.write(
+            f"the hashes were made with another {', '.join(others)}: they will differ\n"
+        )
     hashes, changed, failed, started = {}, 0, 0, time.perf_counter()
     for name in asked.cases or CASES:
         begun = time.perf_counter()
@@ -50,7 +61,9 @@ def main() -> int:
         hashes[name] = hashes_of(outputs)
         differing = differences(then["cases"].get(name, {}), hashes[name])
         changed += bool(differing)
-        words = "is not kept yet" if name not in then["cases"] else f"differs: {', '.join(differing)}"
+        words = (
+            "is not kept yet" if name not in then["cases"] else f"differs: {', '.join(differing)}"
+        )
         if not differing:
             words = "same"
         sys.stdout.write(f"{name:26} {time.perf_counter() - begun:5.1f} s  {words}\n")
@@ -61,7 +74,9 @@ def main() -> int:
     if asked.write and not failed:
         cases = {**then["cases"], **hashes}
         cases = {name: cases[name] for name in CASES if name in cases}
-        KEPT.write_text(json.dumps({"fingerprint": current, "cases": cases}, indent=1) + "\n", encoding="utf-8")
+        KEPT.write_text(
+            json.dumps({"fingerprint": current, "cases": cases}, indent=1) + "\n", encoding="utf-8"
+        )
         return 0
     return int(changed + failed > 0)
 

@@ -27,7 +27,9 @@ def case(run: Callable[[Bench], None]) -> Callable[[Bench], None]:
     return run
 
 
-def training(name: str, objective: Any = None, form: str = "text", exports: str = "", **settings: Any) -> None:
+def training(
+    name: str, objective: Any = None, form: str = "text", exports: str = "", **settings: Any
+) -> None:
     """Add a case that is one call of `boostrank.train`, with a validation set.
 
     Args:
@@ -43,7 +45,10 @@ def training(name: str, objective: Any = None, form: str = "text", exports: str 
         like = None if form in FRAMES else train
         valid = bench.data("valid", form, like=like)
         options = {"rounds": 5, "params": {}, **settings}
-        params = {**({} if objective is None else {"objective": objective}), **options.pop("params")}
+        params = {
+            **({} if objective is None else {"objective": objective}),
+            **options.pop("params"),
+        }
         bench.keep_model(bench.train(params, train, valid_sets=[valid], **options), valid, exports)
 
     CASES[name] = run
@@ -57,7 +62,9 @@ def pointwise(scores: Any, data: Any) -> tuple[Any, Any]:
 training("auto-lightgbm", "auto", exports="solr c")
 training("auto-xgboost", "auto", exports="vespa", **X)
 training("auto-without-start", "auto", exports="sql", start="none")
-training("shf-lightgbm", "shf-sdcg", exports="python elasticsearch", params={"train_discount": "linear"})
+training(
+    "shf-lightgbm", "shf-sdcg", exports="python elasticsearch", params={"train_discount": "linear"}
+)
 training("shf-xgboost", "shf-sdcg", exports="python", params={"sigma": 0.5}, **X)
 training("reg-shf-stopped", "reg-shf-sdcg", rounds=30, params=STOP)
 training("reg-shf-xgboost", "reg-shf-sdcg", rounds=12, params=STOP, **X)
@@ -81,14 +88,18 @@ training("dart", "lambdarank", params={"boosting": "dart", "drop_rate": 0.5})
 training("constraints", "auto", params={"monotone_constraints": {"f1": -1, "f3": 1}})
 training("weights-of-queries", "shf-sdcg", "weighted")
 training("weights-of-rows-xgboost", "lambdarank", "rows", **X)
-training("categories-lightgbm", "lambdarank", "categories", exports="vespa-lightgbm", start="linear")
+training(
+    "categories-lightgbm", "lambdarank", "categories", exports="vespa-lightgbm", start="linear"
+)
 training("categories-xgboost", "shf-sdcg", "categories", **X)
 training("csv", "shf-sdcg", "csv")
 training("parquet-xgboost", "auto", "parquet", **X)
 training("streamed-lightgbm", "auto", "streamed")
 training("streamed-xgboost", "lambdarank", "streamed", **X)
 training("external-xgboost", "lambdarank", "external", start="linear", **X)
-training("within-query", "auto", within_query=boostrank.WithinQuery(("rank", "zscore"), of=["f1", "f3"]))
+training(
+    "within-query", "auto", within_query=boostrank.WithinQuery(("rank", "zscore"), of=["f1", "f3"])
+)
 training("within-query-xgboost", "lambdarank", within_query="best,mean", **X)
 training("within-query-streamed", "lambdarank", "streamed", within_query="rank")
 training("folds", "lambdarank", rounds=6, exports="solr", params=STOP, folds=3)
@@ -124,7 +135,10 @@ def mixture_object_xgboost(bench: Bench) -> None:
     first, second = boostrank.Objective("shf-sdcg", sigma=0.4), boostrank.Objective("xe-ndcg")
     objective = boostrank.Mixture(first, second, mix="linear(0, 1)")
     sets = [train, bench.data("valid", like=train)]
-    calls = [lightgbm.early_stopping(2, verbose=False), lightgbm.reset_parameter(learning_rate=lambda i: 0.2 * 0.9**i)]
+    calls = [
+        lightgbm.early_stopping(2, verbose=False),
+        lightgbm.reset_parameter(learning_rate=lambda i: 0.2 * 0.9**i),
+    ]
     model = bench.train({"objective": objective}, train, 12, valid_sets=sets, callbacks=calls, **X)
     bench.keep_model(model, sets[1])
 
@@ -134,7 +148,9 @@ def arrays_and_feval(bench: Bench) -> None:
     """Arrays, scattered rows, a cut-off of each query, a metric of one's own."""
     table = rows("train").sample(frac=1.0, random_state=5)
     matrix, qid = table[FEATURES].to_numpy(), table["qid"].to_numpy()
-    data = boostrank.RankingDataset.from_arrays(matrix, table["label"].to_numpy(), qid=qid, k=1 + qid % 5, sort=True)
+    data = boostrank.RankingDataset.from_arrays(
+        matrix, table["label"].to_numpy(), qid=qid, k=1 + qid % 5, sort=True
+    )
 
     def spread(scores: Any, _: Any) -> tuple[str, float, bool]:
         return "spread", float(np.ptp(scores)), True
@@ -160,8 +176,12 @@ CASES["continued-lightgbm"] = _continued
 CASES["continued-xgboost"] = functools.partial(_continued, **X)
 
 
-def _resumed(bench: Bench, params: Mapping[str, Any], form: str = "text", stop: int = 5, **options: Any) -> None:
-    """Stop a training by an error in the so manieth call of a callback, and go on with its checkpoint."""
+def _resumed(
+    bench: Bench, params: Mapping[str, Any], form: str = "text", stop: int = 5, **options: Any
+) -> None:
+    """Stop a training by an error in the so manieth call of a callback, and go on with its
+    checkpoint.
+    """
     train, calls = bench.data("train", form), iter(range(1, 1000))
     valid = bench.data("valid", form, like=train)
 
@@ -170,8 +190,18 @@ def _resumed(bench: Bench, params: Mapping[str, Any], form: str = "text", stop: 
             raise InterruptedError
 
     def part(resume: bool) -> Any:
-        hooks = {"checkpoint": boostrank.Checkpoint("checkpoint", every=2, resume=resume), "callbacks": [stopping]}
-        return bench.train({"objective": "reg-shf-sdcg", **params}, train, 8, valid_sets=[valid], **hooks, **options)
+        hooks = {
+            "checkpoint": boostrank.Checkpoint("checkpoint", every=2, resume=resume),
+            "callbacks": [stopping],
+        }
+        return bench.train(
+            {"objective": "reg-shf-sdcg", **params},
+            train,
+            8,
+            valid_sets=[valid],
+            **hooks,
+            **options,
+        )
 
     with contextlib.suppress(InterruptedError):
         part(resume=False)
@@ -181,7 +211,9 @@ def _resumed(bench: Bench, params: Mapping[str, Any], form: str = "text", stop: 
 
 CASES["resumed-lightgbm"] = functools.partial(_resumed, params={**BAGS, **STOP})
 CASES["resumed-streamed"] = functools.partial(_resumed, params={}, form="streamed")
-CASES["resumed-xgboost"] = functools.partial(_resumed, params={"subsample": 0.7}, start="linear", **X)
+CASES["resumed-xgboost"] = functools.partial(
+    _resumed, params={"subsample": 0.7}, start="linear", **X
+)
 CASES["resumed-folds"] = functools.partial(_resumed, params={"objective": "auto"}, stop=13, folds=2)
 
 
@@ -195,7 +227,9 @@ def averaged_and_started(bench: Bench) -> None:
     bench.keep_model(boostrank.average(models), valid)
     linear = bench.train({"objective": "listnet", "scaling": "none"}, train, **L)
     bench.keep_model(linear, valid, name="linear")
-    bench.keep_model(bench.train({"objective": "shf-sdcg"}, train, start="linear"), valid, name="started")
+    bench.keep_model(
+        bench.train({"objective": "shf-sdcg"}, train, start="linear"), valid, name="started"
+    )
 
 
 @case
@@ -207,12 +241,18 @@ def ranker(bench: Bench) -> None:
     of_lightgbm = boostrank.BoostRanker(
         n_estimators=12, early_stopping_rounds=3, min_child_samples=4, subsample=0.8, **shape
     )
-    sets = {"eval_set": [(valid[FEATURES], valid["label"])], "eval_qid": [valid["qid"]], "eval_metric": "map"}
+    sets = {
+        "eval_set": [(valid[FEATURES], valid["label"])],
+        "eval_qid": [valid["qid"]],
+        "eval_metric": "map",
+    }
     of_lightgbm.fit(train[FEATURES], train["label"], qid=train["qid"], **sets)
     of_xgboost = boostrank.BoostRanker(
         "shf-sdcg", backend="xgboost", n_estimators=4, folds=2, min_child_weight=0.01, **shape
     )
-    of_xgboost.fit(train[FEATURES].to_numpy(), train["label"], qid=train["qid"], sample_weight=train["weight"])
+    of_xgboost.fit(
+        train[FEATURES].to_numpy(), train["label"], qid=train["qid"], sample_weight=train["weight"]
+    )
     for name, model, features in (
         ("one", of_lightgbm, valid[FEATURES]),
         ("two", of_xgboost, valid[FEATURES].to_numpy()),

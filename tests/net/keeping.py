@@ -28,12 +28,24 @@ SMALL = {
 }
 """Trees that a few hundred rows can grow."""
 
-VOLATILE = re.compile(r".*seconds.*|time|threads|n_jobs|num_threads|nthread|versions|file|limit_bytes|why")
-"""Names in JSON of what differs from run to run, between machines, or between versions that write the same."""
+VOLATILE = re.compile(
+    r".*seconds.*|time|threads|n_jobs|num_threads|nthread|versions|file|limit_bytes|why"
+)
+"""Names in JSON of what differs from run to run, between machines, or between versions that write
+the same.
+"""
 UNKEPT = re.compile(r"(cache|checkpoint|\.).*|.*\.(study|gz)")
 """Files whose bytes are not promised."""
-UNTHREADED = re.compile("average|count-clicks|make|merge|objectives|plan|propensities|sample|shard|sort|split")
-WORDS = dict(re.findall(r"^([A-Z]+) = (.*)", (KEPT.parent / "commands.txt").read_text(encoding="utf-8"), re.MULTILINE))
+UNTHREADED = re.compile(
+    "average|count-clicks|make|merge|objectives|plan|propensities|sample|shard|sort|split"
+)
+WORDS = dict(
+    re.findall(
+        r"^([A-Z]+) = (.*)",
+        (KEPT.parent / "commands.txt").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+)
 
 
 class Bench:
@@ -52,13 +64,16 @@ class Bench:
 
         Args:
             part: "train" or "valid".
-            form: text, streamed, external, csv, parquet; frames: categories, weighted, rows (their weights).
+            form: text, streamed, external, csv, parquet; frames: categories, weighted, rows (their
+                weights).
             like: the training set of a validation set.
         """
         if form == "text":
             return boostrank.read(f"data/{part}.txt", like=like)
         if form in ("streamed", "external"):
-            return boostrank.stream(f"data/{part}.txt", like=like, cache="cache", external_memory=form == "external")
+            return boostrank.stream(
+                f"data/{part}.txt", like=like, cache="cache", external_memory=form == "external"
+            )
         drop = {"kind", "weight", "row_weight"}
         if form in ("csv", "parquet"):
             return boostrank.read(f"data/{part}.{form}", like=like, drop=sorted(drop))
@@ -66,11 +81,19 @@ class Bench:
             frame = rows(part).astype({"kind": "category"})
             return boostrank.RankingDataset.from_frame(frame, drop=sorted(drop - {"kind"}))
         weight = {"weighted": "weight", "rows": "row_weight"}[form]
-        return boostrank.RankingDataset.from_frame(rows(part), weight=weight, drop=sorted(drop - {weight}))
+        return boostrank.RankingDataset.from_frame(
+            rows(part), weight=weight, drop=sorted(drop - {weight})
+        )
 
-    def train(self, params: Mapping[str, Any], train_set: Any, rounds: int | None = 5, **options: Any) -> Any:
+    def train(
+        self, params: Mapping[str, Any], train_set: Any, rounds: int | None = 5, **options: Any
+    ) -> Any:
         """`boostrank.train` of small trees."""
-        settings = {**SMALL[options.get("backend", "lightgbm")], **params, "num_threads": self.threads}
+        settings = {
+            **SMALL[options.get("backend", "lightgbm")],
+            **params,
+            "num_threads": self.threads,
+        }
         return boostrank.train(settings, train_set, rounds, **options)
 
     def keep(self, name: str, value: Any) -> None:
@@ -78,7 +101,9 @@ class Bench:
         assert name not in self.outputs, name
         if isinstance(value, np.ndarray):
             value = "".join(f"{number!r}\n" for number in value.ravel().tolist())
-        self.outputs[name] = value if isinstance(value, str) else json.dumps(steady(value), indent=1, sort_keys=True)
+        self.outputs[name] = (
+            value if isinstance(value, str) else json.dumps(steady(value), indent=1, sort_keys=True)
+        )
 
     def keep_model(self, model: Any, data: Any, exports: str = "", name: str = "model") -> None:
         """Keep a model's scores of data, and write it and what it is exported as."""
@@ -107,7 +132,9 @@ class Bench:
         if not UNTHREADED.fullmatch(name):
             arguments += ["--threads", str(self.threads)]
         done = CliRunner().invoke(main, arguments)
-        assert done.exit_code == int(status or 0), f"{line}: status {done.exit_code}: {done.stderr} {done.exception!r}"
+        assert done.exit_code == int(status or 0), (
+            f"{line}: status {done.exit_code}: {done.stderr} {done.exception!r}"
+        )
         out = done.stdout
         output = json.loads(out) if "--json" in arguments else out
         self.keep(f"{len(self.outputs):02}-{name}", output)
@@ -131,13 +158,21 @@ class Bench:
 def steady(value: Any) -> Any:
     """JSON without what differs from run to run."""
     if isinstance(value, Mapping):
-        return {str(key): steady(content) for key, content in value.items() if not VOLATILE.fullmatch(str(key))}
+        return {
+            str(key): steady(content)
+            for key, content in value.items()
+            if not VOLATILE.fullmatch(str(key))
+        }
     return [steady(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 def outputs_of(case: Any, threads: int) -> dict[str, str]:
     """Run a case in a folder of its own, and give its outputs by name."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         Path("data").mkdir()
         write_files(Path("data"))
@@ -149,7 +184,10 @@ def outputs_of(case: Any, threads: int) -> dict[str, str]:
 
 def hashes_of(outputs: Mapping[str, str]) -> dict[str, str]:
     """Name -> the first digits of its SHA-256."""
-    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in sorted(outputs.items())}
+    return {
+        name: hashlib.sha256(text.encode()).hexdigest()[:16]
+        for name, text in sorted(outputs.items())
+    }
 
 
 def fingerprint() -> dict[str, str]:
@@ -157,12 +195,30 @@ def fingerprint() -> dict[str, str]:
     import xgboost
     from llvmlite import binding
 
-    packages = ("lightgbm", "numpy", "numba", "scipy", "optuna", "pandas", "pyarrow", "scikit-learn")
+    packages = (
+        "lightgbm",
+        "numpy",
+        "numba",
+        "scipy",
+        "optuna",
+        "pandas",
+        "pyarrow",
+        "scikit-learn",
+    )
     features = np.show_config(mode="dicts")["SIMD Extensions"]
-    machine = {"system": platform.system(), "machine": platform.machine(), "cpu": binding.get_host_cpu_name()}
+    machine = {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cpu": binding.get_host_cpu_name(),
+    }
     machine["features"] = " ".join([*features["baseline"], *features.get("found", [])])
     python = ".".join(platform.python_version_tuple()[:2])
-    return {**machine, "python": python, **{name: version(name) for name in packages}, "xgboost": xgboost.__version__}
+    return {
+        **machine,
+        "python": python,
+        **{name: version(name) for name in packages},
+        "xgboost": xgboost.__version__,
+    }
 
 
 def kept() -> dict[str, Any]:

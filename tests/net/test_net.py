@@ -7,7 +7,10 @@ import pytest
 from tests.net.cases import CASES
 from tests.net.keeping import differences, fingerprint, hashes_of, kept, outputs_of
 
-FEW = "auto-lightgbm shf-xgboost streamed-lightgbm categories-lightgbm folds resumed-xgboost train-commands"
+FEW = (
+    "auto-lightgbm shf-xgboost streamed-lightgbm categories-lightgbm folds resumed-xgboost"
+    " train-commands"
+)
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +19,10 @@ def hashes() -> dict[str, dict[str, str]]:
     then = kept()
     others = differences(then["fingerprint"], fingerprint())
     if others:
-        pytest.skip(f"the hashes are of another {', '.join(others)}: `make net` compares before and after a change")
+        pytest.skip(
+            f"the hashes are of another {', '.join(others)}: `make net` compares before and after a"
+            " change"
+        )
     return dict(then["cases"])
 
 

@@ -87,13 +87,17 @@ def _accuracy(spec: Any, rounds: int) -> Iterator[Found]:
                 for what, scores in huge_sizes(rng, length):
                     # Finite is all that is promised.
                     query = labels_of(rng, length)
-                    if not np.isfinite(worst_error(spec, query, scores, values | {"sums": sums}, True)):
+                    if not np.isfinite(
+                        worst_error(spec, query, scores, values | {"sums": sums}, True)
+                    ):
                         errors.append((float("inf"), f"{what}, {length} documents {changed}"))
         yield _worst(spec.name, sums, getattr(stated, sums), errors)
 
 
 def _large(spec: Any, documents: int) -> Iterator[Found]:
-    lists = [ranking for ranking in large.hard_lists(documents) if large.sums_to_zero(spec, ranking[0])]
+    lists = [
+        ranking for ranking in large.hard_lists(documents) if large.sums_to_zero(spec, ranking[0])
+    ]
     if lists:
         errors = [(large.sum_of_gradient(spec, y, s), what) for what, y, s in lists]
         bound = _CHAINS.get(spec.name, _SUM_TO_ZERO)
@@ -105,7 +109,9 @@ def _large(spec: Any, documents: int) -> Iterator[Found]:
     ]
     yield _worst(spec.name, "another order of documents", _SAME_IN_ANY_ORDER, errors)
     rng = np.random.default_rng(0)
-    sizes = np.concatenate([np.ones(documents, np.int64), rng.integers(2, 60, documents // 1000 + 1)])
+    sizes = np.concatenate(
+        [np.ones(documents, np.int64), rng.integers(2, 60, documents // 1000 + 1)]
+    )
     labels, scores = rng.integers(0, 5, sizes.sum()), rng.normal(size=sizes.sum())
     kinds = len(large.bytes_by_threads(spec, labels, QueryIndex.from_sizes(sizes), scores))
     yield Found(spec.name, f"threads, {documents:,} queries of one document", kinds - 1.0, "", 0.0)
@@ -115,7 +121,9 @@ def main() -> int:
     """Measure, write, say what is above its bound."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("objectives", nargs="*", help="all by default")
-    parser.add_argument("--out", type=Path, default=Path("numerics.md"), help="where the table goes")
+    parser.add_argument(
+        "--out", type=Path, default=Path("numerics.md"), help="where the table goes"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="sets of scores of every kind")
     parser.add_argument("--documents", type=int, default=1_000_000, help="of the longest list")
     arguments = parser.parse_args()
@@ -128,7 +136,10 @@ def main() -> int:
         for finding in (*_accuracy(spec, arguments.rounds), *_large(spec, arguments.documents)):
             findings.append(finding)
             verdict = "ok " if finding.holds else "BAD"
-            sys.stdout.write(f"{verdict} {finding.objective:16} {finding.error:8.1e} {finding.what} {finding.where}\n")
+            sys.stdout.write(
+                f"{verdict} {finding.objective:16} {finding.error:8.1e} {finding.what}"
+                f" {finding.where}\n"
+            )
         sys.stdout.write(f"    {time.perf_counter() - started:.0f} s\n")
         sys.stdout.flush()
     if not arguments.objectives:
@@ -136,9 +147,19 @@ def main() -> int:
             models = large.models_by_form(Path(folder), 10_000)
         other = [form for form, text in models.items() if text != models["arrays"]]
         findings.append(
-            Found("all", f"the same model from {', '.join(models)}", float(len(other)), ", ".join(other), 0.0)
+            Found(
+                "all",
+                f"the same model from {', '.join(models)}",
+                float(len(other)),
+                ", ".join(other),
+                0.0,
+            )
         )
-    lines = ["# Numbers at the edge: worst errors", "", "| objective | what | worst | where | stated | |"]
+    lines = [
+        "# Numbers at the edge: worst errors",
+        "",
+        "| objective | what | worst | where | stated | |",
+    ]
     lines.append("|---|---|---|---|---|---|")
     for finding in findings:
         cells = (

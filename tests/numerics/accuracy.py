@@ -1,8 +1,9 @@
-"""How far loss, gradient and curvature of each objective are from the twins in high precision, at scores of any size.
+"""How far loss, gradient and curvature of each objective are from the twins in high precision, at
+scores of any size.
 
-The error of a gradient or a curvature is its largest one over a query, relative to the largest number of that query, or
-to 1e-4 in units of the objective's width where that is more: what is smaller moves no score. That of a loss is relative
-to it, or to 1.
+The error of a gradient or a curvature is its largest one over a query, relative to the largest
+number of that query, or to 1e-4 in units of the objective's width where that is more: what is
+smaller moves no score. That of a loss is relative to it, or to 1.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _NOISY, _NOISE_SHOWS = ("yetirank", "stochastic-rank"), 1e6
 
 
 class Bounds(NamedTuple):
-    """What the documentation states: of short lists and sums="direct", of sums="exact" and of sums="fast"."""
+    """What the documentation states: of short lists and sums="direct", of sums="exact" and of
+    sums="fast".
+    """
 
     pairs: float
     exact: float
@@ -66,7 +69,10 @@ def every_size(rng: np.random.Generator, n: int) -> Iterator[tuple[str, np.ndarr
     base = rng.choice([1e3, 1e8, 1e15])
     yield "neighbouring doubles", base + np.spacing(base) * rng.integers(0, 9, n)
     base = np.float32(rng.choice([1.0, 1e3, 1e5]))
-    yield "neighbouring floats", (base + np.spacing(base) * rng.integers(0, 9, n).astype(np.float32)).astype(float)
+    yield (
+        "neighbouring floats",
+        (base + np.spacing(base) * rng.integers(0, 9, n).astype(np.float32)).astype(float),
+    )
 
 
 def huge_sizes(rng: np.random.Generator, n: int) -> Iterator[tuple[str, np.ndarray]]:
@@ -100,13 +106,26 @@ def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
     highest = float(np.abs(scores).max(initial=0.0))
     if spec.name in _NOISY:
         return highest < _NOISE_SHOWS
-    if spec.name.endswith("shf-sdcg") and values["k"] > 0 and highest / width_of(values) > _RANKS_WITH_FRACTIONS:
+    if (
+        spec.name.endswith("shf-sdcg")
+        and values["k"] > 0
+        and highest / width_of(values) > _RANKS_WITH_FRACTIONS
+    ):
         return False
-    grows = spec.name in ("gbrank", "query-rmse", "ranksvm", "regression", "shf-sdcg", "reg-shf-sdcg")
+    grows = spec.name in (
+        "gbrank",
+        "query-rmse",
+        "ranksvm",
+        "regression",
+        "shf-sdcg",
+        "reg-shf-sdcg",
+    )
     return not grows or highest / width_of(values) < _LARGEST
 
 
-def worst_error(spec: Any, query: Query, scores: np.ndarray, values: Values, by_pairs: bool = False) -> float:
+def worst_error(
+    spec: Any, query: Query, scores: np.ndarray, values: Values, by_pairs: bool = False
+) -> float:
     """The largest of the three errors; infinity where something is not finite.
 
     Args:
@@ -130,7 +149,9 @@ def worst_error(spec: Any, query: Query, scores: np.ndarray, values: Values, by_
         numbers = np.atleast_1d(precise(exact))
         scale = max([*map(abs, numbers), least])
         if scale < _LARGEST:
-            errors.append(float(max(abs(precise(np.atleast_1d(got)) - numbers), default=0.0) / scale))
+            errors.append(
+                float(max(abs(precise(np.atleast_1d(got)) - numbers), default=0.0) / scale)
+            )
     return max(errors, default=0.0)
 
 
@@ -144,4 +165,6 @@ def variants(spec: Any) -> Iterator[Values]:
         yield usual | {name: other[name]}
     for param in spec.params:
         if param.choices and param.name not in ("sums", "target"):
-            yield from (usual | {param.name: choice} for choice in param.choices if choice != param.default)
+            yield from (
+                usual | {param.name: choice} for choice in param.choices if choice != param.default
+            )

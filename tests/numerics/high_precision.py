@@ -1,7 +1,9 @@
-"""The twins in numbers of 390 digits, so that 1 stays 1 beside 1e308: `tests/reference` with mpmath's functions.
+"""The twins in numbers of 390 digits, so that 1 stays 1 beside 1e308: `tests/reference` with
+mpmath's functions.
 
-NumPy does arithmetic on arrays of Python objects, and sorts and selects them; what it lacks there are functions of
-numbers and arrays of another type than doubles. So every twin serves twice, and no equation is written again.
+NumPy does arithmetic on arrays of Python objects, and sorts and selects them; what it lacks there
+are functions of numbers and arrays of another type than doubles. So every twin serves twice, and no
+equation is written again.
 """
 
 from __future__ import annotations
@@ -74,7 +76,10 @@ def _best_assignment(worth: Any, maximize: bool) -> tuple[Any, Any]:
     """SciPy's `linear_sum_assignment` by trying them all."""
     assert maximize
     rows, columns = worth.shape
-    best = max(itertools.permutations(range(rows), columns), key=lambda p: sum(worth[r, c] for c, r in enumerate(p)))
+    best = max(
+        itertools.permutations(range(rows), columns),
+        key=lambda p: sum(worth[r, c] for c, r in enumerate(p)),
+    )
     return np.array(best), np.arange(columns)
 
 
@@ -86,7 +91,9 @@ def _interp(x: Any, nodes: Any, values: Any) -> Any:
 
 
 def _integral_of_weight(weight: Any, low: Any, high: Any, **_: Any) -> tuple[Any, float]:
-    """SciPy's `quad` of the one function that a twin integrates, a sigmoid or 1, which has a primitive."""
+    """SciPy's `quad` of the one function that a twin integrates, a sigmoid or 1, which has a
+    primitive.
+    """
     variables = inspect.getclosurevars(weight).nonlocals
     if variables["cut"] is None:
         return high - low, 0.0
@@ -110,11 +117,15 @@ class _NumPy(SimpleNamespace):
     exp, log, log1p, sqrt = map(staticmethod, (exp, log, log1p, sqrt))
     logaddexp = staticmethod(_logaddexp)
     interp = staticmethod(_interp)
-    zeros, empty, ones, full, eye = map(staticmethod, map(_arrays, (np.zeros, np.zeros, np.ones, np.full, np.eye)))
+    zeros, empty, ones, full, eye = map(
+        staticmethod, map(_arrays, (np.zeros, np.zeros, np.ones, np.full, np.eye))
+    )
     zeros_like, ones_like = staticmethod(_objects), staticmethod(lambda array: _objects(array) + 1)
     linalg = SimpleNamespace(norm=lambda x: CONTEXT.sqrt(sum(x * x)))
     std = staticmethod(lambda x: CONTEXT.sqrt(sum((x - sum(x) / len(x)) ** 2) / len(x)))
-    lexsort = staticmethod(lambda keys: np.array(sorted(range(len(keys[0])), key=lambda i: [k[i] for k in keys[::-1]])))
+    lexsort = staticmethod(
+        lambda keys: np.array(sorted(range(len(keys[0])), key=lambda i: [k[i] for k in keys[::-1]]))
+    )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -129,7 +140,8 @@ _REPLACED = {
     "linear_sum_assignment": _best_assignment,
     "norm": SimpleNamespace(
         pdf=lambda x, mean, deviation: (
-            _elementwise(_exp)(-(((x - mean) / deviation) ** 2) / 2) / (deviation * CONTEXT.sqrt(2 * CONTEXT.pi))
+            _elementwise(_exp)(-(((x - mean) / deviation) ** 2) / 2)
+            / (deviation * CONTEXT.sqrt(2 * CONTEXT.pi))
         )
     ),
     "math": SimpleNamespace(fsum=sum),
@@ -137,7 +149,12 @@ _REPLACED = {
 }
 _TWINS = [
     importlib.import_module(f"tests.reference.{name}")
-    for name in ("_ranking", "_relevance", *(spec.name.replace("-", "_") for spec in OBJECTIVES), "template")
+    for name in (
+        "_ranking",
+        "_relevance",
+        *(spec.name.replace("-", "_") for spec in OBJECTIVES),
+        "template",
+    )
 ]
 
 
@@ -158,4 +175,8 @@ def wanted(name: str, query: Query, scores: Any, values: Values) -> tuple[Any, A
     twin, s = twin_of(name), precise(np.asarray(scores))
     with high_precision():
         report = getattr(twin, "report", lambda q, s, v: twin.loss(q, s, v, twin.freeze(q, s, v)))
-        return report(query, s, values), twin.gradient(query, s, values), twin.hessian(query, s, values)
+        return (
+            report(query, s, values),
+            twin.gradient(query, s, values),
+            twin.hessian(query, s, values),
+        )

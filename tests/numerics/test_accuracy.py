@@ -1,4 +1,6 @@
-"""A sample of `make numerics`: scores of any size against many digits, hard orders, and what the page states."""
+"""A sample of `make numerics`: scores of any size against many digits, hard orders, and what the
+page states.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def test_the_page_states_a_bound_for_every_objective_and_kind_of_sums():
     assert set(stated) == {spec.name for spec in OBJECTIVES}
     for spec in OBJECTIVES:
         has_bound = np.isfinite(stated[spec.name])
-        assert has_bound.all() if "sums" in default_values(spec) else list(has_bound) == [True, False, False]
+        assert (
+            has_bound.all()
+            if "sums" in default_values(spec)
+            else list(has_bound) == [True, False, False]
+        )
 
 
 @pytest.mark.fault(64)
@@ -60,4 +66,11 @@ def test_seven_threads_over_many_queries_of_one_document_give_the_bytes_of_one()
     rng = np.random.default_rng(0)
     sizes = np.concatenate([np.ones(20_000, np.int64), rng.integers(2, 60, 1500)])
     labels, scores = rng.integers(0, 5, sizes.sum()), rng.normal(size=sizes.sum())
-    assert len(large.bytes_by_threads(OBJECTIVES.get("sdcg"), labels, QueryIndex.from_sizes(sizes), scores)) == 1
+    assert (
+        len(
+            large.bytes_by_threads(
+                OBJECTIVES.get("sdcg"), labels, QueryIndex.from_sizes(sizes), scores
+            )
+        )
+        == 1
+    )

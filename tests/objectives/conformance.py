@@ -1,5 +1,5 @@
-"""What every objective must keep, as plain functions of (spec, twin): run over the registry by the tests beside this
-file, and over mutated sources by `tests/mutation`."""
+"""What every objective must keep, as plain functions of (spec, twin): run over the registry by the
+tests beside this file, and over mutated sources by `tests/mutation`."""
 
 from __future__ import annotations
 
@@ -44,8 +44,12 @@ def _framed(size: int, content: float) -> tuple[np.ndarray, np.ndarray]:
     return inside, whole
 
 
-def evaluate(spec: Any, query: Query, scores: Any, values: Values) -> tuple[float, np.ndarray, np.ndarray]:
-    """Loss, gradient and hessian of one query; outputs and scratch are poisoned, inputs and margins checked after."""
+def evaluate(
+    spec: Any, query: Query, scores: Any, values: Values
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Loss, gradient and hessian of one query; outputs and scratch are poisoned, inputs and margins
+    checked after.
+    """
     n = len(query)
     s = np.array(scores, dtype=np.float64)
     ptr = np.array([0, n], dtype=np.int64)
@@ -55,12 +59,19 @@ def evaluate(spec: Any, query: Query, scores: Any, values: Values) -> tuple[floa
     inputs = [s, query.gains.copy(), order, doc_const, query_const[0], params]
     before = [a.copy() for a in inputs]
     room = spec.scratch_per_document * n
-    written = [_framed(n, np.nan), _framed(n, np.nan), _framed(room, np.nan), _framed(room, -(2**62))]
+    written = [
+        _framed(n, np.nan),
+        _framed(n, np.nan),
+        _framed(room, np.nan),
+        _framed(room, -(2**62)),
+    ]
     (grad, hess, _, _), frames = zip(*written, strict=True)
     loss = spec.kernel(*inputs, *(inside for inside, _ in written))
     for frame in frames:
         margins = frame[:_MARGIN], frame[-_MARGIN:]
-        assert all((margin == _OUTSIDE).all() for margin in margins), "the kernel wrote beyond an end of its memory"
+        assert all((margin == _OUTSIDE).all() for margin in margins), (
+            "the kernel wrote beyond an end of its memory"
+        )
     for now, then in zip(inputs, before, strict=True):
         assert np.array_equal(now, then), "the kernel wrote to its inputs"
     return loss, grad, hess
@@ -77,7 +88,9 @@ def cases(spec: Any, combinations: int = 12) -> Iterator[Values]:
     rng = np.random.default_rng(len(spec.params))
     count = combinations if len(spec.params) > 1 else 0
     for _ in range(count):
-        yield _accepted({p.name: (choices := options(p))[rng.integers(len(choices))] for p in spec.params})
+        yield _accepted(
+            {p.name: (choices := options(p))[rng.integers(len(choices))] for p in spec.params}
+        )
 
 
 def _accepted(values: Values) -> Values:
@@ -87,7 +100,9 @@ def _accepted(values: Values) -> Values:
 
 
 def examples() -> list[tuple[Query, np.ndarray]]:
-    """Small queries with scores: none, one and two documents, right and wrong orders, ties of both kinds, far apart."""
+    """Small queries with scores: none, one and two documents, right and wrong orders, ties of both
+    kinds, far apart.
+    """
     rng = np.random.default_rng(7)
     longer = rng.integers(0, 5, 13)
     return [
@@ -110,12 +125,16 @@ NOISE = 1e-14
 
 
 def close(actual: Any, expected: Any, tolerance: float, what: str, noise: float = NOISE) -> None:
-    """Equal to `tolerance` of the largest wanted number, what is `noise` beside a loss of size 1 aside."""
+    """Equal to `tolerance` of the largest wanted number, what is `noise` beside a loss of size 1
+    aside.
+    """
     a, w = np.atleast_1d(actual), np.atleast_1d(expected)
     assert a.shape == w.shape, what
     scale = float(np.abs(w).max(initial=0.0))
     error = float(np.abs(a - w).max(initial=0.0))
-    assert error <= tolerance * scale + noise, f"{what}: off by {error:g} where the largest is {scale:g}"
+    assert error <= tolerance * scale + noise, (
+        f"{what}: off by {error:g} where the largest is {scale:g}"
+    )
 
 
 def expected(spec: Any, twin: Any, combinations: int = 12) -> list[tuple[Any, ...]]:
@@ -152,7 +171,10 @@ def check_twin_gradient(spec: Any, twin: Any) -> None:
         moves = step * np.eye(len(query))
         differences = np.array(
             [
-                (twin.loss(query, scores + e, values, frozen) - twin.loss(query, scores - e, values, frozen))
+                (
+                    twin.loss(query, scores + e, values, frozen)
+                    - twin.loss(query, scores - e, values, frozen)
+                )
                 / (2 * step)
                 for e in moves
             ]
@@ -161,7 +183,9 @@ def check_twin_gradient(spec: Any, twin: Any) -> None:
         noise = 1e-11 * max(1.0, abs(twin.loss(query, scores, values, frozen)))
         error = np.abs(got - differences).max(initial=0.0)
         scale = np.abs(got).max(initial=0.0)
-        assert error <= 1e-6 * scale + noise / step * 0.1, f"{spec.name} {values} scores {scores}: {got} {differences}"
+        assert error <= 1e-6 * scale + noise / step * 0.1, (
+            f"{spec.name} {values} scores {scores}: {got} {differences}"
+        )
 
 
 def holds(twin: Any, values: Values) -> bool:
@@ -170,7 +194,9 @@ def holds(twin: Any, values: Values) -> bool:
 
 
 def check_reported_loss(spec: Any, twin: Any) -> None:
-    """The gradient is the central difference of the loss that the kernel reports; at the defaults, or of no loss."""
+    """The gradient is the central difference of the loss that the kernel reports; at the defaults,
+    or of no loss.
+    """
     step = 1e-5
     spread = [(q, s) for q, s in examples() if len(s) < 2 or np.diff(np.sort(s)).min() > 4 * step]
     longer = np.random.default_rng(9)
@@ -187,13 +213,20 @@ def check_reported_loss(spec: Any, twin: Any) -> None:
             back = evaluate(spec, query, scores - step * way, values)[0]
             error, scale = abs((there - back) / (2 * step) - grad @ way), np.abs(grad).sum()
             noise = 1e-10 * max(1.0, abs(there))
-            assert error <= 1e-6 * scale + noise, f"{spec.name} {values} scores {scores}: off by {error:g} of {scale:g}"
+            assert error <= 1e-6 * scale + noise, (
+                f"{spec.name} {values} scores {scores}: off by {error:g} of {scale:g}"
+            )
     values = {p.name: p.default for p in spec.params}
     if holds(twin, values):
         query, scores = spread[-2]
-        moved = [[evaluate(spec, query, scores + e, values)[1] for e in side * step * np.eye(13)] for side in (1, -1)]
+        moved = [
+            [evaluate(spec, query, scores + e, values)[1] for e in side * step * np.eye(13)]
+            for side in (1, -1)
+        ]
         slopes = (np.array(moved[0]) - np.array(moved[1])) / (2 * step)
-        assert np.abs(slopes - slopes.T).max() > 1e-3 * np.abs(slopes).max(), "this gradient could have a loss"
+        assert np.abs(slopes - slopes.T).max() > 1e-3 * np.abs(slopes).max(), (
+            "this gradient could have a loss"
+        )
 
 
 def check_hessian_claim(spec: Any, twin: Any) -> None:
@@ -205,7 +238,11 @@ def check_hessian_claim(spec: Any, twin: Any) -> None:
         if spec.hessian is HessianKind.EXACT:
             e = 1e-5 * np.eye(len(query))
             differences = [
-                (twin.gradient(query, scores + d, values) - twin.gradient(query, scores - d, values))[p] / 2e-5
+                (
+                    twin.gradient(query, scores + d, values)
+                    - twin.gradient(query, scores - d, values)
+                )[p]
+                / 2e-5
                 for p, d in enumerate(e)
             ]
             close(hess, np.array(differences).reshape(-1), 1e-6, f"hessian of {where}")
@@ -217,9 +254,13 @@ def check_hessian_claim(spec: Any, twin: Any) -> None:
                 moved = scores.copy()
                 moved[p] += t
                 there = twin.surrogate(query, moved, values, scores)
-                assert there <= at_scores + grad[p] * t + 0.5 * hess[p] * t * t + 1e-9 * (1 + abs(at_scores)), where
+                assert there <= at_scores + grad[p] * t + 0.5 * hess[p] * t * t + 1e-9 * (
+                    1 + abs(at_scores)
+                ), where
         if hasattr(twin, "longest_step"):
-            assert np.all(np.abs(grad) <= twin.longest_step(query, scores, values) * hess * (1 + 1e-9)), where
+            assert np.all(
+                np.abs(grad) <= twin.longest_step(query, scores, values) * hess * (1 + 1e-9)
+            ), where
 
 
 def check_defined_everywhere(spec: Any, twin: Any) -> None:
@@ -244,7 +285,9 @@ def check_defined_everywhere(spec: Any, twin: Any) -> None:
 
 
 def check_symmetries(spec: Any, twin: Any) -> None:
-    """Forces cancel, a shift of all scores changes nothing, and documents in another order get the same."""
+    """Forces cancel, a shift of all scores changes nothing, and documents in another order get the
+    same.
+    """
     rng = np.random.default_rng(5)
     query, scores = make_query(rng.integers(0, 5, 25)), np.round(2048 * rng.normal(size=25)) / 1024
     shuffled = rng.permutation(25)
@@ -264,6 +307,10 @@ def check_symmetries(spec: Any, twin: Any) -> None:
 
 
 CHECKS = (
-    check_equals_twin, check_twin_gradient, check_reported_loss, check_hessian_claim, check_defined_everywhere,
+    check_equals_twin,
+    check_twin_gradient,
+    check_reported_loss,
+    check_hessian_claim,
+    check_defined_everywhere,
     check_symmetries,
-)  # fmt: skip
+)

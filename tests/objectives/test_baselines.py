@@ -1,4 +1,6 @@
-"""The objectives that users compare with: small cases by hand, ties to each other and to where they come from."""
+"""The objectives that users compare with: small cases by hand, ties to each other and to where they
+come from.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ RANDOM = [spec for spec in OBJECTIVES if spec.random]
 
 def run(name, labels, scores, gain="exponential", **changed):
     spec = OBJECTIVES.get(name)
-    return evaluate(spec, make_query(labels, gain), scores, {p.name: p.default for p in spec.params} | changed)
+    return evaluate(
+        spec, make_query(labels, gain), scores, {p.name: p.default for p in spec.params} | changed
+    )
 
 
 def sigmoid(t):
@@ -47,12 +51,18 @@ def test_the_loss_of_a_thousand_tied_pairs_does_not_overflow():
 
 def test_ranksvm_counts_the_pairs_that_miss_the_margin():
     labels, scores = [2, 0, 1, 0], [0.0, 0.6, 0.5, -3.0]
-    # Short of the margin 1: label 2 over the first 0 by 1.6 and over 1 by 1.5, label 1 over the first 0 by 1.1.
+    # Short of the margin 1: label 2 over the first 0 by 1.6 and over 1 by 1.5, label 1 over the
+    # first 0 by 1.1.
     loss, grad, hess = run("ranksvm", labels, scores, pair_loss="hinge")
     assert loss == pytest.approx(1.6 + 1.5 + 1.1)
     assert list(grad) == [-2.0, 2.0, 0.0, 0.0]
     assert list(hess) == [2.0, 2.0, 2.0, 0.0]
-    assert list(run("ranksvm", labels, scores, pair_loss="hinge", margin=4.0)[2] * 4) == [3.0, 2.0, 3.0, 2.0]
+    assert list(run("ranksvm", labels, scores, pair_loss="hinge", margin=4.0)[2] * 4) == [
+        3.0,
+        2.0,
+        3.0,
+        2.0,
+    ]
     loss, grad, hess = run("ranksvm", labels, scores)
     assert loss == pytest.approx((1.6**2 + 1.5**2 + 1.1**2) / 2)
     assert grad == pytest.approx([-3.1, 2.7, 0.4, 0.0])
@@ -83,7 +93,9 @@ def test_listnet_of_two_documents():
     assert loss == pytest.approx(-p * log(q) - (1 - p) * log(1 - q), rel=1e-14)
     assert grad == pytest.approx([q - p, p - q], rel=1e-13)
     assert hess == pytest.approx([q * (1 - q)] * 2, rel=1e-13)
-    assert run("listnet", [1, 3], [0.5, 0.0], target="gains")[1][0] == pytest.approx(q - sigmoid(-6), rel=1e-13)
+    assert run("listnet", [1, 3], [0.5, 0.0], target="gains")[1][0] == pytest.approx(
+        q - sigmoid(-6), rel=1e-13
+    )
 
 
 def test_xe_ndcg_is_lightgbms_formula_on_this_rounds_draws():
@@ -232,5 +244,7 @@ def test_one_seed_is_the_noises_and_the_trees(name):
     given = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
     assert given.objective.params["seed"] == 7
     assert given.params[name] == 7
-    beside = split_params({"objective": Objective("yetirank", seed=2), name: 7}, 10, get_backend("lightgbm"))
+    beside = split_params(
+        {"objective": Objective("yetirank", seed=2), name: 7}, 10, get_backend("lightgbm")
+    )
     assert beside.objective.params["seed"] == 2

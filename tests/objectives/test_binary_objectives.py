@@ -29,7 +29,9 @@ METRICS = {
 
 def run(name, labels, scores, **changed):
     spec = OBJECTIVES.get(name)
-    return evaluate(spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed)
+    return evaluate(
+        spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed
+    )
 
 
 def sigmoid(t):
@@ -38,15 +40,23 @@ def sigmoid(t):
 
 @pytest.mark.parametrize(
     ("metric", "name", "k"),
-    [(metric_map, "map", 0), (metric_map, "map", 3), (metric_mrr, "mrr", 0), (metric_mrr, "mrr", 2),
-     (metric_err, "err", 0), (metric_precision, "precision", 3)],
-)  # fmt: skip
+    [
+        (metric_map, "map", 0),
+        (metric_map, "map", 3),
+        (metric_mrr, "mrr", 0),
+        (metric_mrr, "mrr", 2),
+        (metric_err, "err", 0),
+        (metric_precision, "precision", 3),
+    ],
+)
 def test_smooth_ndcg_of_another_metric_is_that_metric_when_sharp(metric, name, k):
     conventions, rng = Conventions(max_grade=4), np.random.default_rng(0)
     for _ in range(30):
         labels, scores = np.append(rng.integers(0, 5, 7), [0, 4]), rng.permutation(9) / 5
         loss, _, _ = run("smooth-ndcg", labels, scores, metric=name, k=k, sigma=1e-5, max_gain=15)
-        expected = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k or None, conventions)
+        expected = metric.value(
+            labels[np.argsort(-scores)].astype(float).tolist(), k or None, conventions
+        )
         assert -loss == pytest.approx(expected, abs=1e-12)
 
 
@@ -54,7 +64,10 @@ def test_smooth_ndcg_of_another_metric_with_two_documents():
     # Relevant below by x; h is the share of the other document at each anchor.
     x, sigma = 0.8, 0.5
     h = exp(-(x**2) / sigma) / (1 + exp(-(x**2) / sigma))
-    values = {name: -run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric=name)[0] for name in ("map", "mrr")}
+    values = {
+        name: -run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric=name)[0]
+        for name in ("map", "mrr")
+    }
     assert values["map"] == pytest.approx(h * h + (1 - h) / 2, rel=1e-13)
     assert values["mrr"] == pytest.approx(h + (1 - h) * (1 - h) / 2, rel=1e-13)
     top = run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric="precision", k=1)
@@ -87,7 +100,8 @@ def test_sharpened_objectives_are_their_metric(name, relevant_from):
 
 @pytest.mark.parametrize("name", ["approx-ap", "smooth-ap", "smooth-mrr"])
 def test_one_relevant_document_is_worth_its_reciprocal_smooth_rank(name):
-    # Below by 1: rank 1 + sigmoid(1); it counts fully in its own precision, and is first among the relevant.
+    # Below by 1: rank 1 + sigmoid(1); it counts fully in its own precision, and is first among the
+    # relevant.
     loss, grad, hess = run(name, [0, 3], [1.0, 0.0])
     rank = 1 + sigmoid(1)
     pull = sigmoid(1) * sigmoid(-1) / rank**2
@@ -102,12 +116,16 @@ def test_two_relevant_documents_in_approx_ap_and_smooth_ap():
     by_score = ((1 + sigmoid(-2)) / upper + (1 + sigmoid(2)) / lower) / 2
     by_rank = ((1 + sigmoid(upper - lower)) / upper + (1 + sigmoid(lower - upper)) / lower) / 2
     assert -run("smooth-ap", [1, 0, 1], [1.0, 0.0, -1.0])[0] == pytest.approx(by_score, rel=1e-14)
-    assert -run("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0], beta=1.0)[0] == pytest.approx(by_rank, rel=1e-14)
+    assert -run("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0], beta=1.0)[0] == pytest.approx(
+        by_rank, rel=1e-14
+    )
 
 
 def test_smooth_mrr_at_tied_scores_does_not_depend_on_how_many_are_relevant():
     for relevant in (1, 5, 199):
-        loss, grad, _ = run("smooth-mrr", [1] * relevant + [0] * (200 - relevant), np.full(200, 0.3))
+        loss, grad, _ = run(
+            "smooth-mrr", [1] * relevant + [0] * (200 - relevant), np.full(200, 0.3)
+        )
         assert -loss == pytest.approx(2 / 201, rel=1e-12)
         assert (grad[:relevant] < 0).all()
         assert (grad[relevant:] > 0).all()

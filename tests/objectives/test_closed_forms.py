@@ -17,7 +17,9 @@ def values_of(name, **changed):
 
 
 def run(name, labels, scores, gain="exponential", **changed):
-    return evaluate(OBJECTIVES.get(name), make_query(labels, gain), scores, values_of(name, **changed))
+    return evaluate(
+        OBJECTIVES.get(name), make_query(labels, gain), scores, values_of(name, **changed)
+    )
 
 
 def sigmoid(t):
@@ -75,11 +77,16 @@ def test_approximations_keep_the_bounds_of_theorems_1_and_3_of_qin_liu_li(n):
         gains = np.exp2(labels) - 1
         ndcg = gains[order] @ discounts / (np.sort(gains)[::-1] @ discounts)
         error = abs(-run("approx-ndcg", labels, scores, alpha=alpha, sums="exact")[0] - ndcg)
-        assert error <= (n - 1) / (np.exp(alpha * -np.diff(scores[order]).max()) + 1) / (2 * log(2)) + 1e-9
+        assert (
+            error
+            <= (n - 1) / (np.exp(alpha * -np.diff(scores[order]).max()) + 1) / (2 * log(2)) + 1e-9
+        )
 
 
 def within_half(n, rng):
-    """Scores whose smallest gap makes each approximate rank right to less than one half, alpha, and that error."""
+    """Scores whose smallest gap makes each approximate rank right to less than one half, alpha, and
+    that error.
+    """
     scores = rng.permutation(np.cumsum(0.1 + rng.random(n)))
     alpha = rng.uniform(1, 3) * log(4 * n) / np.diff(np.sort(scores)).min()
     return scores, alpha, (n - 1) / (np.exp(alpha * np.diff(np.sort(scores)).min()) + 1)
@@ -88,8 +95,9 @@ def within_half(n, rng):
 @pytest.mark.parametrize("n", [2, 7, 50])
 @pytest.mark.parametrize("beta", [5.0, 50.0])
 def test_approx_ap_is_as_near_to_ap_as_its_ranks_and_comparisons_allow(n, beta):
-    # With ranks right to e < 1/2 (theorem 1) a comparison of two of them is right to t = 1 / (1 + exp(beta (1 - 2 e))).
-    # AP = (1/N) sum_y (1 + sum_x [x above y]) / rank_y, where the numerator is at most the rank: e + (N - 1) t in all.
+    # With ranks right to e < 1/2 (theorem 1) a comparison of two of them is right to t = 1 / (1 +
+    # exp(beta (1 - 2 e))). AP = (1/N) sum_y (1 + sum_x [x above y]) / rank_y, where the numerator
+    # is at most the rank: e + (N - 1) t in all.
     rng = np.random.default_rng(n)
     scores, alpha, e = within_half(n, rng)
     assert e < 0.5
@@ -104,8 +112,9 @@ def test_approx_ap_is_as_near_to_ap_as_its_ranks_and_comparisons_allow(n, beta):
 
 @pytest.mark.parametrize("n", [2, 7, 50])
 def test_smooth_ndcg_nears_ndcg_with_the_smallest_gap_and_a_constant_for_a_large_sigma(n):
-    # h_d(j),j = 1 / (1 + sum of e_ij), e_ij <= exp(-gap^2 / sigma): the mean gain at rank j misses that of its document
-    # by at most the range of gains times (n - 1) exp(-gap^2 / sigma). A large sigma makes h 1 / n.
+    # h_d(j),j = 1 / (1 + sum of e_ij), e_ij <= exp(-gap^2 / sigma): the mean gain at rank j misses
+    # that of its document by at most the range of gains times (n - 1) exp(-gap^2 / sigma). A large
+    # sigma makes h 1 / n.
     rng = np.random.default_rng(n)
     scores = rng.permutation(np.cumsum(0.1 + rng.random(n)))
     labels, discounts = rng.integers(0, 4, n), 1 / np.log2(2 + np.arange(n))
@@ -114,8 +123,13 @@ def test_smooth_ndcg_nears_ndcg_with_the_smallest_gap_and_a_constant_for_a_large
     ideal = np.sort(gains)[::-1] @ discounts
     errors = []
     for sigma in gap**2 / np.array([1.0, 3.0, 6.0, 9.0]):
-        error = abs(-run("smooth-ndcg", labels, scores, sigma=sigma)[0] - gains[order] @ discounts / ideal)
-        assert error <= np.ptp(gains) * (n - 1) * exp(-(gap**2) / sigma) * discounts.sum() / ideal + 1e-12
+        error = abs(
+            -run("smooth-ndcg", labels, scores, sigma=sigma)[0] - gains[order] @ discounts / ideal
+        )
+        assert (
+            error
+            <= np.ptp(gains) * (n - 1) * exp(-(gap**2) / sigma) * discounts.sum() / ideal + 1e-12
+        )
         errors.append(error)
     if n == 2:  # there is one gap, and the bound is the rate
         assert errors[3] / errors[2] == pytest.approx(exp(-3), rel=0.01)
@@ -163,7 +177,11 @@ def test_plain_sdcg_pushes_a_very_wrong_pair_the_wrong_way_and_shf_never_does():
     # Where (2^a - 1) |D'(1 + G(-x))| = (2^b - 1) |D'(2 - G(-x))|, in sigmas.
     for labels, threshold in (((2, 1), 2.4335), ((3, 2), 1.5654), ((4, 3), 1.3566)):
         for sigma in (0.2, 1.0):
-            for gap, wrong_way in ((threshold - 0.001, False), (threshold + 0.001, True), (threshold + 3, True)):
+            for gap, wrong_way in (
+                (threshold - 0.001, False),
+                (threshold + 0.001, True),
+                (threshold + 3, True),
+            ):
                 _, grad, _ = run("sdcg", labels, [0.0, gap * sigma], sigma=sigma)
                 assert (grad[0] > 0) == wrong_way, (labels, gap)
     for labels in ((1, 0), (2, 0), (3, 1)):
@@ -190,18 +208,22 @@ def test_the_annealed_cut_gives_every_top_document_at_least_half_its_weight_and_
     query = make_query([3, 2, 0, 0, 1])
     values = values_of("shf-sdcg", k=2, sigma=0.1)
     wrong_order, right_order = np.arange(5.0), np.array([4.0, 3.0, 1.0, 0.0, 2.0])
-    assert shf_twin.freeze(query, wrong_order, values) == max(shf_twin.ranks(query, wrong_order, values)[:2])
+    assert shf_twin.freeze(query, wrong_order, values) == max(
+        shf_twin.ranks(query, wrong_order, values)[:2]
+    )
     assert shf_twin.freeze(query, right_order, values) == pytest.approx(2.0, abs=1e-3)
 
 
 def test_documents_of_equal_gain_push_each_other():
-    # Both relevant documents have the same irrelevant one far below: nothing but the equal gradient is left.
+    # Both relevant documents have the same irrelevant one far below: nothing but the equal gradient
+    # is left.
     _, grad, _ = run("shf-sdcg", [2, 2, 0], [1.0, 0.0, -500.0])
     assert grad[0] < 0 < grad[1]
 
 
 def test_the_linear_discount_goes_on_below_zero_for_inflated_ranks_and_never_turns_the_force():
-    # 20 sigma wrong: the relevant document's rank is 41 in a list of three; its slope is still -1/n.
+    # 20 sigma wrong: the relevant document's rank is 41 in a list of three; its slope is still
+    # -1/n.
     for k in (0, 1):
         _, grad, _ = run("shf-sdcg", [0, 0, 3], [20.0, 20.0, 0.0], train_discount=1.0, k=k)
         assert grad[2] < 0 < grad[0]
@@ -216,7 +238,9 @@ def test_reg_shf_is_regression_at_one_end_and_shf_at_the_other():
     _, grad, hess = run("reg-shf-sdcg", labels, scores, mix=1.0)
     assert grad == pytest.approx((np.array(scores) - labels) / 3, rel=1e-12)
     assert hess == pytest.approx(np.full(3, 1 / 3), rel=1e-12)
-    assert run("reg-shf-sdcg", labels, scores, mix=0.0)[1] == pytest.approx(run("shf-sdcg", labels, scores)[1])
+    assert run("reg-shf-sdcg", labels, scores, mix=0.0)[1] == pytest.approx(
+        run("shf-sdcg", labels, scores)[1]
+    )
     _, on_gains, _ = run("reg-shf-sdcg", labels, scores, mix=1.0, target="gains")
     assert on_gains[1] == pytest.approx((0.4 - 7) / 3, rel=1e-12)
 
@@ -247,7 +271,10 @@ def test_smooth_ndcg_takes_the_lattice_where_each_document_is_seen_often_enough(
     first, s = 3, -np.sort(np.random.default_rng(stop).normal(size=200))
     apart = np.abs(s[first:stop, None] - s[None, first:])
     reaches, seen = np.sort(apart.ravel()), np.sort(apart.min(axis=0))
-    pairs, documents = np.searchsorted(reaches, reaches, "right"), np.searchsorted(seen, reaches, "right")
+    pairs, documents = (
+        np.searchsorted(reaches, reaches, "right"),
+        np.searchsorted(seen, reaches, "right"),
+    )
     worth = pairs > smooth_ndcg._PAIRS * documents
     turn = int(np.argmax(worth))
     assert worth[turn:].all()

@@ -31,8 +31,10 @@ def test_objective_keeps_its_contract(spec, check):
     documents=st.lists(
         st.tuples(
             st.sampled_from([0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 31.0]),
-            # Beside 1e4 a difference below 1e-11 is rounding, and at a margin it decides whether a pair counts.
-            st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-9, 30.0, 1e4, -1e4]) | st.floats(-4, 4).map(lambda s: round(s, 9)),
+            # Beside 1e4 a difference below 1e-11 is rounding, and at a margin it decides whether a
+            # pair counts.
+            st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-9, 30.0, 1e4, -1e4])
+            | st.floats(-4, 4).map(lambda s: round(s, 9)),
         ),
         max_size=12,
     )
@@ -55,9 +57,14 @@ def test_objective_equals_its_twin_on_ragged_queries_ties_and_extremes(spec, doc
     top=st.sampled_from([1, 4, 31]),
 )
 @settings(max_examples=25)
-def test_ragged_data_sets_get_finite_float32_and_dead_queries_are_counted(spec, sizes, seed, spread, top):
+def test_ragged_data_sets_get_finite_float32_and_dead_queries_are_counted(
+    spec, sizes, seed, spread, top
+):
     rng = np.random.default_rng(seed)
-    labels, scores = rng.integers(0, top + 1, sum(sizes)), spread * rng.choice([-1, -0.3, 0, 1], sum(sizes))
+    labels, scores = (
+        rng.integers(0, top + 1, sum(sizes)),
+        spread * rng.choice([-1, -0.3, 0, 1], sum(sizes)),
+    )
     index = QueryIndex.from_sizes(sizes)
     result = Objective(spec, total_rounds=40).bind(labels, index).gradient(scores, 30)
     assert result.grad.dtype == result.hess.dtype == np.float32
@@ -81,11 +88,14 @@ def test_lists_longer_than_a_block_equal_the_twin(spec):
     if "sums" in values:
         values["sums"] = "direct" if n > 1000 else "exact"
     if n > 1000:
-        # Every tenth document of the twin's answer would need all pairs: ranks alone are checked, through the loss.
+        # Every tenth document of the twin's answer would need all pairs: ranks alone are checked,
+        # through the loss.
         loss, grad, _ = evaluate(spec, query, scores, values)
         x = (scores[:, None] - scores[None, :]) / values["sigma"]
         better = np.sign(query.gains[:, None] - query.gains[None, :])
-        share = np.where(better == 0, 1 / (1 + np.exp(x)), np.logaddexp(0, -np.sign(better) * x) + (better < 0))
+        share = np.where(
+            better == 0, 1 / (1 + np.exp(x)), np.logaddexp(0, -np.sign(better) * x) + (better < 0)
+        )
         np.fill_diagonal(share, 0.0)
         ranks = 1 + share.sum(axis=1)
         ideal = np.sum(np.sort(query.gains)[::-1] / np.log2(2 + np.arange(n)))
@@ -108,9 +118,13 @@ def test_one_thread_and_two_give_the_same_bytes(spec):
     labels, scores = rng.integers(0, 5, sizes.sum()), rng.normal(size=sizes.sum())
     results = []
     for threads in (1, 2):
-        bound = Objective(spec, threads=threads, total_rounds=40).bind(labels, QueryIndex.from_sizes(sizes))
+        bound = Objective(spec, threads=threads, total_rounds=40).bind(
+            labels, QueryIndex.from_sizes(sizes)
+        )
         result = bound.gradient(scores, 30)
-        results.append((result.grad.tobytes(), result.hess.tobytes(), result.stats.loss, result.stats.scale))
+        results.append(
+            (result.grad.tobytes(), result.hess.tobytes(), result.stats.loss, result.stats.scale)
+        )
     assert results[0] == results[1]
 
 
@@ -123,7 +137,9 @@ def test_a_query_has_the_same_gradient_alone_and_among_others(spec):
     together = objective.bind(labels, QueryIndex.from_sizes(sizes)).gradient(scores, 30)
     # The place of a query decides its noise: the first one keeps it.
     rows = slice(0, 30) if spec.random else slice(71, 96)
-    alone = objective.bind(labels[rows], QueryIndex.from_sizes([rows.stop - rows.start])).gradient(scores[rows], 30)
+    alone = objective.bind(labels[rows], QueryIndex.from_sizes([rows.stop - rows.start])).gradient(
+        scores[rows], 30
+    )
     assert np.array_equal(together.grad[rows], alone.grad)
     assert np.array_equal(together.hess[rows], alone.hess)
 
@@ -135,7 +151,9 @@ def test_read_only_labels_scores_and_boundaries_are_welcome(spec):
     for array in (labels, scores, ptr):
         array.setflags(write=False)
     index = QueryIndex(ptr, np.array([9]))
-    result = Objective(spec, total_rounds=40, gain="linear").bind(labels, index).gradient(scores, 30)
+    result = (
+        Objective(spec, total_rounds=40, gain="linear").bind(labels, index).gradient(scores, 30)
+    )
     assert np.isfinite(result.grad).all()
     assert result.grad.any()
 

@@ -1,4 +1,6 @@
-"""Weights of documents: each objective multiplies by them what it declares, and one that declares nothing refuses."""
+"""Weights of documents: each objective multiplies by them what it declares, and one that declares
+nothing refuses.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def passes(objective: TrainingObjective, labels: np.ndarray, queries: QueryIndex
     """Loss, gradient and hessian in the first round and in the middle of a training."""
     bound = objective.bind(labels, queries)
     evaluations = [bound.evaluate(SCORES, round) for round in (0, 50)]
-    return np.concatenate([[*evaluation.grad, *evaluation.hess, evaluation.stats.loss] for evaluation in evaluations])
+    return np.concatenate(
+        [[*evaluation.grad, *evaluation.hess, evaluation.stats.loss] for evaluation in evaluations]
+    )
 
 
 @pytest.mark.parametrize("spec", TAKING, ids=lambda spec: spec.name)
@@ -70,7 +74,9 @@ def test_the_gradient_is_that_of_the_weighted_metric() -> None:
         np.testing.assert_allclose(grad[a:b], np.subtract(up, down) / (2 * step), atol=1e-8)
 
 
-@pytest.mark.parametrize("options", [{}, {"per_query": True}, {"target": "gains", "gain": "exponential"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"per_query": True}, {"target": "gains", "gain": "exponential"}]
+)
 def test_the_losses_of_regression_are_weighted(options: dict[str, Any]) -> None:
     evaluation = of("regression", **options).bind(LABELS, WEIGHTED).evaluate(SCORES, 0)
     share = WEIGHTS / (QUERIES.sizes[QUERIES.of_rows()] if "per_query" in options else 1)
@@ -80,29 +86,42 @@ def test_the_losses_of_regression_are_weighted(options: dict[str, Any]) -> None:
     np.testing.assert_allclose(evaluation.hess, share, rtol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["sdcg", "shf-sdcg", "approx-ndcg", "lambdarank", "lambdaloss", "margin-ndcg"])
+@pytest.mark.parametrize(
+    "name", ["sdcg", "shf-sdcg", "approx-ndcg", "lambdarank", "lambdaloss", "margin-ndcg"]
+)
 def test_a_factor_of_all_weights_leaves_ndcg_as_it_is(name: str) -> None:
     doubled = replace(QUERIES, document_weights=2.0 * WEIGHTS)
-    np.testing.assert_allclose(passes(of(name), LABELS, doubled), passes(of(name), LABELS, WEIGHTED), rtol=1e-12)
+    np.testing.assert_allclose(
+        passes(of(name), LABELS, doubled), passes(of(name), LABELS, WEIGHTED), rtol=1e-12
+    )
 
 
-@pytest.mark.parametrize("spec", [s for s in OBJECTIVES if s not in TAKING] + [_template.SPEC], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "spec", [s for s in OBJECTIVES if s not in TAKING] + [_template.SPEC], ids=lambda s: s.name
+)
 def test_an_objective_that_declares_nothing_refuses_them(spec: ObjectiveSpec) -> None:
-    with pytest.raises(DataError, match=f"objective '{spec.name}' .*support them: .*lambdarank.*xe-ndcg"):
+    with pytest.raises(
+        DataError, match=f"objective '{spec.name}' .*support them: .*lambdarank.*xe-ndcg"
+    ):
         of(spec).bind(LABELS, WEIGHTED)
 
 
 def test_a_mixture_takes_what_both_of_its_parts_take() -> None:
     both = Mixture("sdcg", "regression", balance="raw", threads=1)
     weighted = both.bind(LABELS, WEIGHTED).evaluate(SCORES, 0).grad
-    parts = [Objective(name).bind(LABELS, WEIGHTED).evaluate(SCORES, 0).grad for name in ("sdcg", "regression")]
+    parts = [
+        Objective(name).bind(LABELS, WEIGHTED).evaluate(SCORES, 0).grad
+        for name in ("sdcg", "regression")
+    ]
     np.testing.assert_allclose(weighted, 0.5 * parts[0] + 0.5 * parts[1], rtol=1e-14)
     with pytest.raises(DataError, match="objective 'ranknet' does not support"):
         Mixture("sdcg", "ranknet").bind(LABELS, WEIGHTED)
 
 
 def test_a_declaration_is_one_of_those_there_are() -> None:
-    with pytest.raises(ParameterError, match="document_weights='gains' is not one of 'gain', 'loss', None"):
+    with pytest.raises(
+        ParameterError, match="document_weights='gains' is not one of 'gain', 'loss', None"
+    ):
         replace(_template.SPEC, document_weights="gains")
 
 

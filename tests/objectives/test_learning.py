@@ -47,7 +47,9 @@ def test_training_improves_ndcg(spec, engine):
             "metric": "None",
             "num_threads": 1,
         }
-        scores = lgb.train(parameters, lgb.Dataset(features, labels, group=sizes), ROUNDS).predict(features)
+        scores = lgb.train(parameters, lgb.Dataset(features, labels, group=sizes), ROUNDS).predict(
+            features
+        )
     else:
         matrix = xgb.DMatrix(features, labels, group=sizes)
         parameters = {"base_score": 0, "max_depth": 3, "eta": 0.2, "nthread": 1}
@@ -59,12 +61,23 @@ def test_training_improves_ndcg(spec, engine):
 @pytest.mark.parametrize("norm", [True, False])
 def test_our_lambdarank_grows_the_trees_of_lightgbms(norm):
     features, labels, sizes = queries()
-    shared = {"num_leaves": 7, "learning_rate": 0.1, "verbosity": -1, "metric": "None", "num_threads": 1}
+    shared = {
+        "num_leaves": 7,
+        "learning_rate": 0.1,
+        "verbosity": -1,
+        "metric": "None",
+        "num_threads": 1,
+    }
     data = lgb.Dataset(features, labels, group=sizes, free_raw_data=False)
     theirs = lgb.train(
-        shared | {"objective": "lambdarank", "lambdarank_norm": norm, "lambdarank_truncation_level": 10}, data, 5
+        shared
+        | {"objective": "lambdarank", "lambdarank_norm": norm, "lambdarank_truncation_level": 10},
+        data,
+        5,
     )
-    ours = Objective("lambdarank", norm_distance=norm, norm_query=norm, truncation_level=10, hessian_scale="raw")
+    ours = Objective(
+        "lambdarank", norm_distance=norm, norm_query=norm, truncation_level=10, hessian_scale="raw"
+    )
     mine = lgb.train(shared | {"objective": ours}, data, 5)
     # LightGBM reads its sigmoid from a table and sums in float32.
     assert mine.predict(features) == pytest.approx(theirs.predict(features), abs=2e-4)

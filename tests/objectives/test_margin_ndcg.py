@@ -18,7 +18,10 @@ CONVEX, TIGHT = {"bound": "convex"}, {"bound": "tight"}
 
 def run(labels, scores, **changed):
     return evaluate(
-        SPEC, make_query(labels), scores, {p.name: p.default for p in SPEC.params} | {"margin": 1.0} | changed
+        SPEC,
+        make_query(labels),
+        scores,
+        {p.name: p.default for p in SPEC.params} | {"margin": 1.0} | changed,
     )
 
 
@@ -49,7 +52,11 @@ def random_cases(count):
         n = int(rng.integers(2, 6))
         labels = rng.integers(0, 4, n)
         if np.ptp(labels) > 0:
-            yield labels, np.round(rng.normal(size=n), int(rng.integers(0, 4))), int(rng.integers(1, n + 1))
+            yield (
+                labels,
+                np.round(rng.normal(size=n), int(rng.integers(0, 4))),
+                int(rng.integers(1, n + 1)),
+            )
 
 
 def test_both_bounds_are_the_maximum_over_all_rankings():
@@ -91,7 +98,10 @@ def test_tied_documents_of_one_gain_get_the_same_gradient_in_any_order():
         assert grad[0] == grad[2]
         assert grad[1] == grad[5]
         shuffled = np.array([5, 3, 2, 4, 1, 0])
-        assert run(labels[shuffled], scores[shuffled], k=2, bound=bound)[1].tolist() == grad[shuffled].tolist()
+        assert (
+            run(labels[shuffled], scores[shuffled], k=2, bound=bound)[1].tolist()
+            == grad[shuffled].tolist()
+        )
 
 
 def test_the_gradient_from_a_constant_start_is_the_worst_order_against_the_best():
@@ -118,7 +128,10 @@ def test_the_tight_bound_is_flat_where_no_relevant_document_is_within_k_at_any_s
         loss, grad, _ = run(labels, scale * scores, k=2, **TIGHT)
         assert not grad.any()
         assert 2 * loss == pytest.approx(1.0, rel=1e-12)
-        instead, convex = run(labels, scale * scores, k=2), run(labels, scale * scores, k=2, **CONVEX)
+        instead, convex = (
+            run(labels, scale * scores, k=2),
+            run(labels, scale * scores, k=2, **CONVEX),
+        )
         assert instead[0] == convex[0]
         assert instead[1].tolist() == convex[1].tolist()
         assert convex[1].any()
@@ -126,15 +139,23 @@ def test_the_tight_bound_is_flat_where_no_relevant_document_is_within_k_at_any_s
 
 @given(
     documents=st.lists(
-        st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0]) | st.floats(-3, 3).map(lambda s: round(s, 6))),
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from([0.0, 1.0]) | st.floats(-3, 3).map(lambda s: round(s, 6)),
+        ),
         min_size=2,
         max_size=30,
     ),
     k=st.sampled_from([1, 3, 10]),
     scale=st.sampled_from([1e-3, 0.1, 1.0, 1e3]),
 )
-def test_the_default_has_a_gradient_wherever_a_pair_in_reach_of_the_cut_off_is_in_the_wrong_order(documents, k, scale):
-    labels, scores = np.array([label for label, _ in documents]), scale * np.array([s for _, s in documents])
+def test_the_default_has_a_gradient_wherever_a_pair_in_reach_of_the_cut_off_is_in_the_wrong_order(
+    documents, k, scale
+):
+    labels, scores = (
+        np.array([label for label, _ in documents]),
+        scale * np.array([s for _, s in documents]),
+    )
     order = np.lexsort((labels, -scores))  # of tied documents the worse one first
     gains = labels[order]
     wrong = any(gains[i] < gains[i + 1 :].max() for i in range(min(k, len(gains) - 1)))

@@ -57,17 +57,28 @@ def test_aliases_of_objectives_and_parameters():
 
 
 def test_unknown_parameters_get_a_suggestion():
-    with pytest.raises(ParameterError, match=r"objective 'sdcg' has no parameter 'sigm'. Did you mean 'sigma'"):
+    with pytest.raises(
+        ParameterError, match=r"objective 'sdcg' has no parameter 'sigm'. Did you mean 'sigma'"
+    ):
         Objective("sdcg", sigm=1)
 
 
 def test_the_name_of_a_file_is_no_objective_and_the_message_says_what_loads_it():
-    with pytest.raises(ParameterError, match=r"boostrank\.load_objective\('my\.py'\).* --check my\.py"):
+    with pytest.raises(
+        ParameterError, match=r"boostrank\.load_objective\('my\.py'\).* --check my\.py"
+    ):
         Objective("my.py")
 
 
 @pytest.mark.parametrize(
-    "options", [{"gain": "cubic"}, {"hessian_scale": "huge"}, {"sigma": 0}, {"sigma": -1}, {"k": "linear(1, 2)"}]
+    "options",
+    [
+        {"gain": "cubic"},
+        {"hessian_scale": "huge"},
+        {"sigma": 0},
+        {"sigma": -1},
+        {"k": "linear(1, 2)"},
+    ],
 )
 def test_bad_options_are_refused_at_once(options):
     with pytest.raises(ParameterError):
@@ -91,7 +102,10 @@ def test_a_schedule_that_leaves_the_range_is_refused_when_it_does():
 
 def test_a_schedule_over_the_whole_training_needs_its_length():
     objective = Objective("reg-shf-sdcg")
-    with pytest.raises(ParameterError, match=r"'reg-shf-sdcg': mix=logistic spans the whole training.*total_rounds=N"):
+    with pytest.raises(
+        ParameterError,
+        match=r"'reg-shf-sdcg': mix=logistic spans the whole training.*total_rounds=N",
+    ):
         objective.values(0)
     with_length = objective.over(250)
     assert with_length.values(0)["mix"] == pytest.approx(0.999999)
@@ -108,7 +122,9 @@ def test_reg_shf_settles_in_the_middle_unless_its_mix_is_fixed():
 def test_smooth_ndcg_warms_up_by_regression_and_then_sharpens():
     objective = Objective("smooth-ndcg", warm_rounds=5, total_rounds=18)
     assert [objective.values(m)["mix"] for m in (0, 4, 5, 17)] == [1, 1, 0, 0]
-    assert [objective.values(m)["sigma"] for m in (0, 5, 6, 17)] == pytest.approx([64, 64, 32, 1 / 64])
+    assert [objective.values(m)["sigma"] for m in (0, 5, 6, 17)] == pytest.approx(
+        [64, 64, 32, 1 / 64]
+    )
     assert objective.settled_round(18) == 5
     regression = Objective("smooth-ndcg", mix=1.0, sigma=1.0)
     assert np.array_equal(gradient(objective)[0], gradient(regression)[0])
@@ -167,7 +183,9 @@ def test_an_engine_gets_gradients_in_the_shape_of_its_scores():
 
 
 def test_query_weights_count_relative_to_their_mean():
-    plain = Objective("sdcg", hessian_scale="raw").bind(LABELS, QUERIES).gradient(SCORES, 0).grad.copy()
+    plain = (
+        Objective("sdcg", hessian_scale="raw").bind(LABELS, QUERIES).gradient(SCORES, 0).grad.copy()
+    )
     weighted = QueryIndex.from_sizes([3, 2], weights=[30.0, 10.0])
     grad = Objective("sdcg", hessian_scale="raw").bind(LABELS, weighted).gradient(SCORES, 0).grad
     assert grad == pytest.approx(plain * np.array([1.5, 1.5, 1.5, 0.5, 0.5]), rel=1e-6)
@@ -181,14 +199,18 @@ def test_lengths_that_differ_are_refused():
 def test_a_list_too_long_for_a_pair_loop_is_refused_with_the_numbers_and_a_way_out():
     n = MAX_QUADRATIC_DOCUMENTS + 1
     index = QueryIndex.from_sizes([2, n])
-    with pytest.raises(DataError, match=r"query 1 has 50,001 documents.*2\.5e\+09 pairs.*lambdarank"):
+    with pytest.raises(
+        DataError, match=r"query 1 has 50,001 documents.*2\.5e\+09 pairs.*lambdarank"
+    ):
         Objective(replace(OBJECTIVES.get("sdcg"), quadratic=True)).bind(np.zeros(n + 2), index)
     Objective("lambdarank").bind(np.zeros(n + 2), index)
 
 
 def test_fault_050_sums_pair_by_pair_are_refused_where_they_would_not_end():
     index = QueryIndex.from_sizes([2, MAX_QUADRATIC_DOCUMENTS + 1])
-    with pytest.raises(DataError, match=r"query 1 has 50,001 documents.*sums=direct is limited to.*sums=fast"):
+    with pytest.raises(
+        DataError, match=r"query 1 has 50,001 documents.*sums=direct is limited to.*sums=fast"
+    ):
         Objective("sdcg", sums="direct").bind(np.zeros(index.n_documents), index)
     Objective("sdcg").bind(np.zeros(index.n_documents), index)
 
@@ -197,12 +219,20 @@ def test_fault_050_sums_pair_by_pair_are_refused_where_they_would_not_end():
     ("name", "params", "mended"),
     [
         ("lambdarank", {"truncation_level": 80_000}, {"truncation_level": 31_250}),
-        ("yetirank", {"mode": "ndcg", "neighbors": 0}, {"mode": "ndcg", "neighbors": 0, "k": 31_250}),
+        (
+            "yetirank",
+            {"mode": "ndcg", "neighbors": 0},
+            {"mode": "ndcg", "neighbors": 0, "k": 31_250},
+        ),
     ],
 )
-def test_parameters_that_compare_too_many_pairs_are_refused_with_the_largest_that_is_not(name, params, mended):
+def test_parameters_that_compare_too_many_pairs_are_refused_with_the_largest_that_is_not(
+    name, params, mended
+):
     index = QueryIndex.from_sizes([2, 80_000])
-    with pytest.raises(DataError, match=r"query 1 has 80,000 documents.*6\.4e\+09 pairs.*at most 31,250"):
+    with pytest.raises(
+        DataError, match=r"query 1 has 80,000 documents.*6\.4e\+09 pairs.*at most 31,250"
+    ):
         Objective(name, **params).bind(np.zeros(index.n_documents), index)
     Objective(name, **mended).bind(np.zeros(index.n_documents), index)
 

@@ -26,11 +26,17 @@ def drawn(n, seed=0, spread=2.0):
     return make_query(rng.integers(0, 5, n)), spread * rng.normal(size=n)
 
 
-@pytest.mark.parametrize(("longest", "bound", "rates", "weights"), soft_ranks.DISCOUNTS, ids=lambda v: str(v)[:8])
-def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_it(longest, bound, rates, weights):
+@pytest.mark.parametrize(
+    ("longest", "bound", "rates", "weights"), soft_ranks.DISCOUNTS, ids=lambda v: str(v)[:8]
+)
+def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_it(
+    longest, bound, rates, weights
+):
     assert np.all(np.array(weights) > 0)
     assert np.all(np.array(rates) > 0)
-    ranks = np.unique(np.concatenate([np.arange(min(longest, 5000) + 1), np.geomspace(1, longest, 5000).round()]))
+    ranks = np.unique(
+        np.concatenate([np.arange(min(longest, 5000) + 1), np.geomspace(1, longest, 5000).round()])
+    )
     error = np.exp(-np.outer(ranks, rates)) @ np.array(weights) - 1 / np.log2(2 + ranks)
     assert bound / 20 < np.abs(error).max() <= bound
 
@@ -108,7 +114,9 @@ def test_tied_scores_expect_a_fair_binomial_rank():
 @pytest.mark.parametrize("ranks", ["binomial", "normal"])
 @given(
     scores=st.lists(
-        st.sampled_from([0.0, 1.0, -1.0, 1e-9, 30.0, 1e4, -1e4]) | st.floats(-4, 4, width=32), min_size=28, max_size=90
+        st.sampled_from([0.0, 1.0, -1.0, 1e-9, 30.0, 1e4, -1e4]) | st.floats(-4, 4, width=32),
+        min_size=28,
+        max_size=90,
     ),
     top=st.sampled_from([1, 4, 31]),
     sigma=st.sampled_from([0.05, 1.0, 20.0]),
@@ -117,12 +125,16 @@ def test_tied_scores_expect_a_fair_binomial_rank():
 @settings(max_examples=40)
 def test_sweeps_equal_pairs_over_ties_and_huge_gaps(ranks, scores, top, sigma, blend):
     labels = np.random.default_rng(len(scores)).integers(0, top + 1, len(scores))
-    query, values = make_query(labels), DEFAULT | {"sigma": sigma, "train_discount": blend, "ranks": ranks}
+    query, values = (
+        make_query(labels),
+        DEFAULT | {"sigma": sigma, "train_discount": blend, "ranks": ranks},
+    )
     loss, grad, hess = evaluate(SPEC, query, scores, values | {"sums": "direct"})
     for sums, tolerance in TOLERANCE.items():
         swept = evaluate(SPEC, query, scores, values | {"sums": sums})
         assert swept[0] == pytest.approx(loss, abs=1e-2 * tolerance)
-        # Where sigma is far below the gaps every gradient is a difference of certainties: nothing, to either.
+        # Where sigma is far below the gaps every gradient is a difference of certainties: nothing,
+        # to either.
         if np.abs(grad).max() > 1e-6:
             close(swept[1], grad, tolerance, f"gradient, {sums}")
             close(swept[2], hess, tolerance, f"hessian, {sums}")
@@ -166,7 +178,9 @@ def test_the_hessian_is_the_sum_of_absolute_pair_forces():
     ideal = np.sort(query.gains)[::-1] @ (1 / np.log2(2 + np.arange(15)))
     pair = density * np.abs(twin._slopes(query, scores, values)) * query.gains[None, :] / ideal
     _, _, hess = evaluate(SPEC, query, scores, values)
-    assert hess == pytest.approx((pair.sum(axis=0) + pair.sum(axis=1)) / (np.sqrt(2) * 0.6), rel=1e-9)
+    assert hess == pytest.approx(
+        (pair.sum(axis=0) + pair.sum(axis=1)) / (np.sqrt(2) * 0.6), rel=1e-9
+    )
 
 
 def test_under_the_linear_discount_only_the_expected_rank_counts():
@@ -199,8 +213,12 @@ def test_sinkhorn_shares_the_ranks_of_tied_documents_out_equally():
         query, n = make_query(labels), len(labels)
         discounts = 1 / np.log2(2 + np.arange(n))
         for sweeps in (1, 5):
-            loss, _, _ = evaluate(SPEC, query, np.zeros(n), DEFAULT | {"ranks": "sinkhorn", "sweeps": sweeps})
-            expected = query.gains.sum() * discounts.mean() / (np.sort(query.gains)[::-1] @ discounts)
+            loss, _, _ = evaluate(
+                SPEC, query, np.zeros(n), DEFAULT | {"ranks": "sinkhorn", "sweeps": sweeps}
+            )
+            expected = (
+                query.gains.sum() * discounts.mean() / (np.sort(query.gains)[::-1] @ discounts)
+            )
             assert loss == pytest.approx(-expected, rel=1e-12)
 
 
@@ -210,9 +228,13 @@ def test_sinkhorn_comes_nearer_to_the_simulated_value():
         query, scores = drawn(12, seed=seed, spread=0.7)
         orders = np.argsort(-(scores + rng.normal(size=(4000, 12))), axis=1)
         discounts = 1 / np.log2(2 + np.arange(12))
-        simulated = np.mean(query.gains[orders] @ discounts) / (np.sort(query.gains)[::-1] @ discounts)
+        simulated = np.mean(query.gains[orders] @ discounts) / (
+            np.sort(query.gains)[::-1] @ discounts
+        )
         options = {"ranks": "binomial"}, {"ranks": "sinkhorn"}
-        errors.append([-evaluate(SPEC, query, scores, DEFAULT | chosen)[0] - simulated for chosen in options])
+        errors.append(
+            [-evaluate(SPEC, query, scores, DEFAULT | chosen)[0] - simulated for chosen in options]
+        )
     unscaled, scaled = np.abs(errors).mean(axis=0)
     assert scaled < 0.4 * unscaled
 
@@ -229,6 +251,8 @@ def test_sinkhorn_refuses_a_list_that_would_take_minutes():
 def test_sinkhorn_is_finite_with_the_longest_lists_and_far_and_tied_scores():
     query, _ = drawn(250)
     for scores in (np.zeros(250), 100.0 * np.arange(250), np.arange(250) // 5 * 30.0):
-        loss, grad, hess = evaluate(SPEC, query, scores, DEFAULT | {"ranks": "sinkhorn", "sweeps": 2})
+        loss, grad, hess = evaluate(
+            SPEC, query, scores, DEFAULT | {"ranks": "sinkhorn", "sweeps": 2}
+        )
         assert np.isfinite([loss, *grad, *hess]).all()
         assert abs(grad.sum()) <= 1e-10 * np.abs(grad).sum()

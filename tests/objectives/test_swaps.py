@@ -1,4 +1,6 @@
-"""LambdaRank and YetiRank of other metrics than NDCG: the metrics that they report, XGBoost's numbers, long lists."""
+"""LambdaRank and YetiRank of other metrics than NDCG: the metrics that they report, XGBoost's
+numbers, long lists.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,19 @@ from tests.objectives.conformance import evaluate, make_query
 from tests.reference import metric_err, metric_map, metric_mrr, metric_ndcg, metric_precision
 
 TWINS = {
-    "ndcg": metric_ndcg, "map": metric_map, "mrr": metric_mrr, "err": metric_err, "precision": metric_precision,
-}  # fmt: skip
+    "ndcg": metric_ndcg,
+    "map": metric_map,
+    "mrr": metric_mrr,
+    "err": metric_err,
+    "precision": metric_precision,
+}
 
 
 def run(name, labels, scores, **changed):
     spec = OBJECTIVES.get(name)
-    return evaluate(spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed)
+    return evaluate(
+        spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -38,19 +46,35 @@ def test_the_reported_loss_is_minus_the_metric(metric, relevant_from):
             continue
         conventions = Conventions(relevant_from=relevant_from or None, max_grade=5)
         expected = TWINS[metric].value(labels[np.argsort(-scores)].tolist(), k, conventions)
-        changed = {"relevant_from": relevant_from, "max_gain": 31.0, "metric": metric, "truncation_level": k}
-        assert -run("lambdarank", labels, scores, **changed)[0] == pytest.approx(expected, abs=1e-12)
+        changed = {
+            "relevant_from": relevant_from,
+            "max_gain": 31.0,
+            "metric": metric,
+            "truncation_level": k,
+        }
+        assert -run("lambdarank", labels, scores, **changed)[0] == pytest.approx(
+            expected, abs=1e-12
+        )
 
 
 def test_map_is_xgboosts():
     rng = np.random.default_rng(1)
     n = 25
     labels, scores = rng.integers(0, 2, n).astype(float), rng.normal(size=n)
-    data = xgboost.DMatrix(np.arange(n, dtype=float)[:, None], labels, group=[n], base_margin=scores)
+    data = xgboost.DMatrix(
+        np.arange(n, dtype=float)[:, None], labels, group=[n], base_margin=scores
+    )
     params = {
-        "objective": "rank:map", "lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": 8,
-        "tree_method": "exact", "max_depth": 24, "min_child_weight": 0, "lambda": 0, "eta": 1, "nthread": 1,
-    }  # fmt: skip
+        "objective": "rank:map",
+        "lambdarank_pair_method": "topk",
+        "lambdarank_num_pair_per_sample": 8,
+        "tree_method": "exact",
+        "max_depth": 24,
+        "min_child_weight": 0,
+        "lambda": 0,
+        "eta": 1,
+        "nthread": 1,
+    }
     # A leaf for each document: minus its gradient over its Hessian, which is twice ours.
     steps = xgboost.train(params, data, 1).predict(data, output_margin=True) - scores
     _, grad, hess = run("lambdarank", labels, scores, metric="map", truncation_level=8)
@@ -60,7 +84,13 @@ def test_map_is_xgboosts():
 
 @pytest.mark.parametrize(
     ("mode", "change"),
-    [("ndcg", 1 - 1 / log2(3)), ("dcg", 7 - 7 / log2(3)), ("map", 0.5), ("mrr", 0.5), ("err", 7 / 8 / 2)],
+    [
+        ("ndcg", 1 - 1 / log2(3)),
+        ("dcg", 7 - 7 / log2(3)),
+        ("map", 0.5),
+        ("mrr", 0.5),
+        ("err", 7 / 8 / 2),
+    ],
 )
 def test_two_documents_of_yetirank_weigh_what_their_swap_changes(mode, change):
     _, grad, _ = run("yetirank", [0, 3], [0.7, 0.0], mode=mode)
@@ -71,13 +101,20 @@ def test_two_documents_of_yetirank_weigh_what_their_swap_changes(mode, change):
 def test_all_neighbours_of_one_order_are_the_pairs_of_lambdarank(metric):
     # Scores so far apart that no noise changes the order.
     labels, scores = [0, 2, 1, 0, 3], np.arange(5) * 1e4
-    expected = run("lambdarank", labels, scores, metric=metric, norm_distance=False, norm_query=False)[1]
-    assert run("yetirank", labels, scores, mode=metric, neighbors=0)[1] == pytest.approx(expected, rel=1e-12)
+    expected = run(
+        "lambdarank", labels, scores, metric=metric, norm_distance=False, norm_query=False
+    )[1]
+    assert run("yetirank", labels, scores, mode=metric, neighbors=0)[1] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "params"),
-    [*(("lambdarank", {"metric": m}) for m in METRICS), *(("yetirank", {"mode": m}) for m in METRICS[:4])],
+    [
+        *(("lambdarank", {"metric": m}) for m in METRICS),
+        *(("yetirank", {"mode": m}) for m in METRICS[:4]),
+    ],
 )
 def test_a_list_of_two_hundred_thousand_documents(name, params):
     rng = np.random.default_rng(0)
@@ -94,6 +131,8 @@ def test_smooth_err_of_many_users_tends_to_err():
     rng = np.random.default_rng(4)
     for _ in range(5):
         labels, scores = rng.integers(0, 5, 9).astype(float), rng.permutation(9) / 5
-        expected = metric_err.value(labels[np.argsort(-scores)].tolist(), None, Conventions(max_grade=4))
+        expected = metric_err.value(
+            labels[np.argsort(-scores)].tolist(), None, Conventions(max_grade=4)
+        )
         loss = run("smooth-err", labels, scores, alpha=1e3, draws=20_000, max_gain=15.0)[0]
         assert -loss == pytest.approx(expected, abs=0.01)

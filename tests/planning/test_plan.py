@@ -87,12 +87,17 @@ def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
 
 
 def test_a_route_that_is_asked_for_is_refused_when_it_does_not_fit() -> None:
-    with pytest.raises(InputError, match=r"only 10\.00 GB are free: --backend lightgbm --route bins would take about"):
+    with pytest.raises(
+        InputError,
+        match=r"only 10\.00 GB are free: --backend lightgbm --route bins would take about",
+    ):
         plan_of(15_000_000, route="memory").check()
 
 
 def test_a_part_of_the_queries_is_offered_when_no_route_fits() -> None:
-    with pytest.raises(InputError, match=r"boostrank data sample --queries \d+%\) would take about"):
+    with pytest.raises(
+        InputError, match=r"boostrank data sample --queries \d+%\) would take about"
+    ):
         plan_of(50_000_000, limit=1e9).check()
 
 
@@ -114,14 +119,22 @@ def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
         valid = peak_of(backend, "bins", Work(train=data, valid=(data,)))
         rows = peak_of(backend, "bins", Work(train=replace(data, rows=2_000_000)))
         leaves = peak_of(backend, "bins", Work(train=data, params={"num_leaves": 1000}))
-        few_bins = peak_of(backend, "bins", Work(train=data, params={"max_leaves": 1000, "max_bin": 15}))
+        few_bins = peak_of(
+            backend, "bins", Work(train=data, params={"max_leaves": 1000, "max_bin": 15})
+        )
         assert min(valid, rows, leaves) > plain
         assert few_bins < leaves
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("800MB", 800_000_000), ("1.5 GB", 1_500_000_000), ("2GiB", 2 << 30), ("1000000", 1_000_000), ("64k", 64_000)],
+    [
+        ("800MB", 800_000_000),
+        ("1.5 GB", 1_500_000_000),
+        ("2GiB", 2 << 30),
+        ("1000000", 1_000_000),
+        ("64k", 64_000),
+    ],
 )
 def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
     assert parse_size(text) == size

@@ -24,7 +24,9 @@ ROWS, COLUMNS, LIST = 6000, 12, 20
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """6,000 rows in lists of 20, one of them of 60; half of the cells 0, three columns of few values."""
+    """6,000 rows in lists of 20, one of them of 60; half of the cells 0, three columns of few
+    values.
+    """
     rng = np.random.default_rng(1)
     features = np.round(rng.random((ROWS, COLUMNS)), 6)
     features[:, :3] = rng.integers(1, 5, (ROWS, 3))

@@ -1,14 +1,16 @@
-"""What the twins of the objectives share: plain NumPy on one query, written from the papers' equations.
+"""What the twins of the objectives share: plain NumPy on one query, written from the papers'
+equations.
 
 A twin is a module with
 
-    freeze(query, scores, values)          what the gradient treats as constant (s_m, the order, pair weights); or None
-    loss(query, scores, values, frozen)    to be minimised; the gradient is its derivative with `frozen` held
-    gradient(query, scores, values)
-    hessian(query, scores, values)
-    report(query, scores, values)          optional: the value that the kernel returns, where it is not the loss
-    holds(values)                          optional: whether the gradient is not the derivative of that value, since it
-                                           holds what the value does not, or is the derivative of nothing
+    freeze(query, scores, values)          what the gradient treats as constant (s_m, the order,
+    pair weights); or None loss(query, scores, values, frozen)    to be minimised; the gradient is
+    its derivative with `frozen` held gradient(query, scores, values) hessian(query, scores, values)
+    report(query, scores, values)          optional: the value that the kernel returns, where it is
+    not the loss holds(values)                          optional: whether the gradient is not the
+    derivative of that value, since it
+                                           holds what the value does not, or is the derivative of
+                                           nothing
 
 `values` holds the parameters by name, as `Objective.values` gives them.
 """
@@ -39,7 +41,11 @@ class Query:
 
     def counts(self, values: dict[str, Any]) -> bool:
         """Whether a DCG that is divided as `values["normalize"]` says has a gradient."""
-        return self.teaches if values["normalize"] == "ideal" else len(self) > 1 and bool(np.any(self.gains != 0))
+        return (
+            self.teaches
+            if values["normalize"] == "ideal"
+            else len(self) > 1 and bool(np.any(self.gains != 0))
+        )
 
 
 def discount(rank: Any, blend: float, n: int) -> Any:
@@ -88,7 +94,9 @@ def sigmoid_weights(scores: np.ndarray, sigma: float) -> np.ndarray:
     return w
 
 
-def squared_error(query: Query, scores: np.ndarray, values: dict[str, Any]) -> tuple[float, np.ndarray]:
+def squared_error(
+    query: Query, scores: np.ndarray, values: dict[str, Any]
+) -> tuple[float, np.ndarray]:
     """R = (1/2n) sum (s - t)^2 and its gradient; its hessian is 1/n."""
     residual = scores - (query.labels if values["target"] == "labels" else query.gains)
     n = max(len(query), 1)

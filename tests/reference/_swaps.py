@@ -1,4 +1,6 @@
-"""Metrics of a ranking, and their change when two documents swap places: the metric, computed twice."""
+"""Metrics of a ranking, and their change when two documents swap places: the metric, computed
+twice.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def metric_of(metric: str, ranked: np.ndarray, k: int, blend: float = 0.0) -> fl
 
 
 def change(metric: str, ranked: np.ndarray, a: int, b: int, k: int) -> float:
-    """|change| of the metric of the whole list when positions a and b swap; precision is cut off at k."""
+    """|change| of the metric of the whole list when positions a and b swap; precision is cut off at
+    k.
+    """
     swapped = ranked.copy()
     swapped[[a, b]] = ranked[[b, a]]
     depth = k if metric == "precision" else len(ranked)

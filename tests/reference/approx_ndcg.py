@@ -30,7 +30,11 @@ def loss(query, scores, values, frozen):
     blend = values["train_discount"]
     pi = sigmoid_ranks(scores, 1 / values["alpha"])
     t, _ = _cut(pi, values)
-    return -float(np.sum(query.gains / divisor(query, values["k"], values) * discount(pi, blend, len(query)) * t))
+    return -float(
+        np.sum(
+            query.gains / divisor(query, values["k"], values) * discount(pi, blend, len(query)) * t
+        )
+    )
 
 
 def _slopes(query, scores, values):
@@ -45,7 +49,10 @@ def gradient(query, scores, values):
     if not query.counts(values):
         return np.zeros(len(query))
     c, w = _slopes(query, scores, values), sigmoid_weights(scores, 1 / values["alpha"])
-    dj = [values["alpha"] * sum(w[x, p] * (c[x] - c[p]) for x in range(len(query))) for p in range(len(query))]
+    dj = [
+        values["alpha"] * sum(w[x, p] * (c[x] - c[p]) for x in range(len(query)))
+        for p in range(len(query))
+    ]
     return -np.array(dj)
 
 
@@ -53,7 +60,9 @@ def hessian(query, scores, values):
     if not query.counts(values):
         return np.zeros(len(query))
     c, w = np.abs(_slopes(query, scores, values)), sigmoid_weights(scores, 1 / values["alpha"])
-    return values["alpha"] ** 2 * np.array([np.sum(w[:, p] * (c + c[p])) for p in range(len(query))])
+    return values["alpha"] ** 2 * np.array(
+        [np.sum(w[:, p] * (c + c[p])) for p in range(len(query))]
+    )
 
 
 def longest_step(query, scores, values):

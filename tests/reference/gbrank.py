@@ -1,4 +1,6 @@
-"""GBRank as a regression: targets of the wrongly ordered pairs, and how far the scores are from them."""
+"""GBRank as a regression: targets of the wrongly ordered pairs, and how far the scores are from
+them.
+"""
 
 import numpy as np
 
@@ -34,4 +36,6 @@ def gradient(query, scores, values):
 
 
 def hessian(query, scores, values):
-    return np.bincount([d for d, _ in _rows(query, scores, values)], minlength=len(query)).astype(float)
+    return np.bincount([d for d, _ in _rows(query, scores, values)], minlength=len(query)).astype(
+        float
+    )

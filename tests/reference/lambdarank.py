@@ -23,7 +23,9 @@ def freeze(query, scores, values):
                 continue
             high, low = (i, j) if grades[i] > grades[j] else (j, i)
             if metric == "ndcg":
-                delta = (grades[high] - grades[low]) * (discount(a + 1, blend, n) - discount(b + 1, blend, n))
+                delta = (grades[high] - grades[low]) * (
+                    discount(a + 1, blend, n) - discount(b + 1, blend, n)
+                )
                 delta /= ideal_dcg(query, level, blend)
             else:
                 delta = change(metric, grades[order], a, b, level)
@@ -33,7 +35,9 @@ def freeze(query, scores, values):
     factor = 1.0
     if values["norm_query"]:
         sigmoid = values["sigmoid"]
-        total = sum(2 * sigmoid * w * expit(-sigmoid * (scores[i] - scores[j])) for i, j, w in weights)
+        total = sum(
+            2 * sigmoid * w * expit(-sigmoid * (scores[i] - scores[j])) for i, j, w in weights
+        )
         if total > 0:
             factor = np.log1p(total) / np.log(2) / total
     return weights, factor
@@ -46,7 +50,9 @@ def holds(values):
 
 def loss(query, scores, values, frozen):
     weights, factor = frozen
-    return factor * sum(w * np.logaddexp(0, -values["sigmoid"] * (scores[i] - scores[j])) for i, j, w in weights)
+    return factor * sum(
+        w * np.logaddexp(0, -values["sigmoid"] * (scores[i] - scores[j])) for i, j, w in weights
+    )
 
 
 def gradient(query, scores, values):
@@ -79,5 +85,7 @@ def report(query, scores, values):
 
 
 def tolerance(values):
-    """`lightgbm_rounding` sums in float32 and reads the sigmoid from a table: the same gradients, less exactly."""
+    """`lightgbm_rounding` sums in float32 and reads the sigmoid from a table: the same gradients,
+    less exactly.
+    """
     return 1e-3 if values.get("lightgbm_rounding") and values["metric"] == "ndcg" else 0.0

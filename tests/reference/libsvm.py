@@ -1,4 +1,6 @@
-"""The slow, obvious twin of the libsvm reader: one line at a time, regular expressions, Python's float."""
+"""The slow, obvious twin of the libsvm reader: one line at a time, regular expressions, Python's
+float.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,11 @@ class Parsed:
         return 0 if any(0 in row.cells for row in self.rows) else 1
 
     def dense(self) -> np.ndarray:
-        width = max((number for row in self.rows for number in row.cells), default=self.base - 1) + 1 - self.base
+        width = (
+            max((number for row in self.rows for number in row.cells), default=self.base - 1)
+            + 1
+            - self.base
+        )
         out = np.zeros((len(self.rows), width), np.float32)
         for i, row in enumerate(self.rows):
             for number, value in row.cells.items():
@@ -83,7 +89,13 @@ def parse(
     for number, line in enumerate(lines, start=1):
         try:
             row = parse_row(number, line, missing_tokens, inf, max_feature)
-            if row is not None and unterminated and number == len(lines) and line.endswith(b".") and b"#" not in line:
+            if (
+                row is not None
+                and unterminated
+                and number == len(lines)
+                and line.endswith(b".")
+                and b"#" not in line
+            ):
                 raise Refused(number)
         except Refused:
             if not skip:
@@ -102,7 +114,9 @@ def parse(
     return parsed
 
 
-def parse_row(number: int, line: bytes, missing: tuple[str, ...], inf: str, max_feature: int) -> Row | None:
+def parse_row(
+    number: int, line: bytes, missing: tuple[str, ...], inf: str, max_feature: int
+) -> Row | None:
     """The row on a line, None for a blank or comment line."""
     line = line.removesuffix(b"\r")
     if b"\r" in line or b"\0" in line:
@@ -117,7 +131,12 @@ def parse_row(number: int, line: bytes, missing: tuple[str, ...], inf: str, max_
         raise Refused(number)
     name = tokens[1][4:]
     glued = hash_ and len(tokens) == 2 and not content.endswith((b" ", b"\t"))
-    if not name or glued or any(c < 32 or c == 127 for c in name) or re.match(rb"[+-]?(\d+\.\d*|\.\d+)\Z", name):
+    if (
+        not name
+        or glued
+        or any(c < 32 or c == 127 for c in name)
+        or re.match(rb"[+-]?(\d+\.\d*|\.\d+)\Z", name)
+    ):
         raise Refused(number)
     try:
         qid = name.decode()
@@ -129,7 +148,13 @@ def parse_row(number: int, line: bytes, missing: tuple[str, ...], inf: str, max_
         if not match or int(match[1]) > max_feature or int(match[1]) in cells:
             raise Refused(number)
         cells[int(match[1])] = parse_value(number, match[2], missing, inf)
-    return Row(number, float(tokens[0]) + 0.0, qid, cells, name_in(comment.decode("utf-8", "backslashreplace")))
+    return Row(
+        number,
+        float(tokens[0]) + 0.0,
+        qid,
+        cells,
+        name_in(comment.decode("utf-8", "backslashreplace")),
+    )
 
 
 def name_in(comment: str) -> str:

@@ -14,7 +14,11 @@ def _target(query, values):
 
 
 def loss(query, scores, values, frozen):
-    return float(np.sum(_target(query, values) * (logsumexp(scores) - scores))) if query.teaches else 0.0
+    return (
+        float(np.sum(_target(query, values) * (logsumexp(scores) - scores)))
+        if query.teaches
+        else 0.0
+    )
 
 
 def gradient(query, scores, values):

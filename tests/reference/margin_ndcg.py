@@ -12,7 +12,9 @@ def freeze(query, scores, values):
 
 
 def rank_weights(values, ranks):
-    """A(r) = k + 1 - r; or 1 / sqrt(r) less what it is at rank k + 1, scaled to k at rank 1, with k at most n."""
+    """A(r) = k + 1 - r; or 1 / sqrt(r) less what it is at rank k + 1, scaled to k at rank 1, with k
+    at most n.
+    """
     if values["rank_weights"] == "linear":
         return values["k"] + 1.0 - ranks
     k = len(ranks)
@@ -26,7 +28,9 @@ def places(query, values):
     ranks = np.arange(1, min(values["k"], n) + 1)
     blend = values["train_discount"]
     ideal = ideal_dcg(query, values["k"], blend)
-    return rank_weights(values, ranks.astype(float)), values["margin"] * discount(ranks, blend, n) / ideal
+    return rank_weights(values, ranks.astype(float)), values["margin"] * discount(
+        ranks, blend, n
+    ) / ideal
 
 
 def perfect_order(query, scores):
@@ -50,10 +54,14 @@ def worst(query, scores, values):
     gaps = np.minimum(-np.diff(scores[order]), 2 * values["margin"] / steps.min())
     near = np.zeros(len(query))
     near[order[1:]] = -np.cumsum(gaps)
-    rows, columns = linear_sum_assignment(np.outer(near, a) - np.outer(query.gains, d), maximize=True)
+    rows, columns = linear_sum_assignment(
+        np.outer(near, a) - np.outer(query.gains, d), maximize=True
+    )
     out = np.zeros(len(query))
     out[rows] = a[columns]
-    for gain in np.unique(query.gains):  # differences too small for a sum still decide between equal gains
+    for gain in np.unique(
+        query.gains
+    ):  # differences too small for a sum still decide between equal gains
         same = order[query.gains[order] == gain]
         out[same] = np.sort(out[same])[::-1]
     return out, values["margin"] - query.gains[rows] @ d[columns]
@@ -85,7 +93,10 @@ def target(query, scores, values):
     perfect = shared(weights(perfect_order(query, scores), a), query.gains, scores)
     current = shared(weights(descending(scores), a), scores)
     if values["bound"] == "tight-or-convex":
-        flat = np.abs(shared(worst(query, scores, values)[0], query.gains, scores) - current).max() < 1e-9
+        flat = (
+            np.abs(shared(worst(query, scores, values)[0], query.gains, scores) - current).max()
+            < 1e-9
+        )
         return perfect if flat else current
     return perfect if values["bound"] == "convex" else current
 

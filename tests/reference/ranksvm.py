@@ -4,10 +4,15 @@ import numpy as np
 
 
 def freeze(query, scores, values):
-    """The pairs (better, worse) that violate the margin: which they are jumps where a pair stands on it."""
+    """The pairs (better, worse) that violate the margin: which they are jumps where a pair stands
+    on it.
+    """
     n, margin = len(query), values["margin"]
     return [
-        (i, j) for i in range(n) for j in range(n) if query.gains[i] > query.gains[j] and scores[i] - scores[j] < margin
+        (i, j)
+        for i in range(n)
+        for j in range(n)
+        if query.gains[i] > query.gains[j] and scores[i] - scores[j] < margin
     ]
 
 
@@ -39,4 +44,6 @@ def hessian(query, scores, values):
 
 def longest_step(query, scores, values):
     """No step is longer than the largest lack of margin."""
-    return values["margin"] + (np.ptp(scores) if values["pair_loss"] == "squared" and len(scores) else 0.0)
+    return values["margin"] + (
+        np.ptp(scores) if values["pair_loss"] == "squared" and len(scores) else 0.0
+    )

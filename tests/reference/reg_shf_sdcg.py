@@ -8,12 +8,16 @@ freeze, holds = shf_sdcg.freeze, shf_sdcg.holds
 
 def loss(query, scores, values, frozen):
     mix = values["mix"]
-    return mix * squared_error(query, scores, values)[0] + (1 - mix) * shf_sdcg.loss(query, scores, values, frozen)
+    return mix * squared_error(query, scores, values)[0] + (1 - mix) * shf_sdcg.loss(
+        query, scores, values, frozen
+    )
 
 
 def gradient(query, scores, values):
     mix = values["mix"]
-    return mix * squared_error(query, scores, values)[1] + (1 - mix) * shf_sdcg.gradient(query, scores, values)
+    return mix * squared_error(query, scores, values)[1] + (1 - mix) * shf_sdcg.gradient(
+        query, scores, values
+    )
 
 
 def hessian(query, scores, values):
@@ -24,4 +28,6 @@ def hessian(query, scores, values):
 def surrogate(query, scores, values, at):
     bound = shf_sdcg.surrogate(query, scores, values, at)
     mix = values["mix"]
-    return None if bound is None else mix * squared_error(query, scores, values)[0] + (1 - mix) * bound
+    return (
+        None if bound is None else mix * squared_error(query, scores, values)[0] + (1 - mix) * bound
+    )

@@ -13,8 +13,12 @@ def freeze(query, scores, values):
 
 
 def rank(scores, i, sigma):
-    """rhat_i = 1 + sum_{j != i} G_sigma(o_i - o_j), eq (6), with G_sigma(x) = 1 / (1 + exp(x / sigma)), eq (5)."""
-    return 1 + math.fsum(expit(-(scores[i] - scores[j]) / sigma) for j in range(len(scores)) if j != i)
+    """rhat_i = 1 + sum_{j != i} G_sigma(o_i - o_j), eq (6), with G_sigma(x) = 1 / (1 + exp(x /
+    sigma)), eq (5).
+    """
+    return 1 + math.fsum(
+        expit(-(scores[i] - scores[j]) / sigma) for j in range(len(scores)) if j != i
+    )
 
 
 def ranks(scores, values):
@@ -34,7 +38,9 @@ def rank_slope(scores, j, i, sigma):
 
 
 def weight(rank, values):
-    """W_k(rhat) = G_tau(rhat - k) and its slope, eq (7): k is that of the metric, however short the list."""
+    """W_k(rhat) = G_tau(rhat - k) and its slope, eq (7): k is that of the metric, however short the
+    list.
+    """
     if values["k"] == 0:
         return 1.0, 0.0
     x = rank - values["k"]
@@ -56,7 +62,9 @@ def metric_slopes(query, scores, values):
     out = np.zeros(n)
     for j, r in enumerate(ranks(scores, values)):
         w, by_rank = weight(r, values)
-        out[j] = query.gains[j] / z * (discount_slope(r, blend, n) * w + discount(r, blend, n) * by_rank)
+        out[j] = (
+            query.gains[j] / z * (discount_slope(r, blend, n) * w + discount(r, blend, n) * by_rank)
+        )
     return out
 
 

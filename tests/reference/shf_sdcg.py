@@ -44,7 +44,9 @@ def ranks(query, scores, values):
 
 
 def freeze(query, scores, values):
-    """s_m: the largest rank of the k most relevant documents (best-scored first among equals), at least k."""
+    """s_m: the largest rank of the k most relevant documents (best-scored first among equals), at
+    least k.
+    """
     if values["k"] == 0 or not query.teaches:
         return None
     k = min(values["k"], len(query))
@@ -62,7 +64,9 @@ def discounted(r, cut, tau, blend, n):
     w = weight(r)
     dw = 0.0 if cut is None else -w * (1 - w) / tau
     if r <= n + 1:
-        return discount(r, blend, n) * w, discount_slope(r, blend, n) * w + discount(r, blend, n) * dw
+        return discount(r, blend, n) * w, discount_slope(r, blend, n) * w + discount(
+            r, blend, n
+        ) * dw
     log, log_slope = (1 - blend) * discount(r, 0, n), (1 - blend) * discount_slope(r, 0, n)
     sunk = quad(weight, n + 1, r, epsabs=1e-13, epsrel=1e-13, limit=200)[0]
     return log * w - blend / n * sunk, log_slope * w + log * dw - blend / n * w
@@ -77,7 +81,9 @@ def loss(query, scores, values, frozen):
     if not query.teaches:
         return 0.0
     blend, n = values["train_discount"], len(query)
-    terms = [discounted(r, frozen, values["tau"], blend, n)[0] for r in ranks(query, scores, values)]
+    terms = [
+        discounted(r, frozen, values["tau"], blend, n)[0] for r in ranks(query, scores, values)
+    ]
     return -float(np.sum(query.gains * terms)) / ideal_dcg(query, values["k"], blend)
 
 
@@ -103,7 +109,8 @@ def hessian(query, scores, values):
 
 
 def surrogate(query, scores, values, at):
-    """What the hessian majorises along each score, from `at` on: -sum c_i rhat_i with the slopes of `at` held.
+    """What the hessian majorises along each score, from `at` on: -sum c_i rhat_i with the slopes of
+    `at` held.
 
     None where nothing is claimed: between equal gains.
     """

@@ -27,7 +27,9 @@ def loss(query, scores, values, frozen):
 
 
 def gradient(query, scores, values):
-    """dJ/df_p = sum_i C_ip w_ip - sum_j C_pj w_pj, C_ij = dJ/dP_ij = (l_i l_j / rhat_i - S_i / rhat_i^2) / N."""
+    """dJ/df_p = sum_i C_ip w_ip - sum_j C_pj w_pj, C_ij = dJ/dP_ij = (l_i l_j / rhat_i - S_i /
+    rhat_i^2) / N.
+    """
     if not teaches(query, values):
         return np.zeros(len(query))
     flags, count, ranks, s = _parts(query, scores, values)

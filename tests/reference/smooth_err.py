@@ -14,7 +14,9 @@ def freeze(query, scores, values):
     if not query.teaches:
         return np.zeros((0, len(query)), bool)
     numbers = np.empty((count, len(query)))
-    numbers[:, descending(scores)] = uniforms(round_seed(values["seed"], 0), 0, numbers.size).reshape(numbers.shape)
+    numbers[:, descending(scores)] = uniforms(
+        round_seed(values["seed"], 0), 0, numbers.size
+    ).reshape(numbers.shape)
     return numbers < grades
 
 
@@ -41,5 +43,7 @@ def gradient(query, scores, values):
 def hessian(query, scores, values):
     out = np.zeros(len(query))
     for w, pi, j in _users(scores, values, freeze(query, scores, values)):
-        out += pair_curvatures(scores, values["alpha"], w / pi**2) + values["alpha"] ** 2 * w * np.abs(1 / pi - j)
+        out += pair_curvatures(scores, values["alpha"], w / pi**2) + values[
+            "alpha"
+        ] ** 2 * w * np.abs(1 / pi - j)
     return out

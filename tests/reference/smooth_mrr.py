@@ -34,7 +34,9 @@ def hessian(query, scores, values):
     if not teaches(query, values):
         return np.zeros(len(query))
     w, pi, j = _parts(query, scores, values)
-    return pair_curvatures(scores, values["alpha"], w / pi**2) + values["alpha"] ** 2 * w * np.abs(1 / pi - j)
+    return pair_curvatures(scores, values["alpha"], w / pi**2) + values["alpha"] ** 2 * w * np.abs(
+        1 / pi - j
+    )
 
 
 def longest_step(query, scores, values):

@@ -1,7 +1,8 @@
-"""SmoothNDCG, Chapelle and Wu 2010, one query in plain NumPy; the gradient is eq (10) summed, not the appendix.
+"""SmoothNDCG, Chapelle and Wu 2010, one query in plain NumPy; the gradient is eq (10) summed, not
+the appendix.
 
-The other metrics are their definitions with the relevance c_j = sum_i l_i h_ij at rank j, and their slopes by c_j are
-those definitions differentiated term by term.
+The other metrics are their definitions with the relevance c_j = sum_i l_i h_ij at rank j, and their
+slopes by c_j are those definitions differentiated term by term.
 """
 
 import numpy as np
@@ -64,7 +65,9 @@ def loss(query, scores, values, frozen):
     mix = values["mix"]
     gain = 0.0
     if _teaches(query, values):
-        gain = float(_metric(query, values, _worth(query, values) @ _shares(scores, values, frozen)[0])[0])
+        gain = float(
+            _metric(query, values, _worth(query, values) @ _shares(scores, values, frozen)[0])[0]
+        )
     return mix * squared_error(query, scores, values)[0] - (1 - mix) * gain
 
 
@@ -79,7 +82,9 @@ def gradient(query, scores, values):
             mean = h[:, j] @ scores
             for p in range(n):
                 for i in range(n):
-                    term = (h[p, j] - (i == p)) * (scores[p] - scores[anchor]) + (p == anchor) * (scores[i] - mean)
+                    term = (h[p, j] - (i == p)) * (scores[p] - scores[anchor]) + (p == anchor) * (
+                        scores[i] - mean
+                    )
                     dj[p] += d[j] * worth[i] * 2 / values["sigma"] * h[i, j] * term
     return mix * squared_error(query, scores, values)[1] - (1 - mix) * dj
 

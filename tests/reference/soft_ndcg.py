@@ -1,4 +1,6 @@
-"""SoftNDCG, Taylor, Guiver, Robertson, Minka 2008, one query in plain NumPy, from their recursion over contests."""
+"""SoftNDCG, Taylor, Guiver, Robertson, Minka 2008, one query in plain NumPy, from their recursion
+over contests.
+"""
 
 import numpy as np
 from scipy.special import ndtr
@@ -41,11 +43,15 @@ def _discounts(query, values):
 
 def _binomial_slopes(d, chances):
     """Delta_i = E[D(r + 1) - D(r)] over the distribution without i, for every i."""
-    return np.array([rank_distribution(np.delete(chances, i)) @ np.diff(d) for i in range(len(chances))])
+    return np.array(
+        [rank_distribution(np.delete(chances, i)) @ np.diff(d) for i in range(len(chances))]
+    )
 
 
 def _binomial_slopes_divided(d, chances):
-    """The same with each contest divided out of the whole distribution, for lists too long to start over."""
+    """The same with each contest divided out of the whole distribution, for lists too long to start
+    over.
+    """
     p, n = rank_distribution(chances), len(chances)
     forward, backward = np.zeros((n, n)), np.zeros((n, n))
     few, many = np.minimum(chances, 0.5), np.maximum(chances, 0.5)
@@ -72,7 +78,9 @@ def _normal_slopes(d, chances):
 
 
 def scaled(matrix, change, sweeps):
-    """[p_j(r)] after sweeps that divide each rank (column), then each document (row), by its sum; and its change."""
+    """[p_j(r)] after sweeps that divide each rank (column), then each document (row), by its sum;
+    and its change.
+    """
     for _ in range(sweeps):
         for axis in (0, 1):
             total, more = matrix.sum(axis=axis, keepdims=True), change.sum(axis=axis, keepdims=True)
@@ -124,7 +132,9 @@ def _slopes(query, scores, values):
     binomial = _binomial_slopes if n < 20 else _binomial_slopes_divided
     for j in range(n):
         others = np.arange(n) != j
-        slopes[others, j] = (_normal_slopes if values["ranks"] == "normal" else binomial)(d, chance[others, j])
+        slopes[others, j] = (_normal_slopes if values["ranks"] == "normal" else binomial)(
+            d, chance[others, j]
+        )
     return slopes
 
 

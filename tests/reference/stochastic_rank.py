@@ -11,7 +11,10 @@ def _ndcg(ranked_gains, query, values):
     n, blend = len(query), values["train_discount"]
     depth = values["k"] or n
     top = ranked_gains[:depth]
-    return float(np.sum(top * discount(np.arange(1, len(top) + 1), blend, n)) / ideal_dcg(query, values["k"], blend))
+    return float(
+        np.sum(top * discount(np.arange(1, len(top) + 1), blend, n))
+        / ideal_dcg(query, values["k"], blend)
+    )
 
 
 def estimate(query, z, noise, values):
@@ -22,7 +25,10 @@ def estimate(query, z, noise, values):
     for j in range(n):
         others = np.delete(np.arange(n), j)
         others = others[np.argsort(-noisy[others])]
-        metric = [_ndcg(np.insert(query.gains[others], q, query.gains[j]), query, values) for q in range(n)]
+        metric = [
+            _ndcg(np.insert(query.gains[others], q, query.gains[j]), query, values)
+            for q in range(n)
+        ]
         mean = z[j] + sigma * noise[others].sum() / (n - 1)
         density = norm.pdf(noisy[others], mean, sigma * np.sqrt(n / (n - 1)))
         out[j] = -np.diff(metric) @ density

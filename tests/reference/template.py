@@ -14,7 +14,9 @@ def _pairs(query):
 
 
 def loss(query, scores, values, frozen):
-    return float(sum(np.logaddexp(0, -(scores[i] - scores[j]) / values["sigma"]) for i, j in _pairs(query)))
+    return float(
+        sum(np.logaddexp(0, -(scores[i] - scores[j]) / values["sigma"]) for i, j in _pairs(query))
+    )
 
 
 def gradient(query, scores, values):

@@ -8,9 +8,12 @@ Value = Callable[[list[float]], float]
 
 
 def orders(scores: list[float], labels: list[float]) -> Iterator[list[float]]:
-    """Labels in ranked order, for every distinguishable order of the tied documents; all are equally likely."""
+    """Labels in ranked order, for every distinguishable order of the tied documents; all are
+    equally likely.
+    """
     runs = [
-        [y for s, y in zip(scores, labels, strict=True) if s == score] for score in sorted(set(scores), reverse=True)
+        [y for s, y in zip(scores, labels, strict=True) if s == score]
+        for score in sorted(set(scores), reverse=True)
     ]
 
     def from_run(i: int) -> Iterator[list[float]]:
@@ -42,7 +45,9 @@ def in_input_order(scores: list[float], labels: list[float]) -> list[float]:
 
 
 def over_ties(ties: str, value: Value, scores: list[float], labels: list[float]) -> float:
-    """The value under a rule for ties: the mean, the least, the largest over all orders, or that of the file."""
+    """The value under a rule for ties: the mean, the least, the largest over all orders, or that of
+    the file.
+    """
     if ties == "input":
         return value(in_input_order(scores, labels))
     values = [value(ranked) for ranked in orders(scores, labels)]

@@ -48,11 +48,19 @@ def loss(query, scores, values, frozen):
 
 
 def gradient(query, scores, values):
-    return gradients(query.gains, scores, _uniform(query, scores, values))[1] if query.teaches else np.zeros(len(query))
+    return (
+        gradients(query.gains, scores, _uniform(query, scores, values))[1]
+        if query.teaches
+        else np.zeros(len(query))
+    )
 
 
 def hessian(query, scores, values):
-    return gradients(query.gains, scores, _uniform(query, scores, values))[2] if query.teaches else np.zeros(len(query))
+    return (
+        gradients(query.gains, scores, _uniform(query, scores, values))[2]
+        if query.teaches
+        else np.zeros(len(query))
+    )
 
 
 def report(query, scores, values):

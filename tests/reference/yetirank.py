@@ -1,4 +1,6 @@
-"""YetiRank as in CatBoost's yetirank_helpers.cpp: a matrix of pair weights, then a weighted logistic loss."""
+"""YetiRank as in CatBoost's yetirank_helpers.cpp: a matrix of pair weights, then a weighted
+logistic loss.
+"""
 
 import itertools
 
@@ -34,12 +36,16 @@ def freeze(query, scores, values):
                     continue
                 winner, loser = (a, b) if grades[a] > grades[b] else (b, a)
                 ideal = ideal_dcg(query, depth, 0.0) if mode == "ndcg" else 1.0
-                weights[winner, loser] += change(mode, grades[ranking], pos, other, n) / ideal / count
+                weights[winner, loser] += (
+                    change(mode, grades[ranking], pos, other, n) / ideal / count
+                )
             continue
         for pos in range(min(n - 1, depth)):
             a, b = ranking[pos], ranking[pos + 1]
             winner, loser = (a, b) if target[a] > target[b] else (b, a)
-            weights[winner, loser] += 0.15 * values["decay"] ** pos * abs(target[a] - target[b]) / count
+            weights[winner, loser] += (
+                0.15 * values["decay"] ** pos * abs(target[a] - target[b]) / count
+            )
     return weights
 
 

@@ -1,4 +1,5 @@
-"""Every number of a report against slow, obvious NumPy that shares nothing with it but the engines' own predictions.
+"""Every number of a report against slow, obvious NumPy that shares nothing with it but the engines'
+own predictions.
 
 Three models: with a linear start, of LightGBM alone, of XGBoost alone.
 """
@@ -60,7 +61,9 @@ def both() -> tuple[RankingDataset, RankingDataset]:
     """To train on, and to report on: few features, some of them missing."""
     synthetic = make_ranking_data(TRAINED + 60, seed=9, mean_length=9).dataset
     X = np.ascontiguousarray(synthetic.features[:, 5 : 5 + FEATURES])
-    whole = RankingDataset(X, synthetic.labels, synthetic.queries, synthetic.feature_names[5 : 5 + FEATURES])
+    whole = RankingDataset(
+        X, synthetic.labels, synthetic.queries, synthetic.feature_names[5 : 5 + FEATURES]
+    )
     return whole.take(np.arange(TRAINED)), whole.take(np.arange(TRAINED, TRAINED + 60))
 
 
@@ -68,12 +71,20 @@ def both() -> tuple[RankingDataset, RankingDataset]:
 def case(kind: str, folder: Path) -> Case:
     train, data = both()
     X, none = np.asarray(data.features), None
-    params = {"num_leaves": 8, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1, "learning_rate": 0.3}
+    params = {
+        "num_leaves": 8,
+        "min_data_in_leaf": 5,
+        "num_threads": 1,
+        "verbosity": -1,
+        "learning_rate": 0.3,
+    }
     path = folder / f"{kind}.json"
     if kind == "xgboost":
         matrix = xgb.DMatrix(train.features, train.labels, feature_names=list(train.feature_names))
         matrix.set_group(train.queries.sizes)
-        xgb_booster = xgb.train({"objective": "rank:ndcg", "nthread": 1, "max_depth": 3, "eta": 0.3}, matrix, ROUNDS)
+        xgb_booster = xgb.train(
+            {"objective": "rank:ndcg", "nthread": 1, "max_depth": 3, "eta": 0.3}, matrix, ROUNDS
+        )
         xgb_booster.save_model(path)
         of = xgb.DMatrix(X, feature_names=list(train.feature_names))
 
@@ -87,15 +98,21 @@ def case(kind: str, folder: Path) -> Case:
 
         gain = xgb_booster.get_score(importance_type="total_gain")
         splits = xgb_booster.get_score(importance_type="weight")
-        counted = [np.array([of.get(name, 0.0) for name in train.feature_names]) for of in (gain, splits)]
+        counted = [
+            np.array([of.get(name, 0.0) for name in train.feature_names]) for of in (gain, splits)
+        ]
         shap, start = xgb_booster.predict(of, pred_contribs=True)[:, :-1], none
     else:
         if kind == "start":
             boostrank.train(params, train, ROUNDS).save(path)
             booster = lgb.Booster(model_file=str(path))
         else:
-            groups = lgb.Dataset(train.features, train.labels, group=train.queries.sizes,
-                                 feature_name=list(train.feature_names))  # fmt: skip
+            groups = lgb.Dataset(
+                train.features,
+                train.labels,
+                group=train.queries.sizes,
+                feature_name=list(train.feature_names),
+            )
             booster = lgb.train({**params, "objective": "lambdarank"}, groups, ROUNDS)
             booster.save_model(path)
         before = booster.num_trees() - ROUNDS
@@ -113,9 +130,14 @@ def case(kind: str, folder: Path) -> Case:
                     counted[0][node["split_feature"]] += node["split_gain"]
                     counted[1][node["split_feature"]] += 1
                     nodes += [node["left_child"], node["right_child"]]
-        shap, start = booster.predict(X, pred_contrib=True)[:, :-1], of_rounds(0) if before else none
+        shap, start = (
+            booster.predict(X, pred_contrib=True)[:, :-1],
+            of_rounds(0) if before else none,
+        )
     old = np.round(X[:, 3].astype(float), 1)
-    model_report = report(path, data, ("ndcg@5", "map"), baseline=old, baseline_name="old", threads=1)
+    model_report = report(
+        path, data, ("ndcg@5", "map"), baseline=old, baseline_name="old", threads=1
+    )
     return Case(model_report, of_rounds, *counted, np.asarray(shap, float), start, old)
 
 
@@ -140,7 +162,9 @@ def discounts(n: int, k: int) -> np.ndarray:
 
 
 def ndcg(scores: np.ndarray, k: int) -> np.ndarray:
-    """Of each query; the mean over the orders of documents that tie; NaN without a relevant document."""
+    """Of each query; the mean over the orders of documents that tie; NaN without a relevant
+    document.
+    """
     values = []
     for s, y in lists(scores, both()[1].labels):
         gains, d = 2.0**y - 1.0, discounts(len(y), k)
@@ -180,7 +204,9 @@ def single_feature() -> np.ndarray:
     X, count = np.asarray(data.features, float), len(data.queries)
     order = np.random.default_rng(0).permutation(count)
     lowest = -float(np.finfo(np.float32).max)
-    rankings = [np.nan_to_num(sign * X[:, f], nan=lowest) for f in range(FEATURES) for sign in (1.0, -1.0)]
+    rankings = [
+        np.nan_to_num(sign * X[:, f], nan=lowest) for f in range(FEATURES) for sign in (1.0, -1.0)
+    ]
     values = np.array([ndcg(r, 5) for r in rankings])
     halves, owner = (order[: count // 2], order[count // 2 :]), data.queries.of_rows()
     best = [int(np.argmax(np.nanmean(values[:, half], axis=1))) for half in halves]
@@ -201,32 +227,47 @@ def test_the_verdict(engine_case: Case) -> None:
     frame = engine_case.report.frames["verdict"].set_index(["ranking", "metric"])
     data = both()[1]
     positions = np.concatenate([np.arange(n) for n in data.queries.sizes])
-    rankings = {"the model": engine_case.scores, "old": engine_case.old, "the best single feature": single_feature(),
-                "random order": 0.0 * positions, "the order of the file": -positions}  # fmt: skip
+    rankings = {
+        "the model": engine_case.scores,
+        "old": engine_case.old,
+        "the best single feature": single_feature(),
+        "random order": 0.0 * positions,
+        "the order of the file": -positions,
+    }
     if engine_case.start is not None:
         rankings["the linear start"] = engine_case.start
     assert {name for name, _ in frame.index} == set(rankings)
     model_ndcg = ndcg(engine_case.scores, 5)
     for name, scores in rankings.items():
         row, theirs = frame.loc[name, "ndcg@5"], ndcg(scores, 5)
-        assert (row.value, row.low, row.high) == pytest.approx(interval(theirs, 2000), abs=1e-9), name
+        assert (row.value, row.low, row.high) == pytest.approx(interval(theirs, 2000), abs=1e-9), (
+            name
+        )
         assert row.queries == np.sum(~np.isnan(model_ndcg))
         if name != "the model":
             assert (row.lead, row.lead_low, row.lead_high) == pytest.approx(
                 interval(model_ndcg - theirs, 10_000), abs=1e-9
             )
-            assert (row.better, row.worse) == ((model_ndcg - theirs > 1e-12).sum(), (theirs - model_ndcg > 1e-12).sum())
+            assert (row.better, row.worse) == (
+                (model_ndcg - theirs > 1e-12).sum(),
+                (theirs - model_ndcg > 1e-12).sum(),
+            )
     text = text_of(engine_case.report, "verdict")
     mean, low, high = interval(model_ndcg, 2000)
     counted = np.sum(~np.isnan(model_ndcg))
-    assert f"ndcg@5 is {mean:.4f} [{low:.4f}, {high:.4f}] over the {counted} included queries" in text
+    assert (
+        f"ndcg@5 is {mean:.4f} [{low:.4f}, {high:.4f}] over the {counted} included queries" in text
+    )
     for name in ("old", "random order"):
         lead, low, high = interval(model_ndcg - ndcg(rankings[name], 5), 10_000)
-        assert f"; {amount_of(lead, low, high)} {'above' if lead >= 0.0 else 'below'} {name}" in text
+        assert (
+            f"; {amount_of(lead, low, high)} {'above' if lead >= 0.0 else 'below'} {name}" in text
+        )
     if engine_case.start is not None:
         lead, low, high = interval(model_ndcg - ndcg(engine_case.start, 5), 10_000)
         sentence = re.search(
-            r"(The trees|The benefit of the trees)[^.]*?(\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\])", text
+            r"(The trees|The benefit of the trees)[^.]*?(\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\])",
+            text,
         )
         assert sentence is not None
         assert sentence[2] == amount_of(lead, low, high)
@@ -235,7 +276,11 @@ def test_the_verdict(engine_case: Case) -> None:
 
 def test_the_ranking(engine_case: Case) -> None:
     frame = engine_case.report.frames["depth"]
-    rankings = {"the model": engine_case.scores, "old": engine_case.old, "random order": 0.0 * engine_case.scores}
+    rankings = {
+        "the model": engine_case.scores,
+        "old": engine_case.old,
+        "random order": 0.0 * engine_case.scores,
+    }
     if engine_case.start is not None:
         rankings["the linear start"] = engine_case.start
     assert set(frame["ranking"]) == set(rankings)
@@ -247,7 +292,11 @@ def test_the_ranking(engine_case: Case) -> None:
 
 
 def test_importance(engine_case: Case) -> None:
-    frame = engine_case.report.frames["importance"].set_index("feature").loc[list(both()[1].feature_names)]
+    frame = (
+        engine_case.report.frames["importance"]
+        .set_index("feature")
+        .loc[list(both()[1].feature_names)]
+    )
     np.testing.assert_allclose(frame["gain"], engine_case.gain, rtol=1e-5)
     np.testing.assert_array_equal(frame["splits"], engine_case.splits)
     data = both()[1]
@@ -272,8 +321,11 @@ def test_importance(engine_case: Case) -> None:
         assert abs(frame["loss"].iloc[f] - np.mean(mine)) < 5.0 * error
     assert sizes.sum() == len(owner)
     useful = [n for n, v in zip(frame.index, frame["verdict"], strict=True) if v == "useful"]
-    assert useful == [n for n in frame.index if frame["p_holm"][n] < 0.05 and frame["loss"][n] > 0.0
-                      and frame["loss_high"][n] > 0.001]  # fmt: skip
+    assert useful == [
+        n
+        for n in frame.index
+        if frame["p_holm"][n] < 0.05 and frame["loss"][n] > 0.0 and frame["loss_high"][n] > 0.001
+    ]
     first = frame.index[int(losing[0])]
     text = text_of(engine_case.report, "importance")
     assert f"{len(useful)} of {FEATURES} features are significant (Holm)." in text
@@ -287,9 +339,14 @@ def test_learning(engine_case: Case) -> None:
     for row in frame.itertuples():
         values = ndcg(engine_case.of_rounds(row.rounds), 5)
         assert (row.value, row.low, row.high) == pytest.approx(interval(values, 2000), abs=1e-9)
-        assert (row.lost, row.lost_low, row.lost_high) == pytest.approx(interval(whole - values, 10_000), abs=1e-9)
+        assert (row.lost, row.lost_low, row.lost_high) == pytest.approx(
+            interval(whole - values, 10_000), abs=1e-9
+        )
     text = text_of(engine_case.report, "learning")
-    assert f" 0 rounds: {'a random order' if engine_case.start is None else 'the linear start alone'}." in text
+    assert (
+        f" 0 rounds: {'a random order' if engine_case.start is None else 'the linear start alone'}."
+        in text
+    )
     assert f"All {ROUNDS} rounds have {np.nanmean(whole):.4f}." in text
     fewer = re.search(rf"(\d) of {ROUNDS} rounds (?:\([a-z ]*\) )?(lose|gain) (\d\.\d{{4}})", text)
     assert fewer is not None
@@ -324,7 +381,10 @@ def test_shapes(engine_case: Case) -> None:
 
     effect = accumulated(has_value)
     np.testing.assert_allclose(curve["effect"], effect, atol=2e-6)
-    assert curve["documents"].tolist() == [0, *(np.sum(has_value & (at == i)) for i in range(1, edges.size))]
+    assert curve["documents"].tolist() == [
+        0,
+        *(np.sum(has_value & (at == i)) for i in range(1, edges.size)),
+    ]
     text = text_of(engine_case.report, "shapes")
     assert f"{np.ptp(effect):.4g} from the lowest to the highest point" in text
     dependence = engine_case.report.frames["dependence"]
@@ -341,7 +401,10 @@ def test_queries(engine_case: Case) -> None:
     np.testing.assert_allclose(frame["ndcg@5"], per_query, atol=1e-9)
     parts = engine_case.report.frames["parts"].set_index(["kind", "name"])
     best = np.array([y.max() for (y,) in lists(data.labels)])
-    for kind, of_query in (("best label", [f"{b:g}" for b in best]), ("list length", frame["list length"])):
+    for kind, of_query in (
+        ("best label", [f"{b:g}" for b in best]),
+        ("list length", frame["list length"]),
+    ):
         for name in np.unique(of_query):
             values = per_query[(np.asarray(of_query) == name) & ~np.isnan(per_query)]
             if values.size:

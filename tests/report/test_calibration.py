@@ -26,12 +26,17 @@ def test_bins_and_parts_compare_predictions_with_grades(model: boostrank.Ranking
     bins = reliability(values, grades, data.queries)
     assert calibration_report.bins.error == bins.error
     assert calibration_report.to_frame()["observed"].tolist() == bins.observed.tolist()
-    parts = {(part["by"], part["part"]): part for part in calibration_report.table("calibration-parts").rows()}
+    parts = {
+        (part["by"], part["part"]): part
+        for part in calibration_report.table("calibration-parts").rows()
+    }
     assert {kind for kind, _ in parts} == {"segment", "list length"}
     inside = data.queries.of_rows() % 3 > 0
     part = parts["segment", "many"]
     assert (part["queries"], part["documents"]) == (40, inside.sum())
-    assert [part["predicted"], part["observed"]] == pytest.approx([values[inside].mean(), grades[inside].mean()])
+    assert [part["predicted"], part["observed"]] == pytest.approx(
+        [values[inside].mean(), grades[inside].mean()]
+    )
     assert part["low"] < part["observed"] < part["high"]
     text = words_of(SPEC.on_page(calibration_report))
     assert f"{bins.error[0]:.4f} [{bins.error[1]:.4f}, {bins.error[2]:.4f}]" in text
@@ -45,4 +50,7 @@ def test_only_calibrated_models_have_the_section(model: boostrank.RankingModel) 
     assert SPEC.applies(study(made(2), model=calibrated))
     with pytest.raises(ModelError, match="calibrate"):
         report(model, made(2), only=["calibration"])
-    assert report(calibrated, made(2), only=["calibration"]).calibration.bins.documents.sum() == made(2).n_documents
+    assert (
+        report(calibrated, made(2), only=["calibration"]).calibration.bins.documents.sum()
+        == made(2).n_documents
+    )

@@ -1,4 +1,6 @@
-"""The section on click data, every number by slow loops that share nothing with it but the estimate of propensities."""
+"""The section on click data, every number by slow loops that share nothing with it but the estimate
+of propensities.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,13 @@ from tests.report.studies import study, words_of
 for _module in ("pandas", "altair", "vl_convert"):
     pytest.importorskip(_module, reason="the page's charts need the extra `report`")
 
-PARAMS = {"objective": "lambdarank", "num_leaves": 7, "num_threads": 1, "verbosity": -1, "min_data_in_leaf": 5}
+PARAMS = {
+    "objective": "lambdarank",
+    "num_leaves": 7,
+    "num_threads": 1,
+    "verbosity": -1,
+    "min_data_in_leaf": 5,
+}
 ETA = 1.0
 
 
@@ -38,7 +46,9 @@ def data() -> RankingDataset:
 @pytest.fixture(scope="module")
 def log(data: RankingDataset) -> ClickLog:
     scores = np.asarray(data.features[:, 8], float)
-    return simulate_clicks(data.labels, data.queries, np.nan_to_num(scores), impressions=60, shown=6, spread=0.7)
+    return simulate_clicks(
+        data.labels, data.queries, np.nan_to_num(scores), impressions=60, shown=6, spread=0.7
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +63,19 @@ def model(data: RankingDataset, log: ClickLog) -> RankingModel:
 
 
 @pytest.fixture(scope="module")
-def click_report(model: RankingModel, data: RankingDataset, log: ClickLog, old: np.ndarray) -> Report:
-    return report(model, data, "ndcg@5", clicks=log, baseline=old, baseline_name="old", only=["clicks"], threads=1)
+def click_report(
+    model: RankingModel, data: RankingDataset, log: ClickLog, old: np.ndarray
+) -> Report:
+    return report(
+        model,
+        data,
+        "ndcg@5",
+        clicks=log,
+        baseline=old,
+        baseline_name="old",
+        only=["clicks"],
+        threads=1,
+    )
 
 
 def entries(log: ClickLog) -> list[tuple[int, int, int, int]]:
@@ -67,7 +88,9 @@ def text_of(click_report: Report) -> str:
     return words_of(section)
 
 
-def test_positions_and_propensities(click_report: Report, data: RankingDataset, log: ClickLog) -> None:
+def test_positions_and_propensities(
+    click_report: Report, data: RankingDataset, log: ClickLog
+) -> None:
     curve = estimate_propensities(log, data.queries)
     assert curve.errors is not None
     frame = click_report.frames["click positions"].set_index("position")
@@ -78,7 +101,9 @@ def test_positions_and_propensities(click_report: Report, data: RankingDataset, 
         assert row["rate"] == pytest.approx(row["clicks"] / row["impressions"])
         e, error = curve.examination[p - 1], curve.errors[p - 1]
         assert row["propensity"] == pytest.approx(e)
-        assert (row["low"], row["high"]) == pytest.approx((e * np.exp(-1.96 * error), e * np.exp(1.96 * error)))
+        assert (row["low"], row["high"]) == pytest.approx(
+            (e * np.exp(-1.96 * error), e * np.exp(1.96 * error))
+        )
     chart = click_report.charts["clicks-propensities"]
     np.testing.assert_array_equal(chart.frame["propensity"], frame["propensity"])
     assert f"{curve.examination[5]:.2f} at position 6" in chart.description
@@ -98,7 +123,9 @@ def test_documents_that_were_never_shown(
     assert click_data.prior == 0.5  # as the model was trained with
     scores = model.predict(data)
     tops = [a + np.argsort(-scores[a:b], kind="stable")[:10] for a, b in pairwise(data.queries.ptr)]
-    assert click_data.top_shown == pytest.approx(np.mean([row in shown_rows for row in np.concatenate(tops).tolist()]))
+    assert click_data.top_shown == pytest.approx(
+        np.mean([row in shown_rows for row in np.concatenate(tops).tolist()])
+    )
 
 
 def test_the_other_ranker(
@@ -116,7 +143,9 @@ def test_the_other_ranker(
         for i, s in enumerate((old[a:b], new[a:b])):
             order = np.argsort(-s, kind="stable")[:10]
             weights[i, order] = 1.0 / np.log2(np.arange(2, len(order) + 2))
-            tied = np.array([gains[a:b][s == score].mean() for score in s])  # the mean over orders of equal scores
+            tied = np.array(
+                [gains[a:b][s == score].mean() for score in s]
+            )  # the mean over orders of equal scores
             value = tied[order] @ weights[i, order] if gains[a:b].any() else np.nan
             values.append(value)
         expected.append(values)
@@ -131,9 +160,15 @@ def test_the_other_ranker(
     elif d.high < 0:
         verdict = "worse"
     assert against.verdict == verdict
-    words = {"better": "Clicks prefer the model to old", "worse": "Clicks prefer old to the model",
-             "unclear": "Clicks do not distinguish the model from old"}  # fmt: skip
-    assert f"{words[verdict]}: exposure-DCG@10 of {d.queries} queries: {means[1]:.4f} against" in text_of(click_report)
+    words = {
+        "better": "Clicks prefer the model to old",
+        "worse": "Clicks prefer old to the model",
+        "unclear": "Clicks do not distinguish the model from old",
+    }
+    assert (
+        f"{words[verdict]}: exposure-DCG@10 of {d.queries} queries: {means[1]:.4f} against"
+        in text_of(click_report)
+    )
 
 
 def test_any_order_of_rows_gives_the_same(
@@ -141,12 +176,23 @@ def test_any_order_of_rows_gives_the_same(
 ) -> None:
     order = np.random.default_rng(1).permutation(data.n_documents)
     other = RankingDataset.from_arrays(
-        data.features[order], data.labels[order], qid=data.queries.row_ids()[order], sort=True,
+        data.features[order],
+        data.labels[order],
+        qid=data.queries.row_ids()[order],
+        sort=True,
         feature_names=data.feature_names,
-    )  # fmt: skip
+    )
     number = np.argsort(order)  # old row -> row of the file
-    same = report(model, other, "ndcg@5", clicks=log.renumbered(number), baseline=old[order], baseline_name="old",
-                  only=["clicks"], threads=1)  # fmt: skip
+    same = report(
+        model,
+        other,
+        "ndcg@5",
+        clicks=log.renumbered(number),
+        baseline=old[order],
+        baseline_name="old",
+        only=["clicks"],
+        threads=1,
+    )
     mine, theirs = click_report.clicks, same.clicks
     np.testing.assert_allclose(mine.propensities.errors, theirs.propensities.errors)
     assert (mine.shown, mine.top_shown) == (theirs.shown, pytest.approx(theirs.top_shown))
@@ -157,20 +203,37 @@ def test_without_moves_the_models_propensities_serve_and_clicks_do_not_tell_rank
     model: RankingModel, data: RankingDataset, log: ClickLog, old: np.ndarray
 ) -> None:
     first = np.unique(log.rows, return_index=True)[1]
-    still = ClickLog(log.rows[first], log.positions[first], log.impressions[first], log.clicks[first], log.n_documents)
+    still = ClickLog(
+        log.rows[first],
+        log.positions[first],
+        log.impressions[first],
+        log.clicks[first],
+        log.n_documents,
+    )
     click_report = report(
-        model, data, "ndcg@5", clicks=still, baseline=old, baseline_name="old", only=["clicks"], threads=1
+        model,
+        data,
+        "ndcg@5",
+        clicks=still,
+        baseline=old,
+        baseline_name="old",
+        only=["clicks"],
+        threads=1,
     )
     assert (click_report.clicks.origin, click_report.clicks.check) == ("model", None)
     assert click_report.clicks.against.gate is None
     assert "The log cannot test the propensities" in text_of(click_report)
     assert "no clicked document was shown at two positions" in text_of(click_report)
     plain = boostrank.train(PARAMS, data, 2)
-    plain_report = report(plain, data, "ndcg@5", clicks=still, only=["clicks", "verdict"], threads=1)
+    plain_report = report(
+        plain, data, "ndcg@5", clicks=still, only=["clicks", "verdict"], threads=1
+    )
     assert "no clicked document was shown both at position 1" in plain_report.missing["clicks"]
 
 
-def test_given_propensities_are_checked(model: RankingModel, data: RankingDataset, log: ClickLog) -> None:
+def test_given_propensities_are_checked(
+    model: RankingModel, data: RankingDataset, log: ClickLog
+) -> None:
     def by(curve: Propensities) -> ClickData:
         return click_data(study(data, model=model, clicks=log, propensities=curve))
 
@@ -200,14 +263,23 @@ def test_the_record_of_a_stranger_is_not_taken_for_granted(model: RankingModel) 
     propensities, prior = learnt_from(model)
     assert propensities is not None
     assert prior == 0.5
-    for junk in (None, [], {"reader": 4}, {"reader": {"clicks": []}}, {"reader": {"clicks": {"propensities": {}}}},
-                 {"reader": {"clicks": {"propensities": {"version": 1, "examination": [1, 10**400]}}}},
-                 {"reader": {"clicks": {"propensities": {"version": 1, "examination": [0.5]}}}}):  # fmt: skip
+    for junk in (
+        None,
+        [],
+        {"reader": 4},
+        {"reader": {"clicks": []}},
+        {"reader": {"clicks": {"propensities": {}}}},
+        {"reader": {"clicks": {"propensities": {"version": 1, "examination": [1, 10**400]}}}},
+        {"reader": {"clicks": {"propensities": {"version": 1, "examination": [0.5]}}}},
+    ):
         other = copy.copy(model)
         other.info = model.info | {"data": junk}
         assert learnt_from(other) == (None, 1.0)
     curve = {"version": 1, "examination": [1, 0.5]}
-    for clicks, prior in (({"propensities": None, "prior": 0.25}, 0.25), ({"propensities": curve, "prior": True}, 1.0)):
+    for clicks, prior in (
+        ({"propensities": None, "prior": 0.25}, 0.25),
+        ({"propensities": curve, "prior": True}, 1.0),
+    ):
         other.info = model.info | {"data": {"reader": {"clicks": clicks}}}
         assert learnt_from(other)[1] == prior
 

@@ -53,15 +53,24 @@ def test_means_are_those_of_evaluate_and_the_difference_that_of_paired_differenc
     held_out: RankingDataset, comparison: Comparison
 ) -> None:
     sides = [
-        evaluate(list(comparison.metrics), held_out.labels, scores_for(held_out, noise, seed), held_out.queries)
+        evaluate(
+            list(comparison.metrics),
+            held_out.labels,
+            scores_for(held_out, noise, seed),
+            held_out.queries,
+        )
         for noise, seed in ((1.0, 1), (1.5, 2))
     ]
     for name, d in comparison.metrics.items():
         old, new = sides[0][name], sides[1][name]
         expected = paired_difference(new.per_query, old.per_query)
         assert (d.mean, d.low, d.high, d.p, d.queries) == (
-            expected.mean, expected.low, expected.high, expected.p, expected.queries,
-        )  # fmt: skip
+            expected.mean,
+            expected.low,
+            expected.high,
+            expected.p,
+            expected.queries,
+        )
         assert (d.old, d.new) == pytest.approx((old.mean, new.mean), abs=1e-14)
 
 
@@ -81,15 +90,23 @@ def test_interval_and_p_value_are_scipy_s(comparison: Comparison) -> None:
         n = new.size  # Hesterberg 2015: wider by Student's tails and the factor n / (n - 1)
         level = 2 * stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1)) - 1
         interval = stats.bootstrap(
-            (new - old,), np.mean, method="percentile", n_resamples=10_000, confidence_level=level,
+            (new - old,),
+            np.mean,
+            method="percentile",
+            n_resamples=10_000,
+            confidence_level=level,
             **seeded(1),
-        ).confidence_interval  # fmt: skip
+        ).confidence_interval
         width = interval.high - interval.low
         assert [d.low, d.high] == pytest.approx([interval.low, interval.high], abs=0.04 * width)
         test = stats.permutation_test(
-            (new, old), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples", vectorized=True,
-            n_resamples=10_000, **seeded(0),
-        )  # fmt: skip
+            (new, old),
+            lambda x, y, axis: np.mean(x - y, axis=axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=10_000,
+            **seeded(0),
+        )
         assert d.p == pytest.approx(test.pvalue, abs=0.015)
 
 
@@ -99,9 +116,12 @@ def test_few_queries_have_scipy_s_exact_p_value_and_as_a_segment_no_interval() -
     values = comparison.per_query["dcg@10"]
     old, new = values[~np.isnan(values[:, 0])].T
     exact = stats.permutation_test(
-        (new, old), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples", vectorized=True,
+        (new, old),
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
         n_resamples=np.inf,
-    )  # fmt: skip
+    )
     assert comparison.metrics["dcg@10"].p == pytest.approx(exact.pvalue, abs=1e-12)
     assert np.isnan([[s.low, s.high] for s in comparison.segments]).all()
 
@@ -120,7 +140,9 @@ def population() -> np.ndarray:
 
 
 @pytest.mark.parametrize(("queries", "least"), [(40, 0.925), (150, 0.935)])
-def test_intervals_hold_the_truth_at_their_nominal_rate(population: np.ndarray, queries: int, least: float) -> None:
+def test_intervals_hold_the_truth_at_their_nominal_rate(
+    population: np.ndarray, queries: int, least: float
+) -> None:
     rng = np.random.default_rng(queries)
     truth, hits, times = population.mean(), 0, 1000
     for seed in range(times):
@@ -130,7 +152,9 @@ def test_intervals_hold_the_truth_at_their_nominal_rate(population: np.ndarray, 
     assert least <= hits / times <= 0.965
 
 
-def test_a_difference_by_chance_is_found_significant_as_often_as_alpha_says(population: np.ndarray) -> None:
+def test_a_difference_by_chance_is_found_significant_as_often_as_alpha_says(
+    population: np.ndarray,
+) -> None:
     rng = np.random.default_rng(7)
     wrong, times = 0, 1000
     for seed in range(times):
@@ -153,7 +177,12 @@ def test_a_ranker_does_not_differ_from_itself(held_out: RankingDataset) -> None:
     same = compare(scores, 3.0 * scores - 1.0, held_out, fail_if="ndcg@10 < 0")
     d = same.metrics["ndcg@10"]
     assert (d.mean, d.low, d.high, d.p, d.better, d.worse) == (0.0, 0.0, 0.0, 1.0, 0, 0)
-    assert (same.churn.changed, same.churn.first, same.regressions, same.failed) == (0.0, 0.0, (), False)
+    assert (same.churn.changed, same.churn.first, same.regressions, same.failed) == (
+        0.0,
+        0.0,
+        (),
+        False,
+    )
 
 
 def test_weights_weigh_means_and_not_counts(held_out: RankingDataset) -> None:
@@ -164,8 +193,12 @@ def test_weights_weigh_means_and_not_counts(held_out: RankingDataset) -> None:
     values = weighed.per_query["ndcg@10"]
     counted = ~np.isnan(values[:, 0])
     d = weighed.metrics["ndcg@10"]
-    assert d.mean == pytest.approx(np.average(np.diff(values[counted], axis=1)[:, 0], weights=weights[counted]))
-    assert (d.old, d.new) == pytest.approx(tuple(np.average(values[counted], axis=0, weights=weights[counted])))
+    assert d.mean == pytest.approx(
+        np.average(np.diff(values[counted], axis=1)[:, 0], weights=weights[counted])
+    )
+    assert (d.old, d.new) == pytest.approx(
+        tuple(np.average(values[counted], axis=0, weights=weights[counted]))
+    )
     assert d.better == compare(old, new, held_out).metrics["ndcg@10"].better
 
 
@@ -184,15 +217,21 @@ def test_the_top_is_compared_as_sets(held_out: RankingDataset) -> None:
     top = churn(*ranks, held_out.queries, 4)
     np.testing.assert_allclose(top.per_query, shares)
     assert top.changed == pytest.approx(np.nanmean(shares))
-    assert (top.queries, top.first) == (np.count_nonzero(~np.isnan(shares)), pytest.approx(np.mean(firsts)))
+    assert (top.queries, top.first) == (
+        np.count_nonzero(~np.isnan(shares)),
+        pytest.approx(np.mean(firsts)),
+    )
 
 
 def test_short_lists_have_no_churn_to_tell() -> None:
     data = RankingDataset.from_arrays(np.zeros((3, 1)), [1, 0, 1], group=[1, 1, 1])
     assert np.isnan(compare([1, 2, 3], [3, 2, 1], data).churn.changed)
     assert compare([1, 2, 3], [3, 2, 1], data).to_dict()["churn"] == {
-        "k": 10, "changed": None, "queries": 0, "first": None,
-    }  # fmt: skip
+        "k": 10,
+        "changed": None,
+        "queries": 0,
+        "first": None,
+    }
 
 
 def test_segments_are_comparisons_of_their_own_queries(held_out: RankingDataset) -> None:
@@ -200,13 +239,24 @@ def test_segments_are_comparisons_of_their_own_queries(held_out: RankingDataset)
     table = {q: "even" if q % 2 == 0 else "odd" for q in range(len(held_out.queries))}
     whole = compare(old, new, held_out, segments=table)
     index, rows = held_out.queries.take(np.arange(0, len(held_out.queries), 2))
-    part = compare(old[rows], new[rows], replace(held_out.take(np.arange(0, 120, 2)), queries=index))
+    part = compare(
+        old[rows], new[rows], replace(held_out.take(np.arange(0, 120, 2)), queries=index)
+    )
     even = next(s for s in whole.segments if (s.kind, s.segment) == ("segment", "even"))
     names = ("old", "new", "mean", "low", "high", "p", "better", "same", "worse")
-    assert [getattr(even, name) for name in names] == [getattr(part.metrics["ndcg@10"], name) for name in names]
+    assert [getattr(even, name) for name in names] == [
+        getattr(part.metrics["ndcg@10"], name) for name in names
+    ]
     for kind in ("segment", "list length", "best label"):
-        assert sum(s.queries for s in whole.segments if s.kind == kind) == whole.metrics["ndcg@10"].queries
-    assert {s.segment for s in whole.segments if s.kind == "best label"} == {"1", "2", "3"}  # 0 does not count
+        assert (
+            sum(s.queries for s in whole.segments if s.kind == kind)
+            == whole.metrics["ndcg@10"].queries
+        )
+    assert {s.segment for s in whole.segments if s.kind == "best label"} == {
+        "1",
+        "2",
+        "3",
+    }  # 0 does not count
 
 
 def test_holm_counts_only_segments_in_which_a_query_changed() -> None:
@@ -240,18 +290,26 @@ def test_the_documents_that_moved_are_told_with_ranks_and_label() -> None:
     assert regression.swap.features == ()
 
 
-def test_documents_that_left_or_entered_the_top_are_told_and_those_below_it_in_both_are_not() -> None:
+def test_documents_that_left_or_entered_the_top_are_told_and_those_below_it_in_both_are_not() -> (
+    None
+):
     data = RankingDataset.from_arrays(np.zeros((4, 1)), [1, 0, 0, 0], qid=["q"] * 4)
     (regression,) = compare([4, 3, 2, 1], [2, 1, 3, 4], data, top=1).regressions
     assert [(m.row, m.old, m.new) for m in regression.moves] == [(0, 1, 3), (3, 4, 1)]
 
 
 def test_the_costliest_swap_is_the_one_with_the_largest_grade_times_discount() -> None:
-    best, poor, fair = RankChange("best", 0, 3, 1, 5), RankChange("poor", 1, 0, 5, 1), RankChange("fair", 2, 1, 2, 3)
+    best, poor, fair = (
+        RankChange("best", 0, 3, 1, 5),
+        RankChange("poor", 1, 0, 5, 1),
+        RankChange("fair", 2, 1, 2, 3),
+    )
     grades = np.array([7.0, 0.0, 1.0])
     assert costliest_inversion([best, poor, fair], grades) == (best, poor)
     assert costliest_inversion([poor, fair], grades) == (fair, poor)
-    assert costliest_inversion([fair, best], np.array([1.0, 0.0, 7.0])) is None  # the better one rose
+    assert (
+        costliest_inversion([fair, best], np.array([1.0, 0.0, 7.0])) is None
+    )  # the better one rose
 
 
 def test_scores_that_tie_now_regress_without_a_swap() -> None:
@@ -279,11 +337,15 @@ def models(tmp_path_factory: Any) -> tuple[boostrank.RankingModel, boostrank.Ran
     path = tmp_path_factory.mktemp("models") / "foreign.txt"
     dataset = lgb.Dataset(train.features, train.labels, group=train.queries.sizes)
     lgb.train({"objective": "lambdarank", **FAST}, dataset, 8).save_model(path)
-    new = boostrank.train({"objective": "regression", "num_leaves": 3, "num_threads": 1}, train, 3, backend="xgboost")
+    new = boostrank.train(
+        {"objective": "regression", "num_leaves": 3, "num_threads": 1}, train, 3, backend="xgboost"
+    )
     return boostrank.RankingModel.load(path), new
 
 
-def test_models_tell_which_features_turned_two_documents_round(models: Any, held_out: RankingDataset) -> None:
+def test_models_tell_which_features_turned_two_documents_round(
+    models: Any, held_out: RankingDataset
+) -> None:
     comparison = compare(*models, held_out)
     assert comparison.notes == ()
     swaps = [r.swap for r in comparison.regressions if r.swap is not None]
@@ -291,12 +353,17 @@ def test_models_tell_which_features_turned_two_documents_round(models: Any, held
     for swap in swaps:
         assert swap.fell.label > swap.rose.label
         assert swap.old >= 0 >= swap.new  # a tie is broken by the order of the rows
-        assert sum(f["old"] for f in swap.features) == pytest.approx(swap.old, abs=1e-4)  # 5 features: none is left out
+        assert sum(f["old"] for f in swap.features) == pytest.approx(
+            swap.old, abs=1e-4
+        )  # 5 features: none is left out
         assert sum(f["new"] for f in swap.features) == pytest.approx(swap.new, abs=1e-4)
         assert {f["feature"]: (f["fell"], f["rose"]) for f in swap.features}.items() <= {
-            name: (float(held_out.features[swap.fell.row, j]), float(held_out.features[swap.rose.row, j]))
+            name: (
+                float(held_out.features[swap.fell.row, j]),
+                float(held_out.features[swap.rose.row, j]),
+            )
             for j, name in enumerate(held_out.feature_names)
-        }.items()  # fmt: skip
+        }.items()
 
 
 def test_of_a_model_and_scores_the_model_tells(models: Any, held_out: RankingDataset) -> None:
@@ -306,8 +373,12 @@ def test_of_a_model_and_scores_the_model_tells(models: Any, held_out: RankingDat
     assert {f["new"] for f in swap.features} == {None}
 
 
-def test_a_model_that_cannot_tell_contributions_is_noted(models: Any, held_out: RankingDataset) -> None:
-    linear = boostrank.train({"objective": "regression", "linear_tree": True, **FAST}, ranking(80, 0), 3)
+def test_a_model_that_cannot_tell_contributions_is_noted(
+    models: Any, held_out: RankingDataset
+) -> None:
+    linear = boostrank.train(
+        {"objective": "regression", "linear_tree": True, **FAST}, ranking(80, 0), 3
+    )
     comparison = compare(models[0], linear, held_out)
     assert "new: lightgbm cannot compute contributions" in comparison.notes[0]
     assert {f["new"] for r in comparison.regressions if r.swap for f in r.swap.features} == {None}
@@ -321,7 +392,11 @@ def test_a_lightgbm_dataset_is_read_as_in_training(models: Any, held_out: Rankin
 def test_a_condition_measures_its_own_metric_and_shuts_the_gate(held_out: RankingDataset) -> None:
     old, new = scores_for(held_out, 0.3, 1), scores_for(held_out, 3.0, 2)
     comparison = compare(
-        old, new, held_out, "map", fail_if=["ndcg@3 < -0.002 at p<0.05", "map > 0", "ndcg@3 < 0 in any"]
+        old,
+        new,
+        held_out,
+        "map",
+        fail_if=["ndcg@3 < -0.002 at p<0.05", "map > 0", "ndcg@3 < 0 in any"],
     )
     assert [o.holds for o in comparison.outcomes] == [True, False, True]
     assert comparison.failed
@@ -330,8 +405,15 @@ def test_a_condition_measures_its_own_metric_and_shuts_the_gate(held_out: Rankin
     assert not compare(new, old, held_out, fail_if="ndcg@10 < -0.002 at p<0.05").failed
 
 
-def test_it_is_seeded_and_plain_and_comes_as_data_frames(held_out: RankingDataset, comparison: Comparison) -> None:
-    again = compare(scores_for(held_out, 1.0, 1), scores_for(held_out, 1.5, 2), held_out, list(comparison.metrics))
+def test_it_is_seeded_and_plain_and_comes_as_data_frames(
+    held_out: RankingDataset, comparison: Comparison
+) -> None:
+    again = compare(
+        scores_for(held_out, 1.0, 1),
+        scores_for(held_out, 1.5, 2),
+        held_out,
+        list(comparison.metrics),
+    )
     assert again.to_dict() == comparison.to_dict()
     assert json.loads(json.dumps(comparison.to_dict(), allow_nan=False)) == comparison.to_dict()
     differences = comparison.to_frame()
@@ -354,7 +436,9 @@ def test_what_does_not_fit_is_refused(held_out: RankingDataset) -> None:
         compare(scores, scores, held_out, top=0)
 
 
-def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colour(held_out: RankingDataset) -> None:
+def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colour(
+    held_out: RankingDataset,
+) -> None:
     old, new = scores_for(held_out, 1.0, 1), scores_for(held_out, 1.5, 2)
     comparison = compare(old, new, held_out, ["ndcg@10", "map"], matters={"ndcg@10": 0.5})
     assert [d.by_luck for d in comparison.metrics.values()] == [True, False]
@@ -371,7 +455,9 @@ def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colou
 def test_a_condition_that_so_few_queries_never_meet_is_refused() -> None:
     data = RankingDataset.from_arrays(np.zeros((12, 1)), [1, 0] * 6, group=[2] * 6)
     scores, condition = np.tile([1.0, 0.0], 6), "ndcg@1 < -0.1 at p<{}"
-    assert compare(scores, -scores, data, fail_if=condition.format(0.05)).failed  # 2 of 64 signs are as extreme
+    assert compare(
+        scores, -scores, data, fail_if=condition.format(0.05)
+    ).failed  # 2 of 64 signs are as extreme
     with pytest.raises(DataError, match=r"^6 queries .*ndcg@1 < -0.1 at p<0.03"):
         compare(scores, -scores, data, fail_if=condition.format(0.03))
     with pytest.raises(DataError, match="never hold"):

@@ -72,9 +72,13 @@ def comparison() -> Comparison:
     old = Ranker(f"{EVIL}old", model.predict(data), model, data)
     new = Ranker(f"{EVIL}new", rng.normal(size=600))
     return compare(
-        old, new, data, ["ndcg@10", "map"], segments={q: f"{EVIL}{q[-1]}" for q in qid},
+        old,
+        new,
+        data,
+        ["ndcg@10", "map"],
+        segments={q: f"{EVIL}{q[-1]}" for q in qid},
         fail_if=["ndcg@10 < 0 in any", "map > 0"],
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +94,13 @@ def test_nothing_that_comes_from_files_becomes_markup(text: str) -> None:
     page = Page(text)
     names = {name for name, _ in page.elements}
     assert names.isdisjoint({"img", "iframe", "object", "link", "form"})
-    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
+    assert not [
+        key for _, attributes in page.elements for key in attributes if key.startswith("on")
+    ]
     assert text.count("<script") == page.count("script") == len(page.scripts)
-    assert "<img" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)  # ours alone may name it
+    assert "<img" not in re.sub(
+        r"<script>.*?</script>", "", text, flags=re.DOTALL
+    )  # ours alone may name it
     for what in ("old", "new", "data", "f0"):
         assert any(f"{EVIL}{what}" in fragment for fragment in page.texts), what
     assert any(f"{EVIL}1" in fragment for fragment in page.texts)
@@ -101,14 +109,18 @@ def test_nothing_that_comes_from_files_becomes_markup(text: str) -> None:
 def test_only_our_scripts_run_and_the_page_asks_for_nothing(text: str) -> None:
     page = Page(text)
     policy = policy_of(page)
-    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'sha256-")
+    assert policy.startswith(
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'sha256-"
+    )
     assert "unsafe-eval" not in policy
     run = [script for kind, script in page.scripts if kind is None]
     hashes = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in run}
     assert set(re.findall(r"'sha256-([^']+)'", policy)) == hashes
     assert {kind for kind, _ in page.scripts} == {None, "application/json"}
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
-    assert not re.search(r"\b(src|href)=(?!\"#)|url\(|@import|https?:", markup.replace("&lt;img src=x", ""))
+    assert not re.search(
+        r"\b(src|href)=(?!\"#)|url\(|@import|https?:", markup.replace("&lt;img src=x", "")
+    )
 
 
 def test_it_is_readable_on_a_phone_in_the_dark_and_by_keyboard(text: str) -> None:
@@ -116,15 +128,21 @@ def test_it_is_readable_on_a_phone_in_the_dark_and_by_keyboard(text: str) -> Non
     assert page.count("meta", name="viewport", content="width=device-width, initial-scale=1") == 1
     assert "color-scheme: light dark" in text
     assert page.count("tr", **{"class": "detail"}) == 20
-    assert all(a.get("aria-label") for n, a in page.elements if n == "svg" or a.get("role") == "img")
+    assert all(
+        a.get("aria-label") for n, a in page.elements if n == "svg" or a.get("role") == "img"
+    )
 
 
 def test_everything_is_there_without_a_script(text: str, comparison: Comparison) -> None:
     page = Page(text)
     segments = [s for s in comparison.segments if s.metric == "ndcg@10"]
-    assert sum(str(a.get("class")).startswith("whisker") for n, a in page.elements if n == "svg") == 2 + len(segments)
+    assert sum(
+        str(a.get("class")).startswith("whisker") for n, a in page.elements if n == "svg"
+    ) == 2 + len(segments)
     assert sum(fragment.startswith(("Fails", "Passes")) for fragment in page.texts) == 2
-    numbers = [float(str(a[key])) for n, a in page.elements for key in ("x1", "x2", "cx") if key in a]
+    numbers = [
+        float(str(a[key])) for n, a in page.elements for key in ("x1", "x2", "cx") if key in a
+    ]
     assert np.isfinite(numbers).all()
     assert min(numbers) >= 0
     assert max(numbers) <= 120
@@ -145,7 +163,9 @@ def test_the_bars_hold_every_query_that_changed(text: str, comparison: Compariso
     assert [counts[gained].sum(), counts[~gained].sum()] == [d.better, d.worse]
 
 
-def test_without_the_extra_it_is_said_what_to_install(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_is_said_what_to_install(
+    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(MissingDependency, match="boostrank\\[report\\]"):
         comparison.to_html()

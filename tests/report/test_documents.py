@@ -42,14 +42,22 @@ def test_documents_are_found_by_rank_row_and_name() -> None:
     assert (explanation.a.name, explanation.b.name) == ("D2", "row 4")
     words = replace(data, queries=replace(data.queries, words=np.array(["red shoe", ""], object)))
     query_explanation = why(model, words, "red shoe", "D1", "D2")
-    assert (query_explanation.qid, query_explanation.a.row, query_explanation.b.row) == ("q1: red shoe", 0, 1)
+    assert (query_explanation.qid, query_explanation.a.row, query_explanation.b.row) == (
+        "q1: red shoe",
+        0,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
     ("names", "a", "words"),
     [
         (["GX01", "GX2", "", "X"], "GX02", "query q1 has no document 'GX02'. Did you mean 'GX2'"),
-        (["D1", "D2", "D3", "D4"], "@5", "query q1 has no rank 5: its 4 documents have the ranks @1 to @4"),
+        (
+            ["D1", "D2", "D3", "D4"],
+            "@5",
+            "query q1 has no rank 5: its 4 documents have the ranks @1 to @4",
+        ),
         (["D1", "D2", "D3", "D4"], "0", "no rank 0"),
         (["D1", "D2", "D3", "D4"], "row:6", "row 6 belongs to query q2; query q1 has rows 1 to 4"),
         (["D1", "D2", "D3", "D4"], "row:9", "1 to 8"),
@@ -67,7 +75,9 @@ def test_documents_that_cannot_be_told_are_refused(names: list[str], a: str, wor
 def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
     model = model_of("LightGBM")
     ranks = np.argsort(np.argsort(-model.predict(make_named_data(["", "", "", ""]))[:4])) + 1
-    data = make_named_data([str(5 - rank) for rank in ranks])  # rank 1 is named 4, rank 2 is named 3
+    data = make_named_data(
+        [str(5 - rank) for rank in ranks]
+    )  # rank 1 is named 4, rank 2 is named 3
     with pytest.raises(DataError, match="write name:2 or @2"):
         why(model, data, "q1", "2", "@1")
     assert why(model, data, "q1", "name:2", "@1").a.rank == 3
@@ -76,14 +86,18 @@ def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
 
 def test_queries_that_cannot_be_told_are_refused() -> None:
     model, data = model_of("LightGBM"), world()
-    with pytest.raises(DataError, match=r"no query '99'\. Did you mean '9'\? It has 40 .*from 0 to 39"):
+    with pytest.raises(
+        DataError, match=r"no query '99'\. Did you mean '9'\? It has 40 .*from 0 to 39"
+    ):
         why(model, data, 99, 1, 2)
     with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
         why(model, make_named_data(["", "", "", ""]), "q3", 1, 2)
     with pytest.raises(DataError, match="the same document of query 3: row 2"):
         why(model, data, 3, *(["row:26"] * 2))
     twice = replace(data, queries=QueryIndex(data.queries.ptr, np.arange(QUERIES) // 2))
-    with pytest.raises(DataError, match="query id 4 is not unique: 2 queries have it, starting at rows 65, 73"):
+    with pytest.raises(
+        DataError, match="query id 4 is not unique: 2 queries have it, starting at rows 65, 73"
+    ):
         why(model, twice, 4, 1, 2)
     alone = RankingDataset.from_arrays(data.features[:3], data.labels[:3], group=[2, 1])
     with pytest.raises(DataError, match="query 1 has only one document"):
@@ -94,13 +108,18 @@ def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> N
     model, data = model_of("LightGBM"), world()
     rows = np.concatenate([np.arange(0, 16, 2), np.arange(1, 16, 2)])  # two queries, in turns
     mixed = RankingDataset.from_arrays(
-        data.features[:16], data.labels[:16], qid=np.tile([5, 6], 8), sort=True, feature_names=data.feature_names
+        data.features[:16],
+        data.labels[:16],
+        qid=np.tile([5, 6], 8),
+        sort=True,
+        feature_names=data.feature_names,
     )
     np.testing.assert_array_equal(mixed.input_rows, rows)
     explanation = why(model, mixed, 6, "row:2", "row:16")
     assert explanation.b.name == "row 16"
     np.testing.assert_array_equal(
-        explanation.values[1], data.features[15, [data.feature_names.index(f) for f in explanation.features]]
+        explanation.values[1],
+        data.features[15, [data.feature_names.index(f) for f in explanation.features]],
     )
     with pytest.raises(DataError, match="row 3 belongs to query 5"):
         why(model, mixed, 6, "row:3", "row:16")

@@ -18,7 +18,9 @@ from boostrank.reporting.comparison import Condition
         ("ndcg@10<-0.01 at p<0.05 in any", Condition("ndcg@10", "<", -0.01, 0.05, True)),
     ],
 )
-def test_a_condition_reads_as_it_is_written_and_prints_what_reads_the_same(text: str, condition: Condition) -> None:
+def test_a_condition_reads_as_it_is_written_and_prints_what_reads_the_same(
+    text: str, condition: Condition
+) -> None:
     assert Condition.parse(text.lower()) == condition
     assert Condition.parse(str(condition)) == condition
 
@@ -30,13 +32,29 @@ def test_a_condition_reads_as_it_is_written_and_prints_what_reads_the_same(text:
         ("ndcg@1,3 < 0", "one cut-off"),
         ("ndcg@10 < 0 at p<5", "between 0 and 1"),
         ("ndcg@10 < 0 at p<0", "between 0 and 1"),
-        *((text, "METRIC < NUMBER") for text in (
-            "", "< 0", "ndcg@10", "ndcg@10 = 0", "ndcg@10 == 0", "ndcg@10 << 0", "ndcg@10 < -0.002x", "ndcg@10 < nan",
-            "ndcg@10 < 1_0", "ndcg@10 < 0 p<0.05", "ndcg@10 < 0 at 0.05", "ndcg@10 < 0 at p>0.05", "ndcg@10 < 0 at p<",
-            "ndcg@10 < 0 at p<0.05 in mobile", "ndcg@10 < 0 in any at p<0.05", "ndcg@10 < 0 and map < 0",
-        )),
+        *(
+            (text, "METRIC < NUMBER")
+            for text in (
+                "",
+                "< 0",
+                "ndcg@10",
+                "ndcg@10 = 0",
+                "ndcg@10 == 0",
+                "ndcg@10 << 0",
+                "ndcg@10 < -0.002x",
+                "ndcg@10 < nan",
+                "ndcg@10 < 1_0",
+                "ndcg@10 < 0 p<0.05",
+                "ndcg@10 < 0 at 0.05",
+                "ndcg@10 < 0 at p>0.05",
+                "ndcg@10 < 0 at p<",
+                "ndcg@10 < 0 at p<0.05 in mobile",
+                "ndcg@10 < 0 in any at p<0.05",
+                "ndcg@10 < 0 and map < 0",
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_read_is_refused(text: str, words: str) -> None:
     with pytest.raises(ParameterError) as refused:
         Condition.parse(text)
@@ -57,5 +75,7 @@ def test_what_does_not_read_is_refused(text: str, words: str) -> None:
         ("map < -0.01 at p<0.05", -0.005, 0.0001, False),
     ],
 )
-def test_it_holds_beyond_the_bound_and_below_the_p_value(text: str, difference: float, p: float, holds: bool) -> None:
+def test_it_holds_beyond_the_bound_and_below_the_p_value(
+    text: str, difference: float, p: float, holds: bool
+) -> None:
     assert Condition.parse(text).holds(difference, p) is holds

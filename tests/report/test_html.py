@@ -1,4 +1,6 @@
-"""What pages are made of: tables, charts, parts with names, and what is said when something is missing."""
+"""What pages are made of: tables, charts, parts with names, and what is said when something is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ EVIL = "</script><img src=x onerror=alert(1)>"
 
 def chart(name: str = "lines", values: Any = (1.0, 1 / 3, np.nan)) -> Chart:
     frame = pd.DataFrame({"series": [EVIL] * len(values), "x": range(len(values)), "y": values})
-    figure = alt.Chart(frame).mark_line().encode(x="x:Q", y="y:Q", color="series:N").properties(height=100)
+    figure = (
+        alt.Chart(frame)
+        .mark_line()
+        .encode(x="x:Q", y="y:Q", color="series:N")
+        .properties(height=100)
+    )
     return Chart(name, frame, figure, "Lines", "They go up.")
 
 
@@ -40,7 +47,9 @@ def block(of: Chart) -> Any:
 
 def test_a_page_carries_the_numbers_of_a_chart_once_and_rounded() -> None:
     kept = block(chart())
-    assert kept["datasets"] == {kept["numbers"]: {"series": [EVIL] * 3, "x": [0, 1, 2], "y": [1.0, 0.33333, None]}}
+    assert kept["datasets"] == {
+        kept["numbers"]: {"series": [EVIL] * 3, "x": [0, 1, 2], "y": [1.0, 0.33333, None]}
+    }
     other = replace(chart(), frame=pd.DataFrame({"sum": [4 / 3]}))
     assert block(other)["numbers"] == {"sum": [1.3333]}
 
@@ -48,7 +57,9 @@ def test_a_page_carries_the_numbers_of_a_chart_once_and_rounded() -> None:
 def test_a_chart_fits_its_place_unless_it_has_a_width() -> None:
     sample_chart = chart()
     assert 'class="chart fits"' in Markup(sample_chart)
-    assert 'class="chart"' in Markup(replace(sample_chart, figure=sample_chart.figure.properties(width=50)))
+    assert 'class="chart"' in Markup(
+        replace(sample_chart, figure=sample_chart.figure.properties(width=50))
+    )
 
 
 def test_many_marks_are_drawn_as_pixels() -> None:
@@ -60,7 +71,10 @@ def test_many_marks_are_drawn_as_pixels() -> None:
     ("child", "words"),
     [
         ("import os; os.abort()", "was killed by SIGABRT: it reserves 64 GB of address"),
-        ("raise ValueError('no such mark')", "the script of charts cannot be built: ValueError: no such mark"),
+        (
+            "raise ValueError('no such mark')",
+            "the script of charts cannot be built: ValueError: no such mark",
+        ),
     ],
 )
 def test_a_script_that_is_not_built_ends_no_process(
@@ -75,7 +89,9 @@ def test_a_script_that_is_not_built_ends_no_process(
         vega_script()
 
 
-def test_what_lies_in_the_current_folder_draws_no_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_in_the_current_folder_draws_no_chart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)
     vega_script.cache_clear()
@@ -83,9 +99,13 @@ def test_what_lies_in_the_current_folder_draws_no_chart(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert", "pandas"])
-def test_without_the_extra_it_is_said_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_is_said_what_to_install(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependency, match=rf"need {module}: pip install 'boostrank\[report\]'"):
+    with pytest.raises(
+        MissingDependency, match=rf"need {module}: pip install 'boostrank\[report\]'"
+    ):
         need_report_extra()
 
 
@@ -107,7 +127,9 @@ def test_cells_are_shown_and_sorted_as_told() -> None:
     columns = [Column("name"), Column("x", format="+.2f"), Column("n", format="")]
     data = {"name": [EVIL, "b", "c"], "x": [1 / 3, float("nan"), Cell(0.5, "half", "better")]}
     details = [Markup("<p>inside</p>"), None, None]
-    text = table_html(Table("t", data | {"n": [1234, None, np.int64(7)]}, columns, details=details, order="-x"))
+    text = table_html(
+        Table("t", data | {"n": [1234, None, np.int64(7)]}, columns, details=details, order="-x")
+    )
     assert text.count('<tr class="detail" id="t-0">') == text.count('class="detail"') == 1
     assert '<td class="number" data-value="0.33333333"><bdi>+0.33</bdi></td>' in text
     assert '<td class="number" data-value="1234"><bdi>1,234</bdi></td>' in text
@@ -118,7 +140,13 @@ def test_cells_are_shown_and_sorted_as_told() -> None:
 
 
 def test_a_column_of_fixed_format_has_three_digits_of_its_largest_value() -> None:
-    assert [fixed([x, float("nan")]) for x in (0.0, 12345.0, 12.3, -1.0, 0.0123)] == [".0f", ".0f", ".1f", ".2f", ".4f"]
+    assert [fixed([x, float("nan")]) for x in (0.0, 12345.0, 12.3, -1.0, 0.0123)] == [
+        ".0f",
+        ".0f",
+        ".1f",
+        ".2f",
+        ".4f",
+    ]
     assert fixed([0.5, -3.0], sign=True) == "+.2f"
     assert fixed([]) == ".0f"
 
@@ -146,7 +174,10 @@ def contrast(foreground: str, background: str) -> float:
 
 def test_text_and_marks_are_told_from_their_ground_in_both_themes() -> None:
     style = files("boostrank.reporting").joinpath("templates", "style.css").read_text("utf-8")
-    pairs = {name: both for name, *both in re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", style)}
+    pairs = {
+        name: both
+        for name, *both in re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", style)
+    }
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
     for side in (0, 1):
         for name in ("text", "faint", "main", "better", "worse"):
@@ -170,25 +201,56 @@ def importances() -> Importance:
     names = tuple(f"{EVIL}{i}" for i in range(6))
     loss, none = np.array([0.2, 0.05, 0.0, -0.0001, 0.03, 0.0]), np.full(6, np.nan)
     return Importance(
-        "ndcg@10", 0.75, 0.7, 0.8, names, loss, loss - 0.001, loss + 0.0005, none,
-        np.array([9.0, 4.0, 3.0, 3.0, 1.0, 0.0]), np.array([9, 4, 3, 3, 1, 0]),
-        np.full(6, 0.1), ("useful", "useful", "redundant", "removable", "query-level", "unused"),
-        (Effect(EVIL, names[:2], 0.3, 0.29, 0.31),), (Effect("cluster 1", names[1:3], 0.06, 0.05, 0.07, 0.95),),
-        Effect("removable", names[3:4], 0.004, -0.001, 0.009), 0.001, 0.9, 50, 600, 100, 1200, 0, 2,
-    )  # fmt: skip
+        "ndcg@10",
+        0.75,
+        0.7,
+        0.8,
+        names,
+        loss,
+        loss - 0.001,
+        loss + 0.0005,
+        none,
+        np.array([9.0, 4.0, 3.0, 3.0, 1.0, 0.0]),
+        np.array([9, 4, 3, 3, 1, 0]),
+        np.full(6, 0.1),
+        ("useful", "useful", "redundant", "removable", "query-level", "unused"),
+        (Effect(EVIL, names[:2], 0.3, 0.29, 0.31),),
+        (Effect("cluster 1", names[1:3], 0.06, 0.05, 0.07, 0.95),),
+        Effect("removable", names[3:4], 0.004, -0.001, 0.009),
+        0.001,
+        0.9,
+        50,
+        600,
+        100,
+        1200,
+        0,
+        2,
+    )
 
 
-def test_importance_is_told_with_its_intervals_and_what_is_removable(importances: Importance) -> None:
+def test_importance_is_told_with_its_intervals_and_what_is_removable(
+    importances: Importance,
+) -> None:
     text = page("importance", [SPEC.on_page(importances)])
     words = " ".join(re.sub(r"<script.*?</script>|<[^>]*>", "", text, flags=re.DOTALL).split())
-    assert "ndcg@10 is 0.7460 instead of 0.7500: a loss of +0.0040, -0.0010 to +0.0090 (95%)" in words
+    assert (
+        "ndcg@10 is 0.7460 instead of 0.7500: a loss of +0.0040, -0.0010 to +0.0090 (95%)" in words
+    )
     assert "Together they may matter" in words
     assert "a sample of whole queries out of 1,200 documents" in words
     assert "query-level: constant within each query" in words
-    blocks = [json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)]
+    blocks = [
+        json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)
+    ]
     charts = {b["name"]: b["datasets"][b["numbers"]] for b in blocks}
     assert set(charts) == {"importance-loss", "importance-gain"}
-    assert charts["importance-loss"]["loss"] == [0.2, 0.05, 0.03, 0.0, -0.0001]  # of what is used, most first
+    assert charts["importance-loss"]["loss"] == [
+        0.2,
+        0.05,
+        0.03,
+        0.0,
+        -0.0001,
+    ]  # of what is used, most first
     assert charts["importance-gain"]["gain"] == [0.45, 0.2, 0.05, 0.15, 0.15]
     assert charts["importance-gain"]["gain_rank"] == [1, 2, 5, 3, 4]
 
@@ -206,15 +268,23 @@ def test_what_can_go_by_itself_is_not_said_to_go_together(
 ) -> None:
     removed = Effect("removable", importances.feature_names[2:4], 0.004, low, high)
     brief = str(SPEC.on_page(replace(importances, removed=removed)).brief)
-    assert f" could be removed one at a time, {words} all together: without them, ndcg@10 is 0.7460, not" in brief
+    assert (
+        f" could be removed one at a time, {words} all together: without them, ndcg@10 is"
+        " 0.7460, not" in brief
+    )
 
 
 def test_a_model_that_uses_nothing_has_a_page_too(importances: Importance) -> None:
     zeros = np.zeros(6)
     idle = replace(
-        importances, verdicts=("unused",) * 6, gain=zeros, splits=zeros.astype(int),
-        removed=None, clusters=(), groups=(),
-    )  # fmt: skip
+        importances,
+        verdicts=("unused",) * 6,
+        gain=zeros,
+        splits=zeros.astype(int),
+        removed=None,
+        clusters=(),
+        groups=(),
+    )
     assert "of 6; 0 are in the model" in page("importance", [SPEC.on_page(idle)])
 
 
@@ -227,19 +297,35 @@ def test_what_paper_leaves_out_is_counted() -> None:
 
 def test_a_table_is_declared_once_for_the_terminal_pages_frames_and_json() -> None:
     ends = {"low": [0.1, float("nan")], "high": [0.4, float("nan")]}
-    data = {"kind": ["all", "one"], "name": ["a\x1b", "b"], "mean": [0.25, -1.0], "none": [None, None], **ends}
+    data = {
+        "kind": ["all", "one"],
+        "name": ["a\x1b", "b"],
+        "mean": [0.25, -1.0],
+        "none": [None, None],
+        **ends,
+    }
     columns = [
-        Column("kind"), Column("name", "Name"), Column("mean", "Mean", "+.2f", ends=("low", "high"), drawn=True),
+        Column("kind"),
+        Column("name", "Name"),
+        Column("mean", "Mean", "+.2f", ends=("low", "high"), drawn=True),
         Column("none", format=""),
-    ]  # fmt: skip
+    ]
     table = Table("t", data, columns, {"name": [Cell("a\x1b", look="chip better"), "b"]})
     # Columns without values are left out, and what controls a terminal is escaped.
     assert [line.split() for line in table.lines()] == [
-        ["kind", "Name", "Mean", "95%", "interval"], ["all", r"a\x1b", "+0.25", "+0.10", "to", "+0.40"],
+        ["kind", "Name", "Mean", "95%", "interval"],
+        ["all", r"a\x1b", "+0.25", "+0.10", "to", "+0.40"],
         ["one", "b", "-1.00", "-"],
-    ]  # fmt: skip
+    ]
     assert len(table.lines(1)) == 2
-    assert table.rows()[0] == {"kind": "all", "name": "a\x1b", "mean": 0.25, "none": None, "low": 0.1, "high": 0.4}
+    assert table.rows()[0] == {
+        "kind": "all",
+        "name": "a\x1b",
+        "mean": 0.25,
+        "none": None,
+        "low": 0.1,
+        "high": 0.4,
+    }
     assert list(table.to_frame()) == list(data)
     assert [line.split()[0] for line in table.select(kind="one").lines()] == ["Name", "b"]
     html = table_html(table)

@@ -1,4 +1,6 @@
-"""Importance by shuffling within queries: what it finds where the truth is known, and how sure it is."""
+"""Importance by shuffling within queries: what it finds where the truth is known, and how sure it
+is.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ PARAMS = {"objective": "lambdarank", "verbose": -1, "num_threads": 1, "determini
 
 def ranker(data: RankingDataset, rounds: int, folder: Any, **params: Any) -> RankingModel:
     """A model that LightGBM trained and saved by itself."""
-    dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
+    dataset = lgb.Dataset(
+        data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names)
+    )
     path = folder / "theirs.txt"
     lgb.train({**PARAMS, **params}, dataset, rounds).save_model(path)
     return RankingModel.load(path)
@@ -43,7 +47,9 @@ def ranker(data: RankingDataset, rounds: int, folder: Any, **params: Any) -> Ran
 
 @pytest.fixture(scope="module")
 def world() -> tuple[RankingDataset, RankingDataset, tuple[str, ...]]:
-    """Queries to train on, too few for such large trees; others to look at; and the role of each feature."""
+    """Queries to train on, too few for such large trees; others to look at; and the role of each
+    feature.
+    """
     drawn = make_ranking_data(1200, seed=4, mean_length=12)
     return drawn.dataset.take(np.arange(100)), drawn.dataset.take(np.arange(100, 1200)), drawn.roles
 
@@ -51,7 +57,9 @@ def world() -> tuple[RankingDataset, RankingDataset, tuple[str, ...]]:
 @pytest.fixture(scope="module")
 def greedy(world: Any, tmp_path_factory: Any) -> RankingModel:
     """A ranker that overfits: its trees find use for everything."""
-    return ranker(world[0], 40, tmp_path_factory.mktemp("greedy"), num_leaves=31, min_data_in_leaf=2)
+    return ranker(
+        world[0], 40, tmp_path_factory.mktemp("greedy"), num_leaves=31, min_data_in_leaf=2
+    )
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +77,22 @@ def of_role(world: Any, importances: Importance, role: str) -> list[int]:
     return [i for i in used if world[2][i] == role]
 
 
-def test_shuffling_tells_useful_from_useless_where_gain_does_not(world: Any, importances: Importance) -> None:
-    informative, useless = of_role(world, importances, "informative"), of_role(world, importances, "useless")
-    strongest = ("tf_body", "pagerank", "spam_score", "page_quality", "lm_body", "age_days", "dwell_seconds")
+def test_shuffling_tells_useful_from_useless_where_gain_does_not(
+    world: Any, importances: Importance
+) -> None:
+    informative, useless = (
+        of_role(world, importances, "informative"),
+        of_role(world, importances, "useless"),
+    )
+    strongest = (
+        "tf_body",
+        "pagerank",
+        "spam_score",
+        "page_quality",
+        "lm_body",
+        "age_days",
+        "dwell_seconds",
+    )
     strong = [importances.feature_names.index(n) for n in strongest]
     assert len(useless) == 8  # the trees split by noise
     assert separation(importances.loss, strong, useless) == 1.0
@@ -82,7 +103,9 @@ def test_shuffling_tells_useful_from_useless_where_gain_does_not(world: Any, imp
     assert not any(importances.verdicts[i] == "useful" for i in useless)
 
 
-def test_useless_features_are_removable_and_removing_them_costs_nothing(world: Any, importances: Importance) -> None:
+def test_useless_features_are_removable_and_removing_them_costs_nothing(
+    world: Any, importances: Importance
+) -> None:
     removable = importances.named("removable")
     assert sum(name.startswith("noise_") for name in removable) >= 4
     assert importances.removed is not None
@@ -90,7 +113,9 @@ def test_useless_features_are_removable_and_removing_them_costs_nothing(world: A
     assert importances.removed.high < 0.01
 
 
-def test_query_level_features_are_called_out_and_exchanged_between_queries(world: Any, importances: Importance) -> None:
+def test_query_level_features_are_called_out_and_exchanged_between_queries(
+    world: Any, importances: Importance
+) -> None:
     query = of_role(world, importances, "query")
     assert {i for i, v in enumerate(importances.verdicts) if v == "query-level"} == set(query)
     assert np.isnan(importances.p_holm[query]).all()
@@ -100,18 +125,26 @@ def test_query_level_features_are_called_out_and_exchanged_between_queries(world
 
 def test_redundant_features_cluster_with_what_they_repeat(importances: Importance) -> None:
     clusters = [set(c.features) for c in importances.clusters]
-    for pair in ({"bm25_sum", "bm25_mean"}, {"inlinks", "log_inlinks"}, {"bm25_body", "bm25_body_copy"}):
+    for pair in (
+        {"bm25_sum", "bm25_mean"},
+        {"inlinks", "log_inlinks"},
+        {"bm25_body", "bm25_body_copy"},
+    ):
         used = pair - set(importances.named("unused"))
         assert len(used) < 2 or any(used <= c for c in clusters), pair
     noise = {n for n in importances.feature_names if n.startswith("noise")}
     assert not any(noise & c for c in clusters)
 
 
-def test_the_value_is_that_of_evaluate(world: Any, greedy: RankingModel, importances: Importance) -> None:
+def test_the_value_is_that_of_evaluate(
+    world: Any, greedy: RankingModel, importances: Importance
+) -> None:
     data = world[1]
     result = NDCG.evaluate(data.labels, greedy.predict(data), data.queries)
     assert importances.value == pytest.approx(result.mean, abs=1e-12)
-    assert (importances.low, importances.high) == pytest.approx((result.low, result.high), abs=1e-12)
+    assert (importances.low, importances.high) == pytest.approx(
+        (result.low, result.high), abs=1e-12
+    )
 
 
 def test_centred_contributions_are_those_of_the_booster(
@@ -121,7 +154,9 @@ def test_centred_contributions_are_those_of_the_booster(
     sampled = data.take(data.queries.sample(500, 0))
     assert importances.shap_documents == sampled.n_documents
     parts = greedy.booster.predict(sampled.features, pred_contrib=True)[:, :-1]
-    means = [np.abs(p - p.mean(axis=0)).mean(axis=0) for p in np.split(parts, sampled.queries.ptr[1:-1])]
+    means = [
+        np.abs(p - p.mean(axis=0)).mean(axis=0) for p in np.split(parts, sampled.queries.ptr[1:-1])
+    ]
     np.testing.assert_allclose(importances.shap, np.mean(means, axis=0), atol=1e-9)
 
 
@@ -130,9 +165,13 @@ def test_one_thread_or_two_and_any_other_features_give_the_same(
 ) -> None:
     data = world[1]
     groups = {"g": ["tf_body", "pagerank"]}
-    again = importance(greedy, data, negligible=0.004, repeats=3, shap_documents=0, threads=1, groups=groups)
+    again = importance(
+        greedy, data, negligible=0.004, repeats=3, shap_documents=0, threads=1, groups=groups
+    )
     np.testing.assert_array_equal(again.loss, importances.loss)
-    assert again.groups[0].loss > max(again.loss[importances.feature_names.index(n)] for n in ("tf_body", "pagerank"))
+    assert again.groups[0].loss > max(
+        again.loss[importances.feature_names.index(n)] for n in ("tf_body", "pagerank")
+    )
 
 
 @cache
@@ -141,13 +180,22 @@ def trees_of(model: RankingModel) -> Trees:
     return model.trees()
 
 
-def losses(model: RankingModel, data: RankingDataset, *, scorer: Any = None, seed: int = 0, repeats: int = 1) -> Losses:
+def losses(
+    model: RankingModel,
+    data: RankingDataset,
+    *,
+    scorer: Any = None,
+    seed: int = 0,
+    repeats: int = 1,
+) -> Losses:
     trees = trees_of(model)
     assert trees.forest is not None
     rows = DenseRows(data, trees.used)
     units = [Unit(str(c), (i,), int(c)) for i, c in enumerate(trees.used)]
     walker = scorer or Walker(trees.forest, trees.used)
-    return measure_losses(walker, rows, units, NDCG, Conventions(), repeats=repeats, seed=seed, threads=1)
+    return measure_losses(
+        walker, rows, units, NDCG, Conventions(), repeats=repeats, seed=seed, threads=1
+    )
 
 
 def test_walking_the_trees_gives_what_the_engine_predicts(greedy: RankingModel, world: Any) -> None:
@@ -166,7 +214,8 @@ def coin(queries: int) -> RankingDataset:
 
 
 def test_the_loss_of_a_known_case_is_the_formulas(tmp_path: Any) -> None:
-    # Shuffled, the two documents stand the wrong way round half of the time: NDCG is then 1 / log2(3).
+    # Shuffled, the two documents stand the wrong way round half of the time: NDCG is then 1 /
+    # log2(3).
     data = coin(3000)
     importances = importance(ranker(data, 3, tmp_path, objective="regression"), data, repeats=2)
     truth = 0.5 * (1.0 - 1.0 / math.log2(3.0))
@@ -181,7 +230,9 @@ def test_the_loss_of_a_known_case_is_the_formulas(tmp_path: Any) -> None:
 def small(tmp_path_factory: Any) -> tuple[RankingModel, RankingDataset]:
     """A small ranker, and very many queries."""
     drawn = make_ranking_data(6000, seed=8, mean_length=8, max_length=30)
-    return ranker(drawn.dataset.take(np.arange(400)), 8, tmp_path_factory.mktemp("small"), num_leaves=8), drawn.dataset
+    return ranker(
+        drawn.dataset.take(np.arange(400)), 8, tmp_path_factory.mktemp("small"), num_leaves=8
+    ), drawn.dataset
 
 
 def test_intervals_cover_the_truth_at_about_their_rate(small: Any) -> None:
@@ -191,7 +242,9 @@ def test_intervals_cover_the_truth_at_about_their_rate(small: Any) -> None:
     rng, runs = np.random.default_rng(0), 120
     hits = 0
     for run in range(runs):
-        estimate = losses(model, data.take(rng.choice(len(data.queries), 150, replace=False)), seed=1000 + run)
+        estimate = losses(
+            model, data.take(rng.choice(len(data.queries), 150, replace=False)), seed=1000 + run
+        )
         hits += bool(estimate.low[strongest] <= truth[strongest] <= estimate.high[strongest])
     assert 0.90 <= hits / runs <= 0.99  # 95% with a standard error of 2%
 
@@ -201,7 +254,10 @@ def test_weights_of_queries_count(small: Any) -> None:
     part = data.take(np.arange(40))
     weights = np.where(np.arange(40) < 20, 1.0, 1e-12)
     weighted = RankingDataset(
-        part.features, part.labels, QueryIndex(part.queries.ptr, part.queries.qid, weights), part.feature_names
+        part.features,
+        part.labels,
+        QueryIndex(part.queries.ptr, part.queries.qid, weights),
+        part.feature_names,
     )
     first = data.take(np.arange(20))
     np.testing.assert_allclose(losses(model, weighted).loss, losses(model, first).loss, atol=1e-9)
@@ -212,7 +268,9 @@ def test_where_ties_go_by_name_the_mean_over_orders_is_taken(small: Any) -> None
     few = data.take(np.arange(30))
     trec = Conventions.of("trec")
     assert trec.ties == "docno"
-    expected = importance(model, few, conventions=replace(trec, ties="expected"), repeats=1, shap_documents=0)
+    expected = importance(
+        model, few, conventions=replace(trec, ties="expected"), repeats=1, shap_documents=0
+    )
     importances = importance(model, few, conventions="trec", repeats=1, shap_documents=0)
     assert importances.value == expected.value
     np.testing.assert_array_equal(importances.loss, expected.loss)
@@ -228,7 +286,9 @@ def test_a_sample_is_of_whole_queries_and_said(small: Any) -> None:
 def test_xgboost_rankers_are_walked_too(small: Any, tmp_path: Any) -> None:
     _, data = small
     part = data.take(np.arange(300))
-    matrix = xgb.DMatrix(part.features, part.labels, group=part.queries.sizes, feature_names=list(part.feature_names))
+    matrix = xgb.DMatrix(
+        part.features, part.labels, group=part.queries.sizes, feature_names=list(part.feature_names)
+    )
     params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}
     xgb.train(params, matrix, 10).save_model(tmp_path / "theirs.json")
     importances = importance(tmp_path / "theirs.json", part, threads=1)
@@ -240,19 +300,28 @@ def test_xgboost_rankers_are_walked_too(small: Any, tmp_path: Any) -> None:
     assert np.isfinite(importances.shap).all()
 
 
-def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_was_trained_so(small: Any, tmp_path: Any) -> None:
+def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_was_trained_so(
+    small: Any, tmp_path: Any
+) -> None:
     part = small[1].take(np.arange(200))
     thin = sparse.csr_matrix(np.nan_to_num(part.features))
     data = RankingDataset(thin, part.labels, part.queries, part.feature_names)
     matrix = xgb.DMatrix(thin, part.labels, group=part.queries.sizes)
-    xgb.train({"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}, matrix, 5).save_model(tmp_path / "theirs.json")
+    xgb.train({"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}, matrix, 5).save_model(
+        tmp_path / "theirs.json"
+    )
     model = RankingModel.load(tmp_path / "theirs.json")
     assert model.absent_is_missing
     importances = importance(model, data, threads=1, shap_documents=0)
     result = NDCG.evaluate(data.labels, model.predict(data), data.queries)
     assert importances.value == pytest.approx(result.mean, abs=1e-4)
     filled = RankingDataset(thin.toarray(), part.labels, part.queries, part.feature_names)
-    assert abs(importances.value - NDCG.evaluate(data.labels, model.predict(filled), data.queries).mean) > 1e-3
+    assert (
+        abs(
+            importances.value - NDCG.evaluate(data.labels, model.predict(filled), data.queries).mean
+        )
+        > 1e-3
+    )
 
 
 def test_only_the_best_rounds_count(small: Any) -> None:
@@ -268,7 +337,9 @@ def test_only_the_best_rounds_count(small: Any) -> None:
 
 def test_linear_leaves_are_left_to_the_engine(world: Any, tmp_path: Any) -> None:
     train = world[0]
-    whole = RankingDataset(np.nan_to_num(train.features), train.labels, train.queries, train.feature_names)
+    whole = RankingDataset(
+        np.nan_to_num(train.features), train.labels, train.queries, train.feature_names
+    )
     model = ranker(whole, 3, tmp_path, linear_tree=True, num_leaves=4)
     importances = importance(model, whole, repeats=1, documents=800)
     assert importances.shap_documents == 0
@@ -279,8 +350,12 @@ def test_linear_leaves_are_left_to_the_engine(world: Any, tmp_path: Any) -> None
 def test_sparse_data_are_the_same_as_dense(small: Any) -> None:
     model, data = small
     part = data.take(np.arange(50))
-    thin = RankingDataset(sparse.csr_matrix(part.features), part.labels, part.queries, part.feature_names)
-    np.testing.assert_array_equal(importance(model, thin, threads=1).loss, importance(model, part, threads=1).loss)
+    thin = RankingDataset(
+        sparse.csr_matrix(part.features), part.labels, part.queries, part.feature_names
+    )
+    np.testing.assert_array_equal(
+        importance(model, thin, threads=1).loss, importance(model, part, threads=1).loss
+    )
 
 
 def test_a_model_of_constants_has_nothing_but_unused_features(world: Any, tmp_path: Any) -> None:
@@ -318,7 +393,12 @@ def test_other_features_and_labels_without_relevance_are_refused(small: Any) -> 
     with pytest.raises(DataError, match="features"):
         importance(model, RankingDataset(part.features[:, :4].copy(), part.labels, part.queries))
     with pytest.raises(DataError, match="none of the 5 queries is included"):
-        importance(model, RankingDataset(part.features, np.zeros(part.n_documents), part.queries, part.feature_names))
+        importance(
+            model,
+            RankingDataset(
+                part.features, np.zeros(part.n_documents), part.queries, part.feature_names
+            ),
+        )
 
 
 def test_it_is_where_the_package_says() -> None:
@@ -326,13 +406,17 @@ def test_it_is_where_the_package_says() -> None:
 
 
 def test_useful_and_harmful_are_significant_over_all_features() -> None:
-    """Of 60 features without effect, intervals of some miss 0; none is called anything after Holm's method."""
+    """Of 60 features without effect, intervals of some miss 0; none is called anything after Holm's
+    method.
+    """
     values = np.random.default_rng(1).normal(size=(200, 60))
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 200)
     p = p_of_means(values, weights)
     assert (p < 0.05).any()
     assert (holm(p) >= 0.05).all()
-    np.testing.assert_allclose(p_of_means(values, np.ones(200)), stats.ttest_1samp(values, 0.0).pvalue, rtol=1e-9)
+    np.testing.assert_allclose(
+        p_of_means(values, np.ones(200)), stats.ttest_1samp(values, 0.0).pvalue, rtol=1e-9
+    )
     assert p_of_means(np.zeros((5, 1)), np.ones(5)).tolist() == [1.0]
     assert p_of_means(np.ones((5, 1)), np.ones(5)).tolist() == [0.0]
     assert p_of_means(np.ones((1, 1)), np.ones(1)).tolist() == [1.0]
@@ -342,11 +426,14 @@ def test_useful_and_harmful_are_significant_over_all_features() -> None:
 @pytest.mark.parametrize(
     "weights",
     [
-        np.r_[500.0, np.ones(49)], np.r_[20.0, np.ones(49)], np.r_[300.0, 300.0, np.ones(98)],
-        np.random.default_rng(3).lognormal(0.0, 2.0, 200), np.random.default_rng(4).lognormal(0.0, 1.0, 100),
+        np.r_[500.0, np.ones(49)],
+        np.r_[20.0, np.ones(49)],
+        np.r_[300.0, 300.0, np.ones(98)],
+        np.random.default_rng(3).lognormal(0.0, 2.0, 200),
+        np.random.default_rng(4).lognormal(0.0, 1.0, 100),
     ],
     ids=["one of 500", "one of 20", "two of 300", "lognormal, 2", "lognormal, 1"],
-)  # fmt: skip
+)
 def test_a_query_of_much_weight_makes_no_false_positives(weights: np.ndarray) -> None:
     values = np.random.default_rng(5).normal(size=(weights.size, 4000))
     assert (p_of_means(values, weights) < 0.05).mean() < 0.06

@@ -24,7 +24,9 @@ from tests.model.real_models import lightgbm_models, xgboost_models
 from tests.report.studies import study
 
 
-def learning(model: RankingModel, data: RankingDataset, *, metric: str = "ndcg@10", **options: Any) -> Learning:
+def learning(
+    model: RankingModel, data: RankingDataset, *, metric: str = "ndcg@10", **options: Any
+) -> Learning:
     return learning_of(study(data, metric, model=model, **options))
 
 
@@ -36,11 +38,18 @@ def data() -> RankingDataset:
     return make_ranking_data(160, seed=2, mean_length=12).dataset
 
 
-def trained(data: RankingDataset, rounds: int, backend: str = "lightgbm", **params: Any) -> RankingModel:
+def trained(
+    data: RankingDataset, rounds: int, backend: str = "lightgbm", **params: Any
+) -> RankingModel:
     train, valid = data.take(np.arange(60)), data.take(np.arange(60, 80))
     engine_params = {k: v for k, v in FEW.items() if backend == "lightgbm" or k != "verbosity"}
     return boostrank.train(
-        engine_params | params, train, rounds, valid_sets=[valid], valid_names=["vali"], backend=backend
+        engine_params | params,
+        train,
+        rounds,
+        valid_sets=[valid],
+        valid_names=["vali"],
+        backend=backend,
     )
 
 
@@ -63,13 +72,17 @@ def test_progress_may_be_none(model: RankingModel, test_set: RankingDataset) -> 
     assert learning(model, test_set, progress=None).best_rounds == model.best_iteration
 
 
-def per_query(model: RankingModel, data: RankingDataset, rounds: int, metric: str = "ndcg@10") -> np.ndarray:
+def per_query(
+    model: RankingModel, data: RankingDataset, rounds: int, metric: str = "ndcg@10"
+) -> np.ndarray:
     """By the engine, from the first tree on; without trees every score is 0."""
     scores = model.predict(data, num_iteration=rounds) if rounds else np.zeros(data.n_documents)
     return Metric.parse(metric).evaluate(data.labels, scores, data.queries).per_query
 
 
-def check_curve(model: RankingModel, data: RankingDataset, learning_curves: Learning, metric: str = "ndcg@10") -> None:
+def check_curve(
+    model: RankingModel, data: RankingDataset, learning_curves: Learning, metric: str = "ndcg@10"
+) -> None:
     """Every point against the engine."""
     curve = SimpleNamespace(**learning_curves.prefixes)
     assert curve.rounds[0] == 0
@@ -80,7 +93,9 @@ def check_curve(model: RankingModel, data: RankingDataset, learning_curves: Lear
         assert curve.value[i] == pytest.approx(np.nanmean(mine), abs=1e-9)
         pair = paired_difference(whole, mine)
         assert curve.lost[i] == pytest.approx(pair.mean, abs=1e-9)
-        assert (curve.lost_low[i], curve.lost_high[i]) == pytest.approx((pair.low, pair.high), abs=1e-9)
+        assert (curve.lost_low[i], curve.lost_high[i]) == pytest.approx(
+            (pair.low, pair.high), abs=1e-9
+        )
 
 
 def test_every_point_of_the_curve_is_what_the_engine_predicts(
@@ -90,7 +105,9 @@ def test_every_point_of_the_curve_is_what_the_engine_predicts(
     check_curve(model, test_set, learning_curves)
 
 
-def test_so_it_is_with_early_stopping_on_xgboost(data: RankingDataset, test_set: RankingDataset) -> None:
+def test_so_it_is_with_early_stopping_on_xgboost(
+    data: RankingDataset, test_set: RankingDataset
+) -> None:
     model = trained(data, 40, "xgboost", objective="lambdarank", early_stopping_round=4)
     assert model.best_iteration < 40
     learning_curves = learning(model, test_set, metric="map", threads=1)
@@ -104,7 +121,9 @@ def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDa
     path.write_bytes(content)
     model = RankingModel.load(path)
     X, y = real_data()
-    return model, RankingDataset(X.astype(np.float32), y, QueryIndex.from_sizes([20] * 20), model.feature_names)
+    return model, RankingDataset(
+        X.astype(np.float32), y, QueryIndex.from_sizes([20] * 20), model.feature_names
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +141,9 @@ def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDa
         ("xgboost", "sets of categories"),
     ],
 )
-def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(tmp_path: Path, kind: str, name: str) -> None:
+def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(
+    tmp_path: Path, kind: str, name: str
+) -> None:
     model, data = foreign(tmp_path, kind, name)
     learning_curves = learning(model, data, threads=1)
     check_curve(model, data, learning_curves)
@@ -143,7 +164,9 @@ def test_points_are_all_of_few_rounds_and_some_of_many() -> None:
     assert np.all(np.diff(np.diff(many)) >= -1)  # closer at the start
 
 
-def test_history_is_the_record_of_the_training(model: RankingModel, learning_curves: Learning) -> None:
+def test_history_is_the_record_of_the_training(
+    model: RankingModel, learning_curves: Learning
+) -> None:
     by = dict(list(learning_curves.to_frame().groupby(["dataset", "metric"])))
     assert set(by) == {("vali", "ndcg@3"), ("vali", "ndcg@10")}
     for (dataset, metric), h in by.items():
@@ -157,7 +180,9 @@ def test_a_continued_model_counts_its_earlier_rounds(
     data: RankingDataset, test_set: RankingDataset, model: RankingModel
 ) -> None:
     train, valid = data.take(np.arange(60)), data.take(np.arange(60, 80))
-    more = boostrank.train(FEW | {"objective": "shf-sdcg"}, train, 5, valid_sets=[valid], init_model=model)
+    more = boostrank.train(
+        FEW | {"objective": "shf-sdcg"}, train, 5, valid_sets=[valid], init_model=model
+    )
     learning_curves = learning(more, test_set, threads=1)
     assert sorted(set(learning_curves.history["round"])) == list(range(61, 66))
     assert (learning_curves.trained_rounds, learning_curves.total) == (65, 65)
@@ -166,14 +191,20 @@ def test_a_continued_model_counts_its_earlier_rounds(
 def test_labels_of_one_grade_pull_nowhere(model: RankingModel, test_set: RankingDataset) -> None:
     even = RankingDataset(
         test_set.features, np.ones(test_set.n_documents), test_set.queries, test_set.feature_names
-    )  # fmt: skip
+    )
     learning_curves = learning(model, even, threads=1)
     np.testing.assert_allclose(learning_curves.prefixes["value"], 1.0, atol=1e-12)
-    assert learning_curves.summary().startswith("0 of 60 rounds (a random order) lose 0.0000 [0.0000, 0.0000]")
+    assert learning_curves.summary().startswith(
+        "0 of 60 rounds (a random order) lose 0.0000 [0.0000, 0.0000]"
+    )
 
 
-def test_a_sample_is_of_whole_queries_and_says_so(model: RankingModel, test_set: RankingDataset) -> None:
-    learning_curves = learning(model, test_set, documents=test_set.n_documents // 3, seed=1, threads=1)
+def test_a_sample_is_of_whole_queries_and_says_so(
+    model: RankingModel, test_set: RankingDataset
+) -> None:
+    learning_curves = learning(
+        model, test_set, documents=test_set.n_documents // 3, seed=1, threads=1
+    )
     assert learning_curves.documents < learning_curves.all_documents == test_set.n_documents
 
 
@@ -182,21 +213,34 @@ def test_one_thread_or_two_give_the_same(
 ) -> None:
     again = learning(model, test_set, threads=1)
     np.testing.assert_array_equal(again.prefixes["value"], learning_curves.prefixes["value"])
-    np.testing.assert_array_equal(again.prefixes["lost_high"], learning_curves.prefixes["lost_high"])
+    np.testing.assert_array_equal(
+        again.prefixes["lost_high"], learning_curves.prefixes["lost_high"]
+    )
 
 
 def summary_of(lost: list[float], width: float, **options: Any) -> str:
     rounds = np.arange(len(lost)) * 10
     values = np.array(lost)
-    curve = {"rounds": rounds, "lost": values, "lost_low": values - width, "lost_high": values + width}
-    return Learning("ndcg@10", curve, 2, 2, 2, {}, 10, None, options.get("negligible", 0.001)).summary()
+    curve = {
+        "rounds": rounds,
+        "lost": values,
+        "lost_low": values - width,
+        "lost_high": values + width,
+    }
+    return Learning(
+        "ndcg@10", curve, 2, 2, 2, {}, 10, None, options.get("negligible", 0.001)
+    ).summary()
 
 
 def test_the_summary_says_how_many_rounds_are_enough() -> None:
     sure = summary_of([0.2, 0.05, 0.0004, 0.0002, 0.0], 0.0003)
-    assert sure.startswith("20 of 40 rounds lose 0.0004 [0.0001, 0.0007] of ndcg@10; beyond that, every 95%")
+    assert sure.startswith(
+        "20 of 40 rounds lose 0.0004 [0.0001, 0.0007] of ndcg@10; beyond that, every 95%"
+    )
     few = summary_of([0.2, 0.05, 0.0004, 0.0002, 0.0], 0.01)
-    assert few.startswith("20 of 40 rounds lose 0.0004 [-0.0096, 0.0104] of ndcg@10. The mean loss is below 0.001")
+    assert few.startswith(
+        "20 of 40 rounds lose 0.0004 [-0.0096, 0.0104] of ndcg@10. The mean loss is below 0.001"
+    )
     every = summary_of([0.2, 0.05, 0.01, 0.005, 0.0], 0.0001)
     assert every.startswith("Every round counts: 30 of 40 rounds lose 0.0050 [0.0049, 0.0051]")
     fewer = summary_of([0.2, 0.0, -0.02, -0.03, 0.0], 0.001)
@@ -204,7 +248,9 @@ def test_the_summary_says_how_many_rounds_are_enough() -> None:
     assert summary_of([0.1, 0.0], 0.0) == "The model has 10 rounds, so none can be left out."
 
 
-def test_trees_taken_apart_add_up_to_the_whole(model: RankingModel, test_set: RankingDataset) -> None:
+def test_trees_taken_apart_add_up_to_the_whole(
+    model: RankingModel, test_set: RankingDataset
+) -> None:
     forest = model.trees().forest
     assert forest is not None
     assert some_trees(forest, 3, 3).roots.size == 0
@@ -212,7 +258,9 @@ def test_trees_taken_apart_add_up_to_the_whole(model: RankingModel, test_set: Ra
 
 
 def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset) -> None:
-    model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, test_set, 6, start="linear")
+    model = boostrank.train(
+        {"objective": "lambdarank", "verbosity": -1}, test_set, 6, start="linear"
+    )
     assert model.trees().forest is not None
     learning_curves = learning(model, test_set, metric="ndcg@10")
     native = model._booster.native

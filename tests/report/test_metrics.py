@@ -1,4 +1,6 @@
-"""The same scores under many conventions: the numbers are the conventions' own, and the steps between them add up."""
+"""The same scores under many conventions: the numbers are the conventions' own, and the steps
+between them add up.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from boostrank.core.conventions import PRESETS, Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.metrics import evaluate
-from boostrank.reporting.conventions import LIBRARIES, STEPS, Explanation, explain_conventions, tied_documents
+from boostrank.reporting.conventions import (
+    LIBRARIES,
+    STEPS,
+    Explanation,
+    explain_conventions,
+    tied_documents,
+)
 from tests.metrics.golden.make import inputs
 
 DRAWN = inputs()
@@ -23,7 +31,9 @@ NAMES = tuple(PRESETS)
 
 
 def explain(metric: str, base: str = "default", names: tuple[str, ...] = NAMES) -> Explanation:
-    (explanation,) = explain_conventions(LABELS, SCORES, QUERIES, metric, names, base=base, docnos=DRAWN["docnos"])
+    (explanation,) = explain_conventions(
+        LABELS, SCORES, QUERIES, metric, names, base=base, docnos=DRAWN["docnos"]
+    )
     return explanation
 
 
@@ -34,13 +44,19 @@ def test_every_convention_is_a_step() -> None:
 
 @pytest.mark.parametrize("metric", ["ndcg@10", "map@5", "precision@10", "mrr", "recall@3", "dcg@5"])
 @pytest.mark.parametrize("base", ["default", "catboost", "letor"])
-def test_the_steps_add_up_to_the_value_under_the_librarys_own_conventions(metric: str, base: str) -> None:
+def test_the_steps_add_up_to_the_value_under_the_librarys_own_conventions(
+    metric: str, base: str
+) -> None:
     explanation = explain(metric, base)
     assert explanation.value == evaluate(metric, LABELS, SCORES, QUERIES, base)[metric].mean
     for reading in explanation.readings:
-        alone = evaluate(metric, LABELS, SCORES, QUERIES, reading.name, docnos=DRAWN["docnos"])[metric]
+        alone = evaluate(metric, LABELS, SCORES, QUERIES, reading.name, docnos=DRAWN["docnos"])[
+            metric
+        ]
         assert reading.value == alone.mean
-        assert explanation.value + sum(c.change for c in reading.changes) == pytest.approx(reading.value, abs=1e-14)
+        assert explanation.value + sum(c.change for c in reading.changes) == pytest.approx(
+            reading.value, abs=1e-14
+        )
         assert [c.value for c in reading.changes][-1:] in ([reading.value], [])
         order = [*STEPS]
         at = [order.index(change.convention) for change in reading.changes]
@@ -53,7 +69,9 @@ def test_a_library_is_compared_with_itself_in_no_steps() -> None:
 
 
 def test_what_differs_alone_takes_the_whole_difference() -> None:
-    """Five documents of one query; a constant model; then a second query, without a relevant document."""
+    """Five documents of one query; a constant model; then a second query, without a relevant
+    document.
+    """
     one_query, two_queries = QueryIndex.from_sizes([5]), QueryIndex.from_sizes([5, 1])
     (explanation,) = explain_conventions([1, 0, 0, 0, 0], np.zeros(5), one_query, "ndcg@5")
     values = {reading.name: reading.value for reading in explanation.readings}
@@ -63,10 +81,16 @@ def test_what_differs_alone_takes_the_whole_difference() -> None:
     assert values["sklearn"] == pytest.approx(mean)
     assert explanation.value == pytest.approx(mean)
     lightgbm = explanation.readings[0]
-    assert {c.convention: c.change for c in lightgbm.changes if c.change} == {"ties": pytest.approx(1.0 - mean)}
+    assert {c.convention: c.change for c in lightgbm.changes if c.change} == {
+        "ties": pytest.approx(1.0 - mean)
+    }
 
-    (explanation,) = explain_conventions([1, 0, 0, 0, 0, 0], [5, 4, 3, 2, 1, 0], two_queries, "ndcg@5")
-    changes = [{c.convention: c.change for c in r.changes if c.change} for r in explanation.readings]
+    (explanation,) = explain_conventions(
+        [1, 0, 0, 0, 0, 0], [5, 4, 3, 2, 1, 0], two_queries, "ndcg@5"
+    )
+    changes = [
+        {c.convention: c.change for c in r.changes if c.change} for r in explanation.readings
+    ]
     names = [reading.name for reading in explanation.readings]
     assert dict(zip(names, changes, strict=True)) == {
         "lightgbm": {},
@@ -76,18 +100,27 @@ def test_what_differs_alone_takes_the_whole_difference() -> None:
         "trec": {"empty": -0.5},
         "letor": {"empty": -0.5},
     }
-    assert (explanation.queries, explanation.empty, explanation.single, explanation.short) == (2, 1, 1, 1)
+    assert (explanation.queries, explanation.empty, explanation.single, explanation.short) == (
+        2,
+        1,
+        1,
+        1,
+    )
 
 
 def test_the_order_of_ties_is_worth_best_minus_worst() -> None:
-    (explanation,) = explain_conventions([0, 1, 1, 0], [2, 2, 1, 1], QueryIndex.from_sizes([2, 2]), "ndcg@1")
+    (explanation,) = explain_conventions(
+        [0, 1, 1, 0], [2, 2, 1, 1], QueryIndex.from_sizes([2, 2]), "ndcg@1"
+    )
     ties = explanation.ties
     assert (ties.worst, ties.file_order, ties.expected, ties.best) == (0.0, 0.5, 0.5, 1.0)
     assert (ties.worth, ties.tied, ties.mass) == (1.0, 4, 1.0)
 
 
 def test_without_document_names_trec_is_told_with_the_range_that_names_could_make() -> None:
-    (explanation,) = explain_conventions([0, 1], [1, 1], QueryIndex.from_sizes([2]), "ndcg@1", ["trec"])
+    (explanation,) = explain_conventions(
+        [0, 1], [1, 1], QueryIndex.from_sizes([2]), "ndcg@1", ["trec"]
+    )
     (reading,) = explanation.readings
     assert reading.value == 0.5
     assert "from 0.0000 to 1.0000" in reading.note
@@ -95,7 +128,9 @@ def test_without_document_names_trec_is_told_with_the_range_that_names_could_mak
         [0, 1], [1, 1], QueryIndex.from_sizes([2]), "ndcg@1", ["trec"], docnos=["a", "b"]
     )
     assert (explanation.readings[0].value, explanation.readings[0].note) == (1.0, "")
-    (explanation,) = explain_conventions([0, 1], [1, 2], QueryIndex.from_sizes([2]), "ndcg@1", ["trec"])
+    (explanation,) = explain_conventions(
+        [0, 1], [1, 2], QueryIndex.from_sizes([2]), "ndcg@1", ["trec"]
+    )
     assert (explanation.readings[0].value, explanation.readings[0].note) == (1.0, "")
 
 
@@ -118,11 +153,16 @@ def test_each_metric_and_cutoff_has_its_own_explanation() -> None:
 
 @given(
     st.lists(
-        st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0]), st.sampled_from([-0.0, 0.0, 1.0, 1.0 + 1e-12]))),
-        min_size=1, max_size=4,
+        st.lists(
+            st.tuples(
+                st.sampled_from([0.0, 1.0, 2.0]), st.sampled_from([-0.0, 0.0, 1.0, 1.0 + 1e-12])
+            )
+        ),
+        min_size=1,
+        max_size=4,
     ).map(lambda lists: [documents for documents in lists if documents] or [[(0.0, 0.0)]]),
     st.sampled_from(["float64", "float32"]),
-)  # fmt: skip
+)
 def test_tied_documents_are_those_with_a_twin_of_another_label(
     lists: list[list[tuple[float, float]]], score_type: str
 ) -> None:

@@ -19,12 +19,21 @@ from boostrank.reporting.noise import (
 
 DATA = make_ranking_data(queries=60, mean_length=10, seed=3).dataset
 TRAIN, VALID = DATA.take(np.arange(40)), DATA.take(np.arange(40, 60))
-QUICK = {"objective": "regression", "num_leaves": 5, "verbosity": -1, "num_threads": 1, "eval_at": [3, 10]}
+QUICK = {
+    "objective": "regression",
+    "num_leaves": 5,
+    "verbosity": -1,
+    "num_threads": 1,
+    "eval_at": [3, 10],
+}
 
 
 def rows_of(data: RankingDataset, query: int) -> set[bytes]:
     span = slice(data.queries.ptr[query], data.queries.ptr[query + 1])
-    return {row.tobytes() + label.tobytes() for row, label in zip(data.features[span], data.labels[span], strict=True)}
+    return {
+        row.tobytes() + label.tobytes()
+        for row, label in zip(data.features[span], data.labels[span], strict=True)
+    }
 
 
 def test_the_interval_holds_the_truth_and_the_bound_is_passed_as_often_as_it_says() -> None:
@@ -66,23 +75,33 @@ def test_redrawn_queries_are_whole_and_some_come_twice() -> None:
 def test_seeds_that_change_nothing_are_noticed_and_not_followed() -> None:
     seen: list[tuple[int, int, str]] = []
     noise = measure_noise(
-        QUICK, TRAIN, VALID, 3, runs=4,
+        QUICK,
+        TRAIN,
+        VALID,
+        3,
+        runs=4,
         progress=lambda done, total, source, metrics: seen.append((done, total, source)),
-    )  # fmt: skip
+    )
     assert noise.values["seed"]["ndcg@10"].size == 3
     assert noise.spread("seed", "ndcg@10").matters == 0.0
     assert noise.values["training queries"]["ndcg@3"].size == 4
     assert noise.spread("training queries", "ndcg@10").sd > 0.0
-    assert noise.matters("ndcg@10") == max(noise.spread(source, "ndcg@10").matters for source in SOURCES)
+    assert noise.matters("ndcg@10") == max(
+        noise.spread(source, "ndcg@10").matters for source in SOURCES
+    )
     assert seen[0] == (1, 12, "seed")
     assert seen[2] == (3, 11, "seed")
-    assert seen[-1][0] == seen[-1][1] == sum(values["ndcg@3"].size for values in noise.values.values())
+    assert (
+        seen[-1][0] == seen[-1][1] == sum(values["ndcg@3"].size for values in noise.values.values())
+    )
 
 
 def test_seeds_matter_where_trees_draw() -> None:
     noise = measure_noise(QUICK | {"feature_fraction": 0.3, "seed": 5}, TRAIN, VALID, 3, runs=3)
     assert noise.spread("seed", "ndcg@10").sd > 0.0
-    again = measure_noise(QUICK | {"feature_fraction": 0.3, "random_state": 5}, TRAIN, VALID, 3, runs=3)
+    again = measure_noise(
+        QUICK | {"feature_fraction": 0.3, "random_state": 5}, TRAIN, VALID, 3, runs=3
+    )
     for source, values in noise.values.items():
         np.testing.assert_array_equal(values["ndcg@10"], again.values[source]["ndcg@10"])
 
@@ -91,9 +110,12 @@ def test_the_other_engine_and_regrouped_validation_rows_are_measured_alike() -> 
     params = QUICK | {"feature_fraction": 0.3}
     scattered = np.random.default_rng(0).permutation(VALID.n_documents)
     regrouped = RankingDataset.from_arrays(
-        VALID.features[scattered], VALID.labels[scattered], qid=VALID.queries.row_ids()[scattered],
-        feature_names=VALID.feature_names, sort=True,
-    )  # fmt: skip
+        VALID.features[scattered],
+        VALID.labels[scattered],
+        qid=VALID.queries.row_ids()[scattered],
+        feature_names=VALID.feature_names,
+        sort=True,
+    )
     straight = measure_noise(params, TRAIN, VALID, 2, runs=3, backend="xgboost")
     other = measure_noise(params, TRAIN, regrouped, 2, runs=3, backend="xgboost")
     assert straight.spread("seed", "ndcg@10").sd > 0.0

@@ -38,7 +38,14 @@ DATA = make_ranking_data(queries=140, mean_length=10, seed=3).dataset
 TRAIN = DATA.take(np.arange(50))
 VALID = DATA.take(np.arange(50, 80))
 TEST = DATA.take(np.arange(80, 140))
-PARAMS = {"num_leaves": 5, "verbosity": -1, "num_threads": 1, "eval_at": [5], "seed": 2, "feature_fraction": 0.4}
+PARAMS = {
+    "num_leaves": 5,
+    "verbosity": -1,
+    "num_threads": 1,
+    "eval_at": [5],
+    "seed": 2,
+    "feature_fraction": 0.4,
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +65,16 @@ def result(reversed_file: Path) -> ObjectiveComparison:
         "again": {"objective": boostrank.load_objective(reversed_file), "weight": 2.0},
     }
     comparison = compare_objectives(
-        PARAMS, TRAIN, VALID, TEST, objectives, 6, rates=(0.02, 0.3), repeats=3,
+        PARAMS,
+        TRAIN,
+        VALID,
+        TEST,
+        objectives,
+        6,
+        rates=(0.02, 0.3),
+        repeats=3,
         progress=lambda done, total, *_: steps.append((done, total)),
-    )  # fmt: skip
+    )
     assert steps == [(i, 16) for i in range(1, 17)]  # the same number of trainings for each
     return comparison
 
@@ -92,7 +106,11 @@ def test_the_rate_is_the_best_on_the_validation_queries(result: ObjectiveCompari
     tuned = result.objectives["regression"]
     assert tuned.valid[0.3] == max(model.evals_result["valid_0"]["ndcg@5"])
     if tuned.rate == 0.3:
-        value = boostrank.Metric("ndcg", (5,)).evaluate(TEST.labels, model.predict(TEST), TEST.queries).mean
+        value = (
+            boostrank.Metric("ndcg", (5,))
+            .evaluate(TEST.labels, model.predict(TEST), TEST.queries)
+            .mean
+        )
         assert tuned.test[0] == pytest.approx(value, abs=1e-12)
         assert tuned.rounds[0] == model.best_iteration
 
@@ -107,29 +125,58 @@ def test_the_interval_has_the_luck_of_training(result: ObjectiveComparison) -> N
     assert difference.mean == pytest.approx(np.mean(ours.test) - np.mean(pairs.test), abs=1e-12)
 
 
-def test_the_command_prints_the_same_comparison_as_json_and_as_tables(reversed_file: Path, data: Path) -> None:
+def test_the_command_prints_the_same_comparison_as_json_and_as_tables(
+    reversed_file: Path, data: Path
+) -> None:
     files = (data / "train.txt", "--valid", data / "valid.txt", "--test", data / "test.txt")
-    few = ("--rate", 0.3, "--repeats", 2, "--rounds", 3, "--num-leaves", 4, "--threads", 1, "--eval-at", 5)
+    few = (
+        "--rate",
+        0.3,
+        "--repeats",
+        2,
+        "--rounds",
+        3,
+        "--num-leaves",
+        4,
+        "--threads",
+        1,
+        "--eval-at",
+        5,
+    )
     objective_args = ("--objective", reversed_file, "--set", "weight=2")
-    result = invoke("study", "compare", *files, *objective_args, "--against", "regression", *few, "--json")
+    result = invoke(
+        "study", "compare", *files, *objective_args, "--against", "regression", *few, "--json"
+    )
     assert result.exit_code == 0, result.stderr
     printed = json.loads(result.stdout)
     assert list(printed["objectives"]) == [str(reversed_file), "regression"]
     assert printed["objectives"]["regression"]["rate"] == 0.3
     assert printed["differences"]["regression"]["mean"] < 0.0
-    table = invoke("study", "compare", *files, *objective_args, "--against", "regression", *few).stdout
+    table = invoke(
+        "study", "compare", *files, *objective_args, "--against", "regression", *few
+    ).stdout
     assert f"{printed['differences']['regression']['mean']:+.4f}" in table
-    twice = invoke("study", "compare", *files, "--objective", "regression", "--against", "regression", *few)
+    twice = invoke(
+        "study", "compare", *files, "--objective", "regression", "--against", "regression", *few
+    )
     assert twice.exit_code == 2
     assert "regression, regression" in twice.stderr
-    assert invoke("study", "compare", *files, *objective_args, *few).exit_code == 2  # against nothing
-    assert invoke("compare", "--help").stdout.startswith("Usage: boostrank compare [OPTIONS] OLD NEW")
+    assert (
+        invoke("study", "compare", *files, *objective_args, *few).exit_code == 2
+    )  # against nothing
+    assert invoke("compare", "--help").stdout.startswith(
+        "Usage: boostrank compare [OPTIONS] OLD NEW"
+    )
 
 
 @pytest.mark.parametrize(
     "wrong", [{"repeats": 1}, {"objectives": {"a": "ranknet"}}, {"params": {"learning_rate": 0.1}}]
 )
 def test_what_cannot_be_compared_is_refused(wrong: dict[str, object]) -> None:
-    asked = {"params": PARAMS, "objectives": {"a": "ranknet", "b": "sdcg"}, "num_boost_round": 2} | wrong
+    asked = {
+        "params": PARAMS,
+        "objectives": {"a": "ranknet", "b": "sdcg"},
+        "num_boost_round": 2,
+    } | wrong
     with pytest.raises(ParameterError, match="at least 2 objectives and 2 repeats, and rates="):
         compare_objectives(train_set=TRAIN, valid_set=VALID, test_set=TEST, **asked)  # type: ignore[arg-type]

@@ -51,7 +51,9 @@ def test_values_and_parts_are_those_of_evaluate(
         if part.queries < 20:
             assert np.isnan(part.low)
             continue
-        part_result = evaluate("ndcg@10", part_data.labels, scores[rows], part_data.queries)["ndcg@10"]
+        part_result = evaluate("ndcg@10", part_data.labels, scores[rows], part_data.queries)[
+            "ndcg@10"
+        ]
         assert (part.mean, part.low, part.high) == pytest.approx(
             (part_result.mean, part_result.low, part_result.high), abs=1e-12
         )
@@ -104,18 +106,27 @@ def test_contributions_are_the_boosters_beyond_the_mean_of_the_documents_shown(
 def test_documents_are_called_by_their_names(model: RankingModel, data: RankingDataset) -> None:
     names = [f"<D{i}>" for i in range(data.n_documents)]
     names[int(data.queries.ptr[3])] = ""
-    query_results = query_values(study(replace(data, document_names=names), model=model, threads=1), worst=200)
+    query_results = query_values(
+        study(replace(data, document_names=names), model=model, threads=1), worst=200
+    )
     displayed_names = {name for w in query_results.worst for name in w.documents["document"]}
     assert "<D0>" in displayed_names
     assert f"row {data.queries.ptr[3] + 1}" in displayed_names
 
 
-def test_of_equal_queries_those_with_better_documents_are_worse_then_longer_ones(model: RankingModel) -> None:
+def test_of_equal_queries_those_with_better_documents_are_worse_then_longer_ones(
+    model: RankingModel,
+) -> None:
     labels = np.array([0, 1, 0, 4, 0, 1, 0, 0, 0, 1.0])
     data = RankingDataset(
-        np.zeros((10, model.n_features), np.float32), labels, QueryIndex.from_sizes([2, 2, 2, 4]), model.feature_names
+        np.zeros((10, model.n_features), np.float32),
+        labels,
+        QueryIndex.from_sizes([2, 2, 2, 4]),
+        model.feature_names,
     )
-    query_results = query_values(study(data, "ndcg@1", model=model, scores=[1.0, 0, 1, 0, 1, 0, 1, 0, 0, 0]))
+    query_results = query_values(
+        study(data, "ndcg@1", model=model, scores=[1.0, 0, 1, 0, 1, 0, 1, 0, 0, 0])
+    )
     assert [w.qid for w in query_results.worst] == ["1", "3", "0", "2"]
 
 
@@ -125,16 +136,20 @@ def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
     linear = RankingModel.load(path)
     rng = np.random.default_rng(0)
     data = RankingDataset(
-        rng.normal(size=(40, 6)).astype(np.float32), rng.integers(0, 3, 40).astype(float),
-        QueryIndex.from_sizes([20, 20]), linear.feature_names,
-    )  # fmt: skip
+        rng.normal(size=(40, 6)).astype(np.float32),
+        rng.integers(0, 3, 40).astype(float),
+        QueryIndex.from_sizes([20, 20]),
+        linear.feature_names,
+    )
     query_results = query_values(study(data, model=linear))
     assert "are not available" in query_results.notes[0]
     assert query_results.worst[0].features == ()
     assert len(query_results.worst[0].documents["rank"]) >= 10
 
 
-def test_only_a_metric_that_ends_at_1_has_perfect_queries(model: RankingModel, data: RankingDataset) -> None:
+def test_only_a_metric_that_ends_at_1_has_perfect_queries(
+    model: RankingModel, data: RankingDataset
+) -> None:
     pytest.importorskip("altair", reason="the page's charts need the extra `report`")
     for metric, there in (("ndcg@5", True), ("dcg@5", False)):
         query_results = query_values(study(data, metric, model=model))

@@ -40,7 +40,9 @@ def test_each_point_over_k_is_what_evaluate_has(
     for name, of in (("the model", scores), ("old", -scores)):
         for row in depth[depth["ranking"] == name].itertuples():
             there = Metric.parse(f"ndcg@{row.k}").evaluate(data.labels, of, data.queries)
-            assert (row.value, row.low, row.high) == pytest.approx((there.mean, there.low, there.high), abs=1e-12)
+            assert (row.value, row.low, row.high) == pytest.approx(
+                (there.mean, there.low, there.high), abs=1e-12
+            )
 
 
 def test_scores_by_grade_are_around_the_mean_of_their_query(
@@ -59,10 +61,15 @@ def test_scores_by_grade_are_around_the_mean_of_their_query(
 
 
 def test_the_page_has_a_chart_of_each(ranking_result: Ranking) -> None:
-    assert [part.name for part in SPEC.on_page(ranking_result).drawn] == ["ranking-depth", "ranking-grades"]
+    assert [part.name for part in SPEC.on_page(ranking_result).drawn] == [
+        "ranking-depth",
+        "ranking-grades",
+    ]
 
 
-def test_without_cut_off_and_grades_there_is_nothing(data: RankingDataset, scores: np.ndarray) -> None:
+def test_without_cut_off_and_grades_there_is_nothing(
+    data: RankingDataset, scores: np.ndarray
+) -> None:
     many = RankingDataset(data.features, np.linspace(0, 4, data.n_documents), data.queries)
     with pytest.raises(DataError, match="cut-off"):
         ranking(study(many, "ndcg", scores=scores))

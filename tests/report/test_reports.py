@@ -34,7 +34,13 @@ def data() -> RankingDataset:
 
 @pytest.fixture(scope="module")
 def model(data: RankingDataset) -> RankingModel:
-    params = {"objective": "lambdarank", "num_leaves": 7, "num_threads": 1, "verbosity": -1, "min_data_in_leaf": 5}
+    params = {
+        "objective": "lambdarank",
+        "num_leaves": 7,
+        "num_threads": 1,
+        "verbosity": -1,
+        "min_data_in_leaf": 5,
+    }
     return boostrank.train(params, data.take(np.arange(40)), 10)
 
 
@@ -47,10 +53,14 @@ def same(actual: Any, expected: Any) -> None:
     """The numbers that do not depend on names."""
     for name in ("ndcg@10", "map"):
         mine, theirs = actual.verdict.model.standings[name], expected.verdict.model.standings[name]
-        assert (mine.value, mine.low, mine.high) == pytest.approx((theirs.value, theirs.low, theirs.high), abs=1e-12)
+        assert (mine.value, mine.low, mine.high) == pytest.approx(
+            (theirs.value, theirs.low, theirs.high), abs=1e-12
+        )
     for mine, theirs in zip(actual.verdict.baselines, expected.verdict.baselines, strict=True):
         assert mine.standings["map"].lead == pytest.approx(theirs.standings["map"].lead, abs=1e-12)
-    np.testing.assert_allclose(actual.learning.prefixes["lost_low"], expected.learning.prefixes["lost_low"], atol=1e-12)
+    np.testing.assert_allclose(
+        actual.learning.prefixes["lost_low"], expected.learning.prefixes["lost_low"], atol=1e-12
+    )
     assert [w.qid for w in actual.queries.worst] == [w.qid for w in expected.queries.worst]
     assert [w.documents["document"] for w in actual.queries.worst] == [
         w.documents["document"] for w in expected.queries.worst
@@ -62,34 +72,56 @@ def test_features_in_another_order_give_the_same(
 ) -> None:
     order = np.random.default_rng(0).permutation(data.n_features)
     names = tuple(data.feature_names[i] for i in order)
-    other = RankingDataset(np.ascontiguousarray(data.features[:, order]), data.labels, data.queries, names)
-    reordered_report = report(model, other, baseline=model.predict(other, num_iteration=3), only=QUICK, threads=1)
+    other = RankingDataset(
+        np.ascontiguousarray(data.features[:, order]), data.labels, data.queries, names
+    )
+    reordered_report = report(
+        model, other, baseline=model.predict(other, num_iteration=3), only=QUICK, threads=1
+    )
     same(reordered_report, full_report)
 
 
-def test_sparse_features_give_the_same(model: RankingModel, data: RankingDataset, full_report: Report) -> None:
-    other = RankingDataset(sparse.csr_matrix(data.features), data.labels, data.queries, data.feature_names)
-    sparse_report = report(model, other, baseline=model.predict(other, num_iteration=3), only=QUICK, threads=1)
+def test_sparse_features_give_the_same(
+    model: RankingModel, data: RankingDataset, full_report: Report
+) -> None:
+    other = RankingDataset(
+        sparse.csr_matrix(data.features), data.labels, data.queries, data.feature_names
+    )
+    sparse_report = report(
+        model, other, baseline=model.predict(other, num_iteration=3), only=QUICK, threads=1
+    )
     same(sparse_report, full_report)
 
 
 def test_scattered_rows_are_told_by_where_they_stood(
     model: RankingModel, data: RankingDataset, full_report: Report
 ) -> None:
-    """Queries keep their order and rows theirs within a query: only the places in the file are others."""
+    """Queries keep their order and rows theirs within a query: only the places in the file are
+    others.
+    """
     ids = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
     position = np.arange(ids.size) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
     order = np.lexsort((ids, position))
     other = RankingDataset.from_arrays(
-        data.features[order], data.labels[order], qid=ids[order], feature_names=data.feature_names, sort=True
+        data.features[order],
+        data.labels[order],
+        qid=ids[order],
+        feature_names=data.feature_names,
+        sort=True,
     )
     regrouped_report = report(
-        model, other, baseline=model.predict(other, num_iteration=3), only=("verdict", "queries"), threads=1
+        model,
+        other,
+        baseline=model.predict(other, num_iteration=3),
+        only=("verdict", "queries"),
+        threads=1,
     )
     assert regrouped_report.verdict is not None
     assert full_report.verdict is not None
     assert regrouped_report.queries is not None
-    assert regrouped_report.verdict.headline.value == pytest.approx(full_report.verdict.headline.value, abs=1e-12)
+    assert regrouped_report.verdict.headline.value == pytest.approx(
+        full_report.verdict.headline.value, abs=1e-12
+    )
     old = regrouped_report.verdict.baselines[0], full_report.verdict.baselines[0]
     assert old[0].standings["map"].value == pytest.approx(old[1].standings["map"].value, abs=1e-12)
     documents = regrouped_report.queries.worst[0].documents
@@ -120,13 +152,19 @@ def test_frames_tables_and_sections_have_their_names(full_report: Report) -> Non
     names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in full_report.sections] == names
     assert sorted([*names, "calibration", "clicks"]) == SECTIONS.modules() == SECTIONS.names()
-    assert {"verdict", "depth", "grades", "importance", "prefixes", "queries", "parts"} <= set(full_report.frames)
-    assert {"metrics", "worst", "prefixes"} <= {part.name for section in full_report.sections for part in section.drawn}
+    assert {"verdict", "depth", "grades", "importance", "prefixes", "queries", "parts"} <= set(
+        full_report.frames
+    )
+    assert {"metrics", "worst", "prefixes"} <= {
+        part.name for section in full_report.sections for part in section.drawn
+    }
     assert full_report.to_dict()["missing"] == {}
 
 
 def test_what_is_not_there_is_refused(model: RankingModel, data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match=r"unknown section 'verdicts'\. Did you mean 'verdict'"):
+    with pytest.raises(
+        ParameterError, match=r"unknown section 'verdicts'\. Did you mean 'verdict'"
+    ):
         report(model, data, only=("verdicts",))
     with pytest.raises(ParameterError, match="metrics"):
         report(model, data, ())
@@ -206,7 +244,9 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("boostrank.reporting.sections.halves", None)
 
 
-def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset, halves: Path) -> None:
+def test_a_new_section_is_one_new_file(
+    model: RankingModel, data: RankingDataset, halves: Path
+) -> None:
     full_report = report(model, data, only=("halves", "verdict"), threads=1)
     value = full_report.verdict.headline.value / 2.0
     assert full_report.halves.first == value
@@ -229,7 +269,9 @@ def test_the_command_line_offers_a_new_section(halves: Path) -> None:
         "from boostrank.cli import main\n"
         "main(['report', '--help'])"
     )
-    help_text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    help_text = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert "clicks|halves|importance" in "".join(help_text.split())
 
 
@@ -237,12 +279,18 @@ def test_a_report_can_be_copied(full_report: Report) -> None:
     assert copy.copy(full_report).verdict is full_report.verdict
 
 
-def test_a_booster_without_names_and_data_that_number_theirs(data: RankingDataset, tmp_path: Path) -> None:
+def test_a_booster_without_names_and_data_that_number_theirs(
+    data: RankingDataset, tmp_path: Path
+) -> None:
     train = data.take(np.arange(40))
     params = {"objective": "lambdarank", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
-    booster = lgb.train(params, lgb.Dataset(train.features, train.labels, group=train.queries.sizes), 3)
+    booster = lgb.train(
+        params, lgb.Dataset(train.features, train.labels, group=train.queries.sizes), 3
+    )
     booster.save_model(tmp_path / "plain.txt")
     numbered = replace(data, feature_names=tuple(f"f{i + 1}" for i in range(data.n_features)))
-    numbered_report = report(tmp_path / "plain.txt", numbered, only=("importance", "shapes"), threads=1)
+    numbered_report = report(
+        tmp_path / "plain.txt", numbered, only=("importance", "shapes"), threads=1
+    )
     assert numbered_report.missing == {}
     assert set(numbered_report.shapes.top) <= set(numbered.feature_names)

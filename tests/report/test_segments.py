@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
 from boostrank.core.queries import QueryIndex
-from boostrank.reporting.segments import NO_SEGMENT, by_best_label, by_length, by_table, holm, read_segments
+from boostrank.reporting.segments import (
+    NO_SEGMENT,
+    by_best_label,
+    by_length,
+    by_table,
+    holm,
+    read_segments,
+)
 
 
 def list_segment_names(cut: object) -> list[str]:
@@ -20,7 +27,16 @@ def list_segment_names(cut: object) -> list[str]:
 
 def test_queries_are_told_apart_by_length() -> None:
     queries = QueryIndex.from_sizes([1, 2, 9, 10, 29, 30, 99, 100, 5000])
-    expected = ["1 document", "2 to 9", "2 to 9", "10 to 29", "10 to 29", "30 to 99", "30 to 99", *["100 or more"] * 2]
+    expected = [
+        "1 document",
+        "2 to 9",
+        "2 to 9",
+        "10 to 29",
+        "10 to 29",
+        "30 to 99",
+        "30 to 99",
+        *["100 or more"] * 2,
+    ]
     assert list_segment_names(by_length(queries)) == expected
 
 
@@ -32,11 +48,16 @@ def test_queries_are_told_apart_by_their_best_label() -> None:
 
 def test_many_different_labels_are_told_apart_by_whether_they_are_above_0() -> None:
     queries = QueryIndex.from_sizes([1] * 20)
-    assert list_segment_names(by_best_label(np.arange(20) / 7.0, queries)) == ["0 or less", *["above 0"] * 19]
+    assert list_segment_names(by_best_label(np.arange(20) / 7.0, queries)) == [
+        "0 or less",
+        *["above 0"] * 19,
+    ]
 
 
 def test_a_table_says_the_segment_of_numbers_and_texts_alike() -> None:
-    assert list_segment_names(by_table({7: "a", "8": 2}, QueryIndex(np.arange(3), np.array([7, 8])))) == ["a", "2"]
+    assert list_segment_names(
+        by_table({7: "a", "8": 2}, QueryIndex(np.arange(3), np.array([7, 8])))
+    ) == ["a", "2"]
 
 
 def test_queries_without_a_segment_are_one_and_said() -> None:

@@ -34,7 +34,9 @@ QUERIES, SIZE = 60, 10
 
 @cache
 def world() -> RankingDataset:
-    """A product, a sum, values that are missing, whole numbers, a feature of the query, one that is constant."""
+    """A product, a sum, values that are missing, whole numbers, a feature of the query, one that is
+    constant.
+    """
     rng = np.random.default_rng(5)
     n = QUERIES * SIZE
     X = rng.normal(size=(n, 7))
@@ -43,13 +45,27 @@ def world() -> RankingDataset:
     X[:, 5] = np.repeat(rng.normal(size=QUERIES), SIZE)
     X[:, 6] = 4.0
     seen = np.nan_to_num(X, nan=-2.0)
-    y = 1.5 * seen[:, 0] * seen[:, 1] + 0.5 * seen[:, 2] + seen[:, 3] + np.sin(2 * seen[:, 4]) + seen[:, 5]
+    y = (
+        1.5 * seen[:, 0] * seen[:, 1]
+        + 0.5 * seen[:, 2]
+        + seen[:, 3]
+        + np.sin(2 * seen[:, 4])
+        + seen[:, 5]
+    )
     return RankingDataset.from_arrays(X, y, group=np.full(QUERIES, SIZE))
 
 
 def lightgbm_model(data: RankingDataset, rounds: int = 60, **params: Any) -> RankingModel:
-    defaults = {"objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1}
-    train = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
+    defaults = {
+        "objective": "regression",
+        "num_leaves": 8,
+        "min_data_in_leaf": 5,
+        "verbose": -1,
+        "num_threads": 1,
+    }
+    train = lgb.Dataset(
+        data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names)
+    )
     return RankingModel(lgb.train({**defaults, **params}, train, rounds))
 
 
@@ -60,7 +76,12 @@ def xgboost_model(data: RankingDataset) -> RankingModel:
 
 
 def shapes(
-    model: RankingModel, data: RankingDataset, importance: Any = None, seed: int = 0, threads: int = 1, **options: Any
+    model: RankingModel,
+    data: RankingDataset,
+    importance: Any = None,
+    seed: int = 0,
+    threads: int = 1,
+    **options: Any,
 ) -> Shapes:
     context = study(data, model=model, seed=seed, threads=threads)
     context.results["importance"] = importance
@@ -91,11 +112,17 @@ def told_of(name: str) -> Shapes:
     return shapes(model_of(name), world(), bins=6, top=5, threads=2)
 
 
-def slow_effects(predict: Callable[[Any], Any], X: Any, column: int, edges: Float64Array) -> tuple[Any, Any]:
+def slow_effects(
+    predict: Callable[[Any], Any], X: Any, column: int, edges: Float64Array
+) -> tuple[Any, Any]:
     """Apley and Zhu (2020), equations 15 and 16, interval by interval and document by document."""
     means, counts = [], []
     for k in range(1, len(edges)):
-        inside = [x for x in X if edges[k - 1] < x[column] <= edges[k] or (k == 1 and x[column] == edges[0])]
+        inside = [
+            x
+            for x in X
+            if edges[k - 1] < x[column] <= edges[k] or (k == 1 and x[column] == edges[0])
+        ]
         low, high = np.array(inside), np.array(inside)
         low[:, column], high[:, column] = edges[k - 1], edges[k]
         changes = (predict(high) - predict(low)).tolist()
@@ -117,7 +144,9 @@ def test_curves_are_those_of_the_slow_twin(name: str) -> None:
             X = data.features[:, columns[curve.feature]]
             assert set(curve.edges.tolist()) <= set(X.tolist())
             assert (curve.edges[0], curve.edges[-1]) == (np.nanmin(X), np.nanmax(X))
-            slow, counts = slow_effects(model.predict, data.features, columns[curve.feature], curve.edges)
+            slow, counts = slow_effects(
+                model.predict, data.features, columns[curve.feature], curve.edges
+            )
             tolerance = 1e-10 if name == "LightGBM" else 1e-4
             np.testing.assert_allclose(curve.effect, slow, atol=tolerance)
             np.testing.assert_array_equal(curve.counts, counts)
@@ -132,7 +161,8 @@ def test_of_a_sum_the_curves_are_the_parts() -> None:
         rows = np.tile(data.features[11], (curve.edges.size, 1))
         rows[:, j] = curve.edges
         np.testing.assert_allclose(np.diff(curve.effect), np.diff(model.predict(rows)), atol=1e-10)
-        # No document's local effect differs from another one's: what is uncertain is the level alone.
+        # No document's local effect differs from another one's: what is uncertain is the level
+        # alone.
         width = curve.high - curve.low
         np.testing.assert_allclose(width, width[0], atol=1e-10)
 
@@ -164,7 +194,9 @@ class Formula:
     def scores(self, rows: Float32Array) -> Float64Array:
         return self._function(rows.astype(np.float64).T)
 
-    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
+    def changes(
+        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
+    ) -> Float64Array:
         return np.array([self.scores(np.where(unit == u, other, rows)) for u in range(units)])
 
 
@@ -175,7 +207,8 @@ def rows_of(X: Any, sizes: Any) -> DenseRows:
 
 @pytest.mark.parametrize("seed", [0])
 def test_intervals_cover_the_truth_at_about_their_rate(seed: int) -> None:
-    # x0 is one of 0 to 3 and its slope is that of the query, 1 on average: ALE is x0 - 1.25, the mean of the middles.
+    # x0 is one of 0 to 3 and its slope is that of the query, 1 on average: ALE is x0 - 1.25, the
+    # mean of the middles.
     rng = np.random.default_rng(seed)
     hits, runs, queries, size = np.zeros(2), 120, 60, 4
     for run in range(runs):
@@ -188,7 +221,9 @@ def test_intervals_cover_the_truth_at_about_their_rate(seed: int) -> None:
         )[0]
         np.testing.assert_array_equal(curve.edges, [0, 1, 2, 3])
         hits += [curve.low[3] <= 1.75 <= curve.high[3], curve.low[0] <= -1.25 <= curve.high[0]]
-    assert (hits / runs > 0.88).all()  # 95% with a standard error of 2%, less what percentiles of 60 queries lack
+    assert (
+        hits / runs > 0.88
+    ).all()  # 95% with a standard error of 2%, less what percentiles of 60 queries lack
     assert (hits / runs < 0.99).all()
 
 
@@ -209,7 +244,9 @@ def test_quadratic_and_dependent_features_have_the_known_curve() -> None:
 
 def test_dependence_is_the_centred_contribution_of_the_engine() -> None:
     model, data = model_of("LightGBM"), world()
-    feature_shapes = shapes(model, data, top=3, points=data.n_documents, shap_documents=data.n_documents, documents=100)
+    feature_shapes = shapes(
+        model, data, top=3, points=data.n_documents, shap_documents=data.n_documents, documents=100
+    )
     parts = model.booster.predict(data.features, pred_contrib=True)
     assert feature_shapes.shap_documents == data.n_documents
     dependence = feature_shapes.to_frame("dependence")
@@ -226,7 +263,11 @@ def test_dependence_is_the_centred_contribution_of_the_engine() -> None:
 def test_samples_are_of_whole_queries_and_said() -> None:
     model, data = model_of("LightGBM"), world()
     feature_shapes = shapes(model, data, documents=200, shap_documents=150, points=40, threads=1)
-    assert (feature_shapes.documents, feature_shapes.queries, feature_shapes.shap_documents) == (200, 20, 150)
+    assert (feature_shapes.documents, feature_shapes.queries, feature_shapes.shap_documents) == (
+        200,
+        20,
+        150,
+    )
     assert feature_shapes.all_documents == data.n_documents
     assert set(feature_shapes.to_frame("dependence").groupby("feature").size()) == {40}
     again = shapes(model, data, documents=200, shap_documents=150, points=40, threads=2)
@@ -238,7 +279,9 @@ def test_samples_are_of_whole_queries_and_said() -> None:
 def test_the_features_told_most_of_are_those_of_the_importance() -> None:
     model = model_of("LightGBM")
     data = world()
-    graded = RankingDataset(data.features, np.clip(np.round(data.labels), 0, 4), data.queries, data.feature_names)
+    graded = RankingDataset(
+        data.features, np.clip(np.round(data.labels), 0, 4), data.queries, data.feature_names
+    )
     worth = importance(model, graded, shap_documents=0, repeats=1)
     feature_shapes = shapes(model, data, importance=worth, top=3, shap_documents=0)
     assert feature_shapes.top == tuple(worth.feature_names[i] for i in worth.order[:3])
@@ -249,7 +292,9 @@ def test_the_features_told_most_of_are_those_of_the_importance() -> None:
 
 def test_trees_that_cannot_be_walked_are_refused() -> None:
     data = world()
-    whole = RankingDataset(np.nan_to_num(data.features), data.labels, data.queries, data.feature_names)
+    whole = RankingDataset(
+        np.nan_to_num(data.features), data.labels, data.queries, data.feature_names
+    )
     model = lightgbm_model(whole, 3, linear_tree=True, num_leaves=3)
     with pytest.raises(ModelError, match="linear models in the leaves"):
         shapes(model, whole)
@@ -262,7 +307,12 @@ def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_takes_it_so(
     model = model_of("XGBoost")
     assert model.absent_is_missing
     assert curve_of(shapes(model, sparse_data, documents=300, shap_documents=0), "f4").missing > 0
-    assert curve_of(shapes(model_of("LightGBM"), sparse_data, documents=300, shap_documents=0), "f4").missing == 0
+    assert (
+        curve_of(
+            shapes(model_of("LightGBM"), sparse_data, documents=300, shap_documents=0), "f4"
+        ).missing
+        == 0
+    )
 
 
 def test_a_model_of_constants_has_nothing_to_show() -> None:
@@ -322,10 +372,13 @@ def test_a_feature_without_any_value_has_an_empty_curve() -> None:
     X = world().features.copy()
     X[:, 3] = np.nan
     feature_shapes = shapes(
-        model_of("LightGBM"), RankingDataset.from_arrays(X, world().labels, group=world().queries.sizes)
+        model_of("LightGBM"),
+        RankingDataset.from_arrays(X, world().labels, group=world().queries.sizes),
     )
     curve = curve_of(feature_shapes, "f4")
-    assert [len(values) for values in (curve.edges, curve.effect, curve.low, curve.high, curve.counts)] == [0] * 5
+    assert [
+        len(values) for values in (curve.edges, curve.effect, curve.low, curve.high, curve.counts)
+    ] == [0] * 5
     curves = feature_shapes.to_frame("curves")
     assert curves[curves["feature"] == "f4"]["documents"].tolist() == [QUERIES * SIZE]
     assert "nan" not in words_of(SPEC.on_page(feature_shapes))
@@ -348,10 +401,20 @@ def test_categories_differ_and_neither_rise_nor_fall() -> None:
     codes = rng.integers(0, 4, 400)
     labels = np.clip(np.round(codes + 0.3 * rng.normal(size=400)), 0, 3).astype(int)
     frame = pd.DataFrame(
-        {"label": labels, "qid": np.arange(400) // 10, "colour": pd.Categorical.from_codes(codes, [*"abcd"])}
+        {
+            "label": labels,
+            "qid": np.arange(400) // 10,
+            "colour": pd.Categorical.from_codes(codes, [*"abcd"]),
+        }
     )
     frame["x"] = rng.normal(size=400)
-    params = {"num_threads": 1, "verbosity": -1, "objective": "lambdarank", "min_data_per_group": 5, "cat_smooth": 1}
+    params = {
+        "num_threads": 1,
+        "verbosity": -1,
+        "objective": "lambdarank",
+        "min_data_per_group": 5,
+        "cat_smooth": 1,
+    }
     data = RankingDataset.from_frame(frame)
     feature_shapes = shapes(boostrank.train(params, data, 4), data, threads=1, shap_documents=50)
     assert feature_shapes.top[0] == "colour"
@@ -369,7 +432,9 @@ def test_a_spike_and_a_long_tail_show_the_step_between_them() -> None:
     tail = np.unique(np.round(np.geomspace(1, 2651, 75)))
     clicks = np.where(rng.random(4000) < 0.97, 0.0, rng.choice(tail, 4000))
     data = RankingDataset.from_arrays(
-        np.column_stack([clicks, rng.normal(size=4000)]), np.where(clicks >= 20, 3, 0), group=np.full(200, 20)
+        np.column_stack([clicks, rng.normal(size=4000)]),
+        np.where(clicks >= 20, 3, 0),
+        group=np.full(200, 20),
     )
     feature_shapes = shapes(lightgbm_model(data, min_data_in_leaf=1), data, top=2)
     curve = curve_of(feature_shapes, "f1")
@@ -379,7 +444,11 @@ def test_a_spike_and_a_long_tail_show_the_step_between_them() -> None:
     step = curve.swing
     assert np.ptp(curve.effect[1:][below]) < 0.05 * step
     assert np.ptp(curve.effect[1:][above]) < 0.05 * step
-    x = next(chart for chart in SPEC.on_page(feature_shapes).drawn if getattr(chart, "title", "") == "f1").spec()
-    scales = [layer["encoding"]["x"] for layer in x["layer"] if "scale" in layer["encoding"].get("x", {})]
+    x = next(
+        chart for chart in SPEC.on_page(feature_shapes).drawn if getattr(chart, "title", "") == "f1"
+    ).spec()
+    scales = [
+        layer["encoding"]["x"] for layer in x["layer"] if "scale" in layer["encoding"].get("x", {})
+    ]
     assert {x_axis["scale"]["type"] for x_axis in scales} == {"symlog"}
     assert scales[0]["axis"]["values"] == [0.0, 100.0, 1000.0]

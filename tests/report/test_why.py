@@ -39,14 +39,24 @@ def world() -> RankingDataset:
     X[:, 5] = np.repeat(rng.normal(size=QUERIES), SIZE)
     X[:, :3][rng.random((n, 3)) < 0.15] = np.nan
     seen = np.nan_to_num(X, nan=-0.7)
-    score = seen[:, 0] + np.abs(seen[:, 1]) + 0.4 * seen[:, 2] * seen[:, 3] + seen[:, 5] * seen[:, 4]
+    score = (
+        seen[:, 0] + np.abs(seen[:, 1]) + 0.4 * seen[:, 2] * seen[:, 3] + seen[:, 5] * seen[:, 4]
+    )
     labels = np.clip(np.round(1.5 + 0.8 * score + 0.3 * rng.normal(size=n)), 0, 4)
     return RankingDataset.from_arrays(X, labels, group=np.full(QUERIES, SIZE))
 
 
 def lightgbm_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
-    given = {"objective": "regression", "num_leaves": 12, "min_data_in_leaf": 3, "verbose": -1, "num_threads": 1}
-    train = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
+    given = {
+        "objective": "regression",
+        "num_leaves": 12,
+        "min_data_in_leaf": 3,
+        "verbose": -1,
+        "num_threads": 1,
+    }
+    train = lgb.Dataset(
+        data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names)
+    )
     return RankingModel(lgb.train({**given, **params}, train, rounds))
 
 
@@ -79,7 +89,9 @@ def model_of(name: str) -> RankingModel:
 
 
 def pairs() -> Iterator[tuple[int, str, str]]:
-    yield from ((q, a, b) for q, (a, b) in product((0, 21), (("@1", "@2"), ("@6", "@3"), ("@4", "@5"))))
+    yield from (
+        (q, a, b) for q, (a, b) in product((0, 21), (("@1", "@2"), ("@6", "@3"), ("@4", "@5")))
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -189,7 +201,9 @@ def test_what_is_found_can_be_taken_out() -> None:
 
 def test_the_page_escapes_what_comes_from_files_and_holds_both_documents() -> None:
     names = ["<b>one</b>", *(f"D{i}" for i in range(2, QUERIES * SIZE + 1))]
-    page = why(model_of("LightGBM"), replace(world(), document_names=names), 0, "<b>one</b>", "D2").to_html("<model>")
+    page = why(
+        model_of("LightGBM"), replace(world(), document_names=names), 0, "<b>one</b>", "D2"
+    ).to_html("<model>")
     assert "<b>one" not in page
     assert "&lt;b&gt;one&lt;/b&gt;" in page
     assert "&lt;model&gt;" in page

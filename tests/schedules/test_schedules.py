@@ -100,7 +100,11 @@ simple = (
 )
 
 
-@given(st.recursive(simple, lambda part: st.builds(Joined, part, part, st.integers(0, 100)), max_leaves=4))
+@given(
+    st.recursive(
+        simple, lambda part: st.builds(Joined, part, part, st.integers(0, 100)), max_leaves=4
+    )
+)
 def test_text_parses_back_to_the_same_schedule(schedule):
     again = parse_schedule(str(schedule))
     assert again == schedule

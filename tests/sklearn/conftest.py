@@ -14,7 +14,9 @@ FAST = {"n_estimators": 4, "num_leaves": 5, "learning_rate": 0.3, "n_jobs": 1, "
 
 @dataclasses.dataclass
 class Rows:
-    """Features, labels, and the query of each row; the rows of a query follow each other, the ids are in no order."""
+    """Features, labels, and the query of each row; the rows of a query follow each other, the ids
+    are in no order.
+    """
 
     X: npt.NDArray[np.float64]
     y: npt.NDArray[np.int64]
@@ -42,7 +44,11 @@ def made_rows(seed: int, queries: int = 24) -> Rows:
     rng = np.random.default_rng(seed)
     qid = np.repeat(rng.permutation(queries) + 100, rng.integers(4, 14, queries))
     X = rng.normal(size=(qid.size, 4))
-    return Rows(X, np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=qid.size), [0.0, 1.5]), qid)
+    return Rows(
+        X,
+        np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=qid.size), [0.0, 1.5]),
+        qid,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,6 @@
-"""BoostRanker trains what `boostrank.train` trains, and keeps scikit-learn's habits on either engine."""
+"""BoostRanker trains what `boostrank.train` trains, and keeps scikit-learn's habits on either
+engine.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,20 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.data.dataset import RankingDataset
 from tests.sklearn.conftest import FAST, LIBRARIES, Rows, as_table
 
-pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'")
+pytest.importorskip(
+    "sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'"
+)
 
 import joblib
 import sklearn
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -59,7 +68,10 @@ def as_dataset(rows: Rows) -> RankingDataset:
 
 # A tenth of the check data are fewer rows than LightGBM puts into a leaf.
 CHECKED = [BoostRanker(n_estimators=3, n_jobs=1, min_child_samples=1)]
-_OF_GAINS = "a weight multiplies a document's gain: of weight 0 or 2 it is one rival of the others, not none or two"
+_OF_GAINS = (
+    "a weight multiplies a document's gain: of weight 0 or 2 it is one rival of the others, not"
+    " none or two"
+)
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": _OF_GAINS,
     "check_sample_weight_equivalence_on_sparse_data": _OF_GAINS,
@@ -80,23 +92,42 @@ def test_it_trains_what_train_trains(backend: str, rows: Rows) -> None:
         ({"objective": "lambdarank", "sigmoid": 0.5, "random_state": 3}, {"random_state": 3}),
         ({"start": "none", "within_query": "rank", "max_trees": 3}, {}),
     ):
-        of_train = {name: settings[name] for name in ("start", "within_query", "max_trees") if name in settings}
-        train_params = params | {name: settings[name] for name in ("objective", "sigmoid") if name in settings} | same
+        of_train = {
+            name: settings[name]
+            for name in ("start", "within_query", "max_trees")
+            if name in settings
+        }
+        train_params = (
+            params
+            | {name: settings[name] for name in ("objective", "sigmoid") if name in settings}
+            | same
+        )
         model = boostrank.train(train_params, as_dataset(rows), 4, backend=backend, **of_train)
         estimator = fitted(backend, rows, **settings)
         assert estimator.model_.to_bytes() == model.to_bytes()
         qid = rows.qid if settings.get("within_query") else None
         scores = estimator.predict(rows.X, qid=qid)
         np.testing.assert_array_equal(scores, model.predict(rows.X, qid=rows.qid))
-        np.testing.assert_array_equal(estimator.rank(rows.X, rows.qid), model.rank(rows.X, qid=rows.qid))
-    assert ranker(backend, quality="quick", n_estimators=None).fit(framed(rows), rows.y).best_iteration_ > 4
+        np.testing.assert_array_equal(
+            estimator.rank(rows.X, rows.qid), model.rank(rows.X, qid=rows.qid)
+        )
+    assert (
+        ranker(backend, quality="quick", n_estimators=None)
+        .fit(framed(rows), rows.y)
+        .best_iteration_
+        > 4
+    )
 
 
 def test_group_is_another_way_to_say_qid(rows: Rows) -> None:
     by_group = ranker("lightgbm").fit(rows.X, rows.y, group=rows.sizes)
     assert by_group.model_.to_bytes() == fitted("lightgbm", rows).model_.to_bytes()
-    assert by_group.score(rows.X, rows.y, group=rows.sizes) == by_group.score(rows.X, rows.y, qid=rows.qid)
-    np.testing.assert_array_equal(by_group.rank(rows.X, group=rows.sizes), by_group.rank(rows.X, rows.qid))
+    assert by_group.score(rows.X, rows.y, group=rows.sizes) == by_group.score(
+        rows.X, rows.y, qid=rows.qid
+    )
+    np.testing.assert_array_equal(
+        by_group.rank(rows.X, group=rows.sizes), by_group.rank(rows.X, rows.qid)
+    )
 
 
 def test_parameters_by_keyword_are_parameters() -> None:
@@ -117,7 +148,12 @@ def test_unknown_and_doubled_parameters_are_refused_by_name(rows: Rows) -> None:
         fitted("lightgbm", rows, num_leafs=3)
     with pytest.raises(ParameterError, match="are the same parameter"):
         fitted("lightgbm", rows, num_boost_round=3)
-    assert ranker("lightgbm", n_estimators=None, num_boost_round=3).fit(framed(rows), rows.y).best_iteration_ == 3
+    assert (
+        ranker("lightgbm", n_estimators=None, num_boost_round=3)
+        .fit(framed(rows), rows.y)
+        .best_iteration_
+        == 3
+    )
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -131,14 +167,18 @@ def test_a_sample_of_the_rows_is_drawn_in_every_round(backend: str, rows: Rows) 
 
 
 def test_objects_as_parameters_are_cloned(rows: Rows) -> None:
-    estimator = fitted("lightgbm", rows, objective=boostrank.LambdaRank(sigmoid=0.5), within_query=["rank"])
+    estimator = fitted(
+        "lightgbm", rows, objective=boostrank.LambdaRank(sigmoid=0.5), within_query=["rank"]
+    )
     again = sklearn.base.clone(estimator).fit(rows.X, rows.y, qid=rows.qid)
     assert again.model_.to_bytes() == estimator.model_.to_bytes()
     assert again.feature_importances_.shape == (4,)
 
 
 def test_values_of_numpy_are_recorded_as_those_of_python(rows: Rows) -> None:
-    estimator = fitted("lightgbm", rows, num_leaves=np.int64(4), random_state=np.random.RandomState(1))
+    estimator = fitted(
+        "lightgbm", rows, num_leaves=np.int64(4), random_state=np.random.RandomState(1)
+    )
     parameters = estimator.model_.info.parameters
     assert parameters["num_leaves"] == 4
     assert type(parameters["random_state"]) is int
@@ -183,16 +223,25 @@ def test_the_columns_of_a_frame_go_by_name(rows: Rows) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_tables_of_other_libraries(library: str, rows: Rows, more: Rows) -> None:
     frame, valid = as_table(framed(rows), library), framed(more)
-    watched = {"eval_set": [(as_table(valid[[*reversed(valid.columns)]], library), more.y), (more.X, more.y)]}
+    watched = {
+        "eval_set": [
+            (as_table(valid[[*reversed(valid.columns)]], library), more.y),
+            (more.X, more.y),
+        ]
+    }
     estimator = ranker("lightgbm").fit(frame, rows.y, eval_group=[None, more.sizes], **watched)
     expected = fitted("lightgbm", rows)
     assert estimator.feature_names_in_.tolist() == COLUMNS
-    np.testing.assert_array_equal(estimator.predict(as_table(valid, library)), expected.predict(more.X))
+    np.testing.assert_array_equal(
+        estimator.predict(as_table(valid, library)), expected.predict(more.X)
+    )
     np.testing.assert_array_equal(estimator.predict(frame), expected.predict(rows.X))
     assert estimator.score(frame, rows.y) == expected.score(rows.X, rows.y, rows.qid)
     first, second = estimator.evals_result_.values()
     assert first == second
-    scores = cross_val_score(ranker("lightgbm"), frame, rows.y, cv=QueryKFold(2), error_score="raise")
+    scores = cross_val_score(
+        ranker("lightgbm"), frame, rows.y, cv=QueryKFold(2), error_score="raise"
+    )
     assert scores == pytest.approx(_held_out(ranker("lightgbm"), rows, QueryKFold(2)))
 
 
@@ -206,8 +255,7 @@ def test_categories_are_those_of_the_data_set(backend: str, rows: Rows, more: Ro
     data = RankingDataset.from_arrays(frame.drop(columns="qid"), rows.y, qid=rows.qid)
     params = {name: FAST[name] for name in ("num_leaves", "learning_rate", "verbosity", "n_jobs")}
     params |= {"min_data_per_group": 1} if backend == "lightgbm" else {}
-    expected = boostrank.train(params, data, 4,
-                               backend=backend)  # fmt: skip
+    expected = boostrank.train(params, data, 4, backend=backend)
     settings = {"min_data_per_group": 1} if backend == "lightgbm" else {}
     estimator = ranker(backend, **settings).fit(frame, rows.y, eval_set=(valid, more.y))
     assert estimator.model_.to_bytes() == expected.to_bytes()
@@ -217,7 +265,9 @@ def test_categories_are_those_of_the_data_set(backend: str, rows: Rows, more: Ro
     coded = ranker(backend, **settings).fit(
         np.column_stack([rows.X[:, :3], codes]), rows.y, qid=rows.qid, categorical_feature=[3]
     )
-    np.testing.assert_array_equal(coded.predict(np.column_stack([rows.X[:, :3], codes])), estimator.predict(frame))
+    np.testing.assert_array_equal(
+        coded.predict(np.column_stack([rows.X[:, :3], codes])), estimator.predict(frame)
+    )
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -226,14 +276,18 @@ def test_the_score_is_the_mean_ndcg_of_queries(backend: str, rows: Rows, more: R
 
     def ndcg(text: str, **conventions: Any) -> float:
         metric = boostrank.Metric.parse(text)
-        result = metric.evaluate(data.labels, scores, data.queries, boostrank.Conventions(**conventions))
+        result = metric.evaluate(
+            data.labels, scores, data.queries, boostrank.Conventions(**conventions)
+        )
         return result.mean
 
     scores = estimator.predict(more.X)
     assert estimator.score(more.X, more.y, more.qid) == pytest.approx(ndcg("ndcg@10"), rel=1e-12)
     estimator = fitted(backend, rows, eval_at="3,1", objective="sdcg", gain="linear")
     scores = estimator.predict(more.X)
-    assert estimator.score(more.X, more.y, qid=more.qid) == pytest.approx(ndcg("ndcg@3", gain="linear"), rel=1e-12)
+    assert estimator.score(more.X, more.y, qid=more.qid) == pytest.approx(
+        ndcg("ndcg@3", gain="linear"), rel=1e-12
+    )
     estimator = fitted(backend, rows, conventions="lightgbm")
     scores = estimator.predict(more.X)
     expected = ndcg("ndcg@10", ties="input", empty="one")
@@ -244,8 +298,14 @@ def test_weights_are_of_queries_where_they_are_the_same_within_them(rows: Rows) 
     sizes = rows.sizes
     weights = np.linspace(0.5, 2.0, len(sizes))
     by_query = ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, sample_weight=weights)
-    by_row = ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, sample_weight=np.repeat(weights, sizes))
-    assert by_query.model_.to_bytes() == by_row.model_.to_bytes() != fitted("lightgbm", rows).model_.to_bytes()
+    by_row = ranker("lightgbm").fit(
+        rows.X, rows.y, qid=rows.qid, sample_weight=np.repeat(weights, sizes)
+    )
+    assert (
+        by_query.model_.to_bytes()
+        == by_row.model_.to_bytes()
+        != fitted("lightgbm", rows).model_.to_bytes()
+    )
     weighted = by_query.score(rows.X, rows.y, qid=rows.qid, sample_weight=weights)
     assert weighted != by_query.score(rows.X, rows.y, qid=rows.qid)
     with pytest.raises(DataError, match="weight zero"):
@@ -254,7 +314,9 @@ def test_weights_are_of_queries_where_they_are_the_same_within_them(rows: Rows) 
 
 def test_weights_that_differ_within_a_query_are_of_documents(rows: Rows) -> None:
     weights = np.linspace(0.0, 3.0, rows.y.size)
-    estimator = ranker("lightgbm", gain="linear").fit(rows.X, rows.y, qid=rows.qid, sample_weight=weights)
+    estimator = ranker("lightgbm", gain="linear").fit(
+        rows.X, rows.y, qid=rows.qid, sample_weight=weights
+    )
     expected = fitted("lightgbm", replace(rows, y=rows.y * weights), gain="linear")
     np.testing.assert_array_equal(estimator.predict(rows.X), expected.predict(rows.X))
     with pytest.raises(DataError, match="sample_weight differs within a query"):
@@ -266,7 +328,9 @@ def test_without_queries_all_rows_are_one_with_a_warning(rows: Rows, more: Rows)
         estimator = ranker("lightgbm").fit(rows.X, rows.y)
     assert estimator.model_.info.data["queries"] == 1
     single_group = [rows.y.size]
-    assert estimator.score(rows.X.tolist(), rows.y) == estimator.score(rows.X, rows.y, group=single_group)
+    assert estimator.score(rows.X.tolist(), rows.y) == estimator.score(
+        rows.X, rows.y, group=single_group
+    )
     assert sorted(estimator.rank(rows.X)) == list(range(1, rows.y.size + 1))
     estimator = fitted("lightgbm", rows)
     with pytest.raises(DataError, match=r"score needs queries.*enable_metadata_routing"):
@@ -282,7 +346,9 @@ def test_scattered_queries_are_refused_or_sorted(rows: Rows) -> None:
     with pytest.raises(DataError, match="sort=True"):
         fitted("lightgbm", mixed)
     estimator = fitted("lightgbm", mixed, sort=True)
-    np.testing.assert_array_equal(estimator.predict(rows.X), estimator.predict(mixed.X)[_places(mixed, rows)])
+    np.testing.assert_array_equal(
+        estimator.predict(rows.X), estimator.predict(mixed.X)[_places(mixed, rows)]
+    )
     assert estimator.score(mixed.X, mixed.y, qid=mixed.qid) == pytest.approx(
         estimator.set_params(sort=False).score(rows.X, rows.y, qid=rows.qid)
     )
@@ -298,14 +364,18 @@ def test_early_stopping_by_callback_and_by_parameter(backend: str, rows: Rows, m
     watched = {"eval_set": [(more.X, more.y)], "eval_qid": [more.qid]}
     estimator = ranker(backend, n_estimators=40, eval_at=[5])
     callbacks = [lgb.early_stopping(2, verbose=False)]
-    by_callback = copy.deepcopy(estimator).fit(rows.X, rows.y, qid=rows.qid, callbacks=callbacks, **watched)
+    by_callback = copy.deepcopy(estimator).fit(
+        rows.X, rows.y, qid=rows.qid, callbacks=callbacks, **watched
+    )
     estimator.set_params(early_stopping_rounds=2).fit(rows.X, rows.y, qid=rows.qid, **watched)
     assert estimator.best_iteration_ == by_callback.best_iteration_ < 40
     values = estimator.evals_result_["valid_0"]["ndcg@5"]
     assert len(values) == estimator.best_iteration_ + 2
     assert estimator.best_score_["valid_0"]["ndcg@5"] == max(values)
     measured = estimator.score(more.X, more.y, qid=more.qid)
-    assert measured == pytest.approx(max(values), abs=1e-3)  # of the leaves before they were rounded
+    assert measured == pytest.approx(
+        max(values), abs=1e-3
+    )  # of the leaves before they were rounded
 
 
 def test_validation_sets_as_they_are_given(rows: Rows, more: Rows) -> None:
@@ -318,14 +388,24 @@ def test_validation_sets_as_they_are_given(rows: Rows, more: Rows) -> None:
     pair = (more.X, more.y)
     expected = values(eval_set=[pair], eval_qid=[more.qid])
     assert list(expected) == ["valid_0"]
-    assert values(eval_set=pair, eval_group=sizes) == values(eval_set=[pair], eval_group=[sizes]) == expected
-    by_name = values(eval_set=[(rows.X, rows.y), pair], eval_qid=[rows.qid, more.qid], eval_names=["seen", "new"])
+    assert (
+        values(eval_set=pair, eval_group=sizes)
+        == values(eval_set=[pair], eval_group=[sizes])
+        == expected
+    )
+    by_name = values(
+        eval_set=[(rows.X, rows.y), pair], eval_qid=[rows.qid, more.qid], eval_names=["seen", "new"]
+    )
     assert list(by_name) == ["seen", "new"]
     assert by_name["new"] == expected["valid_0"]
     assert "training" in values(eval_set=[(rows.X, rows.y)], eval_qid=[rows.qid])
-    weighted = values(eval_set=pair, eval_qid=more.qid, eval_sample_weight=np.arange(1, len(sizes) + 1))
+    weighted = values(
+        eval_set=pair, eval_qid=more.qid, eval_sample_weight=np.arange(1, len(sizes) + 1)
+    )
     assert weighted != expected
-    assert list(values(eval_set=pair, eval_qid=more.qid, eval_metric="map", eval_at=3)["valid_0"]) == ["map@3"]
+    assert list(
+        values(eval_set=pair, eval_qid=more.qid, eval_metric="map", eval_at=3)["valid_0"]
+    ) == ["map@3"]
     with pytest.raises(ParameterError, match="eval_qid has 2 entries for 1 validation sets"):
         values(eval_set=[pair], eval_qid=[more.qid, more.qid])
     with pytest.raises(ParameterError, match="eval_sample_weight need eval_set"):
@@ -338,7 +418,7 @@ def test_other_estimators_can_be_gone_on_with(backend: str, rows: Rows) -> None:
     for init_model in (first, first.model_, first.booster_):
         estimator = ranker(backend, objective="lambdarank").fit(
             rows.X, rows.y, qid=rows.qid, init_model=init_model
-        )  # fmt: skip
+        )
         assert estimator.best_iteration_ == 8
     stopped = ranker(backend, objective="lambdarank", n_estimators=30, early_stopping_rounds=3)
     stopped.fit(rows.X, rows.y, qid=rows.qid, eval_set=(rows.X[::-1], rows.y), eval_qid=rows.qid)
@@ -359,8 +439,14 @@ def test_what_else_train_takes_is_handed_on(rows: Rows, more: Rows, tmp_path: Pa
 
     checkpoint = boostrank.Checkpoint(tmp_path / "state", every=2)
     estimator = ranker("lightgbm").fit(
-        rows.X, rows.y, qid=rows.qid, eval_set=(more.X, more.y), eval_qid=more.qid, feval=size, checkpoint=checkpoint,
-    )  # fmt: skip
+        rows.X,
+        rows.y,
+        qid=rows.qid,
+        eval_set=(more.X, more.y),
+        eval_qid=more.qid,
+        feval=size,
+        checkpoint=checkpoint,
+    )
     assert estimator.evals_result_["valid_0"]["size"] == [more.y.size] * 4
     assert any(tmp_path.iterdir())
 
@@ -372,7 +458,9 @@ def test_importances_are_shares_of_the_features(rows: Rows) -> None:
         assert gain.shape == (4,)
         assert gain.sum() == pytest.approx(1.0)
         assert gain.argmin() == 3  # the one that tells nothing
-        assert not np.array_equal(estimator.set_params(importance_type="split").feature_importances_, gain)
+        assert not np.array_equal(
+            estimator.set_params(importance_type="split").feature_importances_, gain
+        )
     trees = estimator.model_.trees()
     of_columns = trees.splits / trees.splits.sum()
     assert estimator.feature_importances_ == pytest.approx(of_columns[:4] + of_columns[4:])
@@ -382,7 +470,14 @@ def test_importances_are_shares_of_the_features(rows: Rows) -> None:
 
 def test_before_fit_there_is_nothing() -> None:
     estimator = BoostRanker()
-    for name in ("booster_", "best_iteration_", "best_score_", "evals_result_", "feature_importances_", "model_"):
+    for name in (
+        "booster_",
+        "best_iteration_",
+        "best_score_",
+        "evals_result_",
+        "feature_importances_",
+        "model_",
+    ):
         assert not hasattr(estimator, name)
     for method, n_arguments in ((estimator.predict, 1), (estimator.rank, 1), (estimator.score, 2)):
         with pytest.raises(NotFittedError):
@@ -391,19 +486,29 @@ def test_before_fit_there_is_nothing() -> None:
 
 @pytest.mark.parametrize("backend", [*ENGINES, "linear"])
 def test_copies_score_the_same_bits(backend: str, rows: Rows, more: Rows) -> None:
-    settings = {"num_leaves": None, "verbosity": None} if backend == "linear" else {"early_stopping_rounds": 1}
+    settings = (
+        {"num_leaves": None, "verbosity": None}
+        if backend == "linear"
+        else {"early_stopping_rounds": 1}
+    )
     estimator = ranker(backend, n_estimators=20, **settings).fit(
         rows.X, rows.y, qid=rows.qid, eval_set=(more.X, more.y), eval_qid=more.qid
     )
     file = io.BytesIO()
     joblib.dump(estimator, file)
     file.seek(0)
-    for copied in (pickle.loads(pickle.dumps(estimator, 5)), copy.deepcopy(estimator), joblib.load(file)):
+    for copied in (
+        pickle.loads(pickle.dumps(estimator, 5)),
+        copy.deepcopy(estimator),
+        joblib.load(file),
+    ):
         np.testing.assert_array_equal(copied.predict(more.X), estimator.predict(more.X))
         for rounds in (0, 2):
             same = [of.model_.predict(more.X, num_iteration=rounds) for of in (copied, estimator)]
             np.testing.assert_array_equal(*same)
-        assert copied.score(more.X, more.y, qid=more.qid) == estimator.score(more.X, more.y, qid=more.qid)
+        assert copied.score(more.X, more.y, qid=more.qid) == estimator.score(
+            more.X, more.y, qid=more.qid
+        )
         assert copied.evals_result_ == estimator.evals_result_
         assert copied.best_iteration_ == estimator.best_iteration_
         assert copied.get_params() == estimator.get_params()
@@ -412,29 +517,43 @@ def test_copies_score_the_same_bits(backend: str, rows: Rows, more: Rows) -> Non
 @pytest.mark.parametrize("backend", ENGINES)
 def test_searches_score_by_query(backend: str, rows: Rows) -> None:
     cv, grid, frame = QueryKFold(2), {"num_leaves": [2, 6]}, framed(rows)
-    expected = np.array([_held_out(ranker(backend, num_leaves=n), rows, cv) for n in grid["num_leaves"]])
+    expected = np.array(
+        [_held_out(ranker(backend, num_leaves=n), rows, cv) for n in grid["num_leaves"]]
+    )
 
     def check(search: GridSearchCV) -> None:
         scores = [search.cv_results_[f"split{i}_test_score"] for i in range(2)]
         np.testing.assert_allclose(np.transpose(scores), expected, rtol=1e-12)
-        assert search.best_params_["num_leaves"] == grid["num_leaves"][expected.mean(axis=1).argmax()]
+        assert (
+            search.best_params_["num_leaves"] == grid["num_leaves"][expected.mean(axis=1).argmax()]
+        )
 
     check(GridSearchCV(ranker(backend), grid, cv=cv, error_score="raise").fit(frame, rows.y))
-    np.testing.assert_allclose(cross_val_score(ranker(backend, num_leaves=2), frame, rows.y, cv=cv), expected[0])
+    np.testing.assert_allclose(
+        cross_val_score(ranker(backend, num_leaves=2), frame, rows.y, cv=cv), expected[0]
+    )
     with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(ranker(backend), grid, cv=cv, error_score="raise").fit(rows.X, rows.y, qid=rows.qid)
+        search = GridSearchCV(ranker(backend), grid, cv=cv, error_score="raise").fit(
+            rows.X, rows.y, qid=rows.qid
+        )
         check(search)
         assert search.score(rows.X, rows.y, qid=rows.qid) == search.best_estimator_.score(
             rows.X, rows.y, qid=rows.qid
-        )  # fmt: skip
+        )
         for params in ({"qid": rows.qid}, {"qid": rows.qid, "groups": rows.qid}):
             arguments = ranker(backend, num_leaves=2), rows.X, rows.y
-            scores = cross_validate(*arguments, cv=cv, params=params, error_score="raise")["test_score"]
+            scores = cross_validate(*arguments, cv=cv, params=params, error_score="raise")[
+                "test_score"
+            ]
             np.testing.assert_allclose(scores, expected[0], rtol=1e-12)
         halving = HalvingGridSearchCV(
-            ranker(backend), grid | {"learning_rate": [0.1, 0.3]}, cv=cv, resource="n_estimators", max_resources=6,
+            ranker(backend),
+            grid | {"learning_rate": [0.1, 0.3]},
+            cv=cv,
+            resource="n_estimators",
+            max_resources=6,
             error_score="raise",
-        ).fit(rows.X, rows.y, qid=rows.qid)  # fmt: skip
+        ).fit(rows.X, rows.y, qid=rows.qid)
         assert halving.n_resources_ == [2, 6]
         assert halving.best_estimator_.best_iteration_ == 6
 
@@ -442,16 +561,23 @@ def test_searches_score_by_query(backend: str, rows: Rows) -> None:
 def _held_out(estimator: BoostRanker, rows: Rows, cv: QueryKFold) -> list[float]:
     """Mean NDCG@10 over the queries of each fold, by `train` and `Metric` alone."""
     scores = []
-    params = {name: estimator.get_params()[name] for name in ("num_leaves", "learning_rate", "verbosity", "n_jobs")}
+    params = {
+        name: estimator.get_params()[name]
+        for name in ("num_leaves", "learning_rate", "verbosity", "n_jobs")
+    }
     for train, test in cv.split(rows.X, groups=rows.qid):
         model = boostrank.train(params, as_dataset(rows[train]), 4, backend=estimator.backend)
         test_set = as_dataset(rows[test])
-        scores.append(NDCG.evaluate(test_set.labels, model.predict(test_set), test_set.queries).mean)
+        scores.append(
+            NDCG.evaluate(test_set.labels, model.predict(test_set), test_set.queries).mean
+        )
     return scores
 
 
 def test_halving_over_rows_is_refused(rows: Rows) -> None:
-    search = HalvingGridSearchCV(ranker("lightgbm"), {"num_leaves": [2, 6]}, cv=QueryKFold(2), error_score="raise")
+    search = HalvingGridSearchCV(
+        ranker("lightgbm"), {"num_leaves": [2, 6]}, cv=QueryKFold(2), error_score="raise"
+    )
     with pytest.raises(DataError, match="rows of a query"):
         search.fit(framed(rows), rows.y)
 
@@ -471,7 +597,9 @@ def test_pipelines_pass_the_queries_on(backend: str, rows: Rows) -> None:
         assert score == expected.score(scaled, rows.y, qid=rows.qid)
         if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8):
             return  # a search hands nothing on to a pipeline's score
-        search = GridSearchCV(pipe, {"boostranker__num_leaves": [2, 6]}, cv=QueryKFold(2), error_score="raise")
+        search = GridSearchCV(
+            pipe, {"boostranker__num_leaves": [2, 6]}, cv=QueryKFold(2), error_score="raise"
+        )
         assert search.fit(rows.X, rows.y, qid=rows.qid).best_score_ > 0.5
         whole = make_pipeline(StandardScaler(), ranker(backend, within_query="rank"))
         whole.fit(rows.X, rows.y, qid=rows.qid)
@@ -482,12 +610,18 @@ def test_weights_are_routed_where_they_are_asked_for(rows: Rows) -> None:
     weights = np.repeat(np.linspace(0.5, 2.0, len(rows.sizes)), rows.sizes)
     params = {"qid": rows.qid, "sample_weight": weights}
     with sklearn.config_context(enable_metadata_routing=True):
-        asked = ranker("lightgbm").set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
-        results = cross_validate(asked, rows.X, rows.y, cv=QueryKFold(2), params=params, return_estimator=True)
+        asked = (
+            ranker("lightgbm")
+            .set_fit_request(sample_weight=True)
+            .set_score_request(sample_weight=False)
+        )
+        results = cross_validate(
+            asked, rows.X, rows.y, cv=QueryKFold(2), params=params, return_estimator=True
+        )
         train, _ = next(QueryKFold(2).split(rows.X, qid=rows.qid))
         expected = ranker("lightgbm").fit(
             rows.X[train], rows.y[train], qid=rows.qid[train], sample_weight=weights[train]
-        )  # fmt: skip
+        )
         assert results["estimator"][0].model_.to_bytes() == expected.model_.to_bytes()
         with pytest.raises(ValueError, match="sample_weight"):
             cross_validate(ranker("lightgbm"), rows.X, rows.y, cv=QueryKFold(2), params=params)
@@ -495,13 +629,16 @@ def test_weights_are_routed_where_they_are_asked_for(rows: Rows) -> None:
 
 def test_without_scikit_learn_the_rest_works_and_the_name_says_what_is_missing() -> None:
     code = (
-        "import boostrank\nfrom boostrank import *\nassert train and RankingDataset\n"
-        "try:\n    boostrank.BoostRanker\nexcept boostrank.BoostrankError as error:\n    print(error)"
+        "import boostrank\nfrom boostrank import *\nassert train and RankingDataset\ntry:\n   "
+        " boostrank.BoostRanker\nexcept boostrank.BoostrankError as error:\n    print(error)"
     )
     hidden = Path(__file__).parents[1] / "without_sklearn"
     path = os.pathsep.join([str(hidden), str(hidden.parents[1])])
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
     )
     assert "pip install 'boostrank[sklearn]'" in done.stdout, done.stderr
 
@@ -514,10 +651,15 @@ def test_no_warning_of_ours_where_nothing_is_wrong(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{"conventions": {}}, {"conventions": 3}, {"backend": 3}, {"max_trees": "x"}, {"metric": 3}]
+    "params",
+    [{"conventions": {}}, {"conventions": 3}, {"backend": 3}, {"max_trees": "x"}, {"metric": 3}],
 )
-def test_parameters_of_another_kind_are_refused_in_words(params: dict[str, Any], rows: Rows) -> None:
-    with pytest.raises(ParameterError, match=f"{next(iter(params))}.*{next(iter(params.values()))!r}"):
+def test_parameters_of_another_kind_are_refused_in_words(
+    params: dict[str, Any], rows: Rows
+) -> None:
+    with pytest.raises(
+        ParameterError, match=f"{next(iter(params))}.*{next(iter(params.values()))!r}"
+    ):
         BoostRanker(**{**FAST, **params}).fit(rows.X, rows.y, qid=rows.qid)
 
 
@@ -531,13 +673,21 @@ def test_parameters_of_another_kind_are_refused_in_words(params: dict[str, Any],
         ({"feval": lambda scores, data: 3}, "feval must return .*, not 3"),
     ],
 )
-def test_arguments_of_another_kind_are_refused_in_words(arguments: dict[str, Any], match: str, rows: Rows) -> None:
+def test_arguments_of_another_kind_are_refused_in_words(
+    arguments: dict[str, Any], match: str, rows: Rows
+) -> None:
     sets = {"eval_set": [(rows.X, rows.y)], "eval_qid": [rows.qid]} if "feval" in arguments else {}
     with pytest.raises(ParameterError, match=match):
         BoostRanker(**FAST).fit(rows.X, rows.y, qid=rows.qid, **sets, **arguments)
 
 
 def test_cut_offs_may_be_a_set_and_models_to_average_are_models(rows: Rows) -> None:
-    assert 0 <= BoostRanker(**FAST, eval_at={3}).fit(rows.X, rows.y, qid=rows.qid).score(rows.X, rows.y, rows.qid) <= 1
+    assert (
+        0
+        <= BoostRanker(**FAST, eval_at={3})
+        .fit(rows.X, rows.y, qid=rows.qid)
+        .score(rows.X, rows.y, rows.qid)
+        <= 1
+    )
     with pytest.raises(ParameterError, match=r"RankingModels.*str"):
         boostrank.average("abc")

@@ -11,7 +11,9 @@ import pytest
 from boostrank.core.errors import DataError, ParameterError
 from tests.sklearn.conftest import LIBRARIES, Rows, as_table
 
-pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'")
+pytest.importorskip(
+    "sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'"
+)
 
 from boostrank.sklearn import QueryKFold, QueryTimeSplit
 
@@ -42,14 +44,21 @@ def test_the_names_of_the_ids_do_not_matter(rows: Rows) -> None:
     texts = [f"query {qid}" for qid in rows.qid]
     frame.columns = frame.columns.astype(str)
     tables = [(table, {}) for table in (frame, *map(partial(as_table, frame), LIBRARIES))]
-    kept = ((rows.X, {"qid": rows.qid}), (rows.X, {"groups": texts}), (list(rows.X), {"qid": texts}), *tables)
+    kept = (
+        (rows.X, {"qid": rows.qid}),
+        (rows.X, {"groups": texts}),
+        (list(rows.X), {"qid": texts}),
+        *tables,
+    )
     for X, query_ids in kept:
         for fold, expected_fold in zip(QueryKFold(3).split(X, **query_ids), expected, strict=True):
             np.testing.assert_array_equal(fold[1], expected_fold[1])
 
 
 def test_folds_hold_each_query_once_and_about_as_many(rows: Rows) -> None:
-    for shuffle, splitter in enumerate([QueryKFold(5), QueryKFold(5, shuffle=True, random_state=3)]):
+    for shuffle, splitter in enumerate(
+        [QueryKFold(5), QueryKFold(5, shuffle=True, random_state=3)]
+    ):
         tests = [rows.qid[test] for _, test in splitter.split(rows.X, qid=rows.qid)]
         assert sorted(len(set(qids)) for qids in tests) == [4, 5, 5, 5, 5]
         np.testing.assert_array_equal(np.sort(np.concatenate(tests)), np.sort(rows.qid))
@@ -64,11 +73,17 @@ def test_time_goes_forward(rows: Rows) -> None:
     dates = np.datetime64("2026-01-01") + of_rows
     frame = pd.DataFrame(rows.X).assign(qid=rows.qid, when=dates)
     expected = list(QueryTimeSplit(3, time=time).split(rows.X, groups=rows.qid))
-    assert [(len(set(rows.qid[a])), len(set(rows.qid[b]))) for a, b in expected] == [(6, 6), (12, 6), (18, 6)]
+    assert [(len(set(rows.qid[a])), len(set(rows.qid[b]))) for a, b in expected] == [
+        (6, 6),
+        (12, 6),
+        (18, 6),
+    ]
     for train, test in expected:
         assert of_rows[train].max() < of_rows[test].min()
     for times, X in ((of_rows, rows.X), (dates, rows.X), ("when", frame)):
-        for fold, expected_fold in zip(QueryTimeSplit(3, time=times).split(X, qid=rows.qid), expected, strict=True):
+        for fold, expected_fold in zip(
+            QueryTimeSplit(3, time=times).split(X, qid=rows.qid), expected, strict=True
+        ):
             np.testing.assert_array_equal(fold[0], expected_fold[0])
     (train, test), *_ = QueryTimeSplit(3).split(rows.X, qid=rows.qid)
     assert [*dict.fromkeys(rows.qid[train])] == queries[:6]
@@ -120,7 +135,9 @@ def test_coarser_groups_keep_queries_together(rows: Rows) -> None:
 
 def test_queries_of_the_test_sets_own_time_are_not_trained_on() -> None:
     qid, time, X = np.arange(60), np.arange(60) // 20, np.zeros((60, 1))
-    trained = [train for train, _ in QueryTimeSplit(2, time=time, test_size=15).split(X, groups=qid)]
+    trained = [
+        train for train, _ in QueryTimeSplit(2, time=time, test_size=15).split(X, groups=qid)
+    ]
     for train, earlier in zip(trained, (20, 40), strict=True):
         np.testing.assert_array_equal(train, np.arange(earlier))
     with pytest.raises(ParameterError, match=r"^QueryTimeSplit: a test set has no earlier queries"):

@@ -23,7 +23,11 @@ ROUNDS = 3
 
 def trained(*callbacks: Any, backend: str = "lightgbm", **options: Any) -> boostrank.RankingModel:
     params = {"objective": "regression", "eval_at": [5, 10], **FAST}
-    sets = {"valid_sets": [ranking(0), ranking(1)], "valid_names": ["training", "held out"], "callbacks": callbacks}
+    sets = {
+        "valid_sets": [ranking(0), ranking(1)],
+        "valid_names": ["training", "held out"],
+        "callbacks": callbacks,
+    }
     return boostrank.train(params, ranking(0), ROUNDS, backend=backend, **(sets | options))
 
 
@@ -32,7 +36,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(backend: str, tmp_path: Path) -> None:
+def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(
+    backend: str, tmp_path: Path
+) -> None:
     path = tmp_path / "rounds.jsonl"
     path.write_bytes(b'{"round": 7, "ti')  # what a full disk left of another training
     seen: list[int] = []
@@ -51,8 +57,12 @@ def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(backend: str
     trained(JsonLines(path), backend=backend, init_model=model)
     again = lines(path)[1 + ROUNDS :]
     assert again[0] | {"time": 0, "params": 0} == {
-        "event": "begin", "time": 0, "first_round": 4, "last_round": 6, "params": 0
-    }  # fmt: skip
+        "event": "begin",
+        "time": 0,
+        "first_round": 4,
+        "last_round": 6,
+        "params": 0,
+    }
     assert [event["round"] for event in again[1:]] == [4, 5, 6]
 
 
@@ -82,7 +92,20 @@ def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
 def test_the_command_logs_every_training(tmp_path: Path) -> None:
     assert invoke("data", "make", tmp_path, "--queries", 30, "--mean-length", 15).exit_code == 0
     log, model, train = tmp_path / "log.jsonl", tmp_path / "m.txt", tmp_path / "train.txt"
-    arguments = ["train", train, "-m", model, "--rounds", 3, "--threads", 1, "--objective", "regression", "--log", log]
+    arguments = [
+        "train",
+        train,
+        "-m",
+        model,
+        "--rounds",
+        3,
+        "--threads",
+        1,
+        "--objective",
+        "regression",
+        "--log",
+        log,
+    ]
     done = invoke(*arguments)
     assert done.exit_code == 0, done.stderr
     assert [event.get("round") for event in lines(log)] == [None, 1, 2, 3] * 4
@@ -102,7 +125,9 @@ def test_anything_that_logs_as_weights_and_biases_does_is_told(backend: str) -> 
     run = Run()
     model = trained(Wandb(run), backend=backend)
     assert [step for step, _ in run.logged] == [1, 2, 3]
-    assert [values["held out/ndcg@5"] for _, values in run.logged] == model.evals_result["held out"]["ndcg@5"]
+    assert [values["held out/ndcg@5"] for _, values in run.logged] == model.evals_result[
+        "held out"
+    ]["ndcg@5"]
     with pytest.raises(ParameterError, match=r"\.log\(values, step=\)"):
         Wandb("project")
 
@@ -124,9 +149,13 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
     )
     assert mlflow.get_run(run.info.run_id).data.params["num_leaves"] == "7"
     served = mlflow.pyfunc.load_model(logged.model_uri)
-    frame = pd.DataFrame(np.asarray(ranking(1).features, np.float64), columns=list(model.feature_names))
+    frame = pd.DataFrame(
+        np.asarray(ranking(1).features, np.float64), columns=list(model.feature_names)
+    )
     np.testing.assert_array_equal(served.predict(frame.to_numpy()), model.predict(ranking(1)))
-    np.testing.assert_array_equal(served.predict(frame[frame.columns[::-1]]), model.predict(ranking(1)))
+    np.testing.assert_array_equal(
+        served.predict(frame[frame.columns[::-1]]), model.predict(ranking(1))
+    )
     whole = (frame * 10).round().astype("int64")
     np.testing.assert_array_equal(served.predict(whole), model.predict(whole.to_numpy(np.float32)))
     with mlflow.start_run():
@@ -135,7 +164,9 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
     assert np.isfinite(served.predict(frame.assign(qid=ranking(1).queries.of_rows()))).all()
 
 
-def test_a_line_that_a_full_disk_cuts_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_a_full_disk_cuts_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = JsonLines(tmp_path / "rounds.jsonl")
     log._append({"round": 1})
 

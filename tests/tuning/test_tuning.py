@@ -29,7 +29,10 @@ from tests.cli.conftest import invoke
 pytest.importorskip("optuna")
 
 FIXED = {"objective": "regression", "eval_at": [5], "verbosity": -1, "num_threads": 1, "seed": 3}
-LEAVES = {"num_leaves": Span(2, 31, log=True, integer=True), "learning_rate": Span(0.01, 0.5, log=True)}
+LEAVES = {
+    "num_leaves": Span(2, 31, log=True, integer=True),
+    "learning_rate": Span(0.01, 0.5, log=True),
+}
 
 
 def tune(*arguments: Any, trees: bool = True, **options: Any) -> TuningResult:
@@ -82,7 +85,10 @@ def test_a_parameter_is_searched_as_far_as_its_declaration_bounds_it() -> None:
     assert declared_dimension(Param("a", 2.0, "", low=0.0)) is None
     assert declared_dimension(Param("a", True, "")) is None
     assert declared_dimension(Param("a", "x", "", choices=("x", "y"))) is None
-    params = [Param("sigma", 1.0, "", low=0.0, log=True, aliases=("width",)), Param("k", 3, "", low=1, high=9)]
+    params = [
+        Param("sigma", 1.0, "", low=0.0, log=True, aliases=("width",)),
+        Param("k", 3, "", low=1, high=9),
+    ]
     space = full_space(params, {"width": 2.0, "num_leaves": 8}, {"k": Span(2, 4, integer=True)})
     assert "sigma" not in space
     assert "num_leaves" not in space
@@ -90,27 +96,41 @@ def test_a_parameter_is_searched_as_far_as_its_declaration_bounds_it() -> None:
     assert "learning_rate" in space
 
 
-def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_trainings(data: RankingDataset) -> None:
+def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_trainings(
+    data: RankingDataset,
+) -> None:
     valid = made(60, 1)
     start = FIXED | {"min_data_in_leaf": 5, "bagging_fraction": 0.7, "bagging_freq": 1}
-    search_result = tune(start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False)
+    search_result = tune(
+        start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False
+    )
     again = train(
-        start | {"learning_rate": search_result.best.params["learning_rate"], "early_stopping_round": 50}, data, 40,
+        start
+        | {"learning_rate": search_result.best.params["learning_rate"], "early_stopping_round": 50},
+        data,
+        40,
         valid_sets=[valid],
-    )  # fmt: skip
+    )
     metrics = BoundMetrics(["ndcg@5"], valid.labels, valid.queries)
-    assert metrics.values(again.predict(valid))["ndcg@5"] == pytest.approx(search_result.best.value, abs=1e-12)
+    assert metrics.values(again.predict(valid))["ndcg@5"] == pytest.approx(
+        search_result.best.value, abs=1e-12
+    )
     assert search_result.best.rounds == again.best_iteration == search_result.best_rounds
     rows = [data, *(data.shuffled(np.random.default_rng([3, i])) for i in range(1, 5))]
     starts = [
-        train(start | {"seed": 3 + i, "early_stopping_round": 50}, rows[i], 40, valid_sets=[valid]) for i in range(5)
+        train(start | {"seed": 3 + i, "early_stopping_round": 50}, rows[i], 40, valid_sets=[valid])
+        for i in range(5)
     ]
     assert search_result.luck > 0.0
     values = [metrics.values(model.predict(valid))["ndcg@5"] for model in starts]
     assert search_result.start == pytest.approx(np.mean(values), abs=1e-9)
     assert search_result.luck == pytest.approx(np.std(values, ddof=1), abs=1e-9)
-    assert search_result.gain.mean == pytest.approx(search_result.best.value - search_result.start, abs=1e-8)
-    assert values[0] != pytest.approx(search_result.start, abs=1e-4)  # the gain is over all five, not the first of them
+    assert search_result.gain.mean == pytest.approx(
+        search_result.best.value - search_result.start, abs=1e-8
+    )
+    assert values[0] != pytest.approx(
+        search_result.start, abs=1e-4
+    )  # the gain is over all five, not the first of them
     assert search_result.params == search_result.fixed | search_result.best.params
     assert [t.number for t in search_result.trials] == list(range(6))
 
@@ -126,7 +146,9 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
         assert len(outside.queries) + len(part.queries) == len(data.queries)
 
 
-def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(data: RankingDataset) -> None:
+def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(
+    data: RankingDataset,
+) -> None:
     search = _Search(TrainOptions(params=FIXED), data, None, 2, {})
     rng = np.random.default_rng(0)
     against = rng.uniform(0.3, 0.9, len(data.queries))
@@ -138,12 +160,16 @@ def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(data
     assert not search._behind(noisy - 0.2, against)  # so much is luck
 
 
-def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(data: RankingDataset, tmp_path: Path) -> None:
+def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(
+    data: RankingDataset, tmp_path: Path
+) -> None:
     args: dict[str, Any] = {"space": LEAVES, "trees": False, "folds": 2}
     whole = tune(FIXED, data, num_boost_round=8, trials=6, **args)
     tune(FIXED, data, num_boost_round=8, trials=2, study=tmp_path / "s", **args)
     with pytest.raises(RuntimeError, match="killed"):  # in the middle of a trial, after one more
-        tune(FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", progress=_killer, **args)
+        tune(
+            FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", progress=_killer, **args
+        )
     resumed = tune(FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", **args)
     assert [(t.params, t.state, t.rounds) for t in resumed.trials] == [
         (t.params, t.state, t.rounds) for t in whole.trials
@@ -163,14 +189,21 @@ def _killer(*_: Any) -> None:
 def test_objectives_are_searched_with_their_own_parameters(data: RankingDataset) -> None:
     fixed = {name: value for name, value in FIXED.items() if name != "objective"}
     space = {"objective": Choice(("lightgbm:lambdarank", "regression"))}
-    search_result = tune(fixed, data, num_boost_round=4, trials=5, folds=2, space=space, trees=False)
-    assert {t.params["objective"] for t in search_result.trials} == {"lightgbm:lambdarank", "regression"}
+    search_result = tune(
+        fixed, data, num_boost_round=4, trials=5, folds=2, space=space, trees=False
+    )
+    assert {t.params["objective"] for t in search_result.trials} == {
+        "lightgbm:lambdarank",
+        "regression",
+    }
 
 
 def test_a_linear_model_is_tuned_without_trees(data: RankingDataset) -> None:
     space = {"lambda_l2": Span(1e-4, 1.0, log=True)}
     fixed = {"objective": "regression", "eval_at": [5]}
-    search_result = tune(fixed, data, num_boost_round=3, trials=2, folds=2, space=space, backend="linear")
+    search_result = tune(
+        fixed, data, num_boost_round=3, trials=2, folds=2, space=space, backend="linear"
+    )
     assert [set(t.params) for t in search_result.trials] == [{"lambda_l2"}] * 2
     assert all(t.state == "done" for t in search_result.trials)
 
@@ -188,7 +221,9 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
         tune(FIXED, data, study=tmp_path / "none" / "study", num_boost_round=2)
     text = "".join(f"{i % 3} qid:{i // 10} 1:{i % 7} 2:{i}\n" for i in range(60))
     (tmp_path / "rows.txt").write_text(text)
-    with pytest.raises(DataError, match="rows on disk cannot be split into folds: read them into memory"):
+    with pytest.raises(
+        DataError, match="rows on disk cannot be split into folds: read them into memory"
+    ):
         tune(FIXED, boostrank.stream(tmp_path / "rows.txt", cache=False))
     (tmp_path / "s").write_bytes(b"\x00 no study\n")
     with pytest.raises(InputError, match="not a study"):
@@ -197,7 +232,13 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
 
 def test_a_trial_that_falls_far_behind_is_given_up_after_some_folds(data: RankingDataset) -> None:
     search_result = tune(
-        FIXED, data, num_boost_round=30, trials=6, folds=3, space={"num_leaves": Choice((2, 15))}, trees=False
+        FIXED,
+        data,
+        num_boost_round=30,
+        trials=6,
+        folds=3,
+        space={"num_leaves": Choice((2, 15))},
+        trees=False,
     )
     worst = [trial for trial in search_result.trials if trial.params["num_leaves"] == 2]
     assert "given up" in {trial.state for trial in worst}
@@ -219,7 +260,13 @@ def test_trials_that_all_fail_end_the_search(data: RankingDataset) -> None:
 
 def test_values_that_an_engine_refuses_fail_their_trial_alone(data: RankingDataset) -> None:
     search_result = tune(
-        FIXED, data, num_boost_round=3, trials=4, folds=2, trees=False, space={"max_bin": Span(1, 3, integer=True)}
+        FIXED,
+        data,
+        num_boost_round=3,
+        trials=4,
+        folds=2,
+        trees=False,
+        space={"max_bin": Span(1, 3, integer=True)},
     )
     assert len(search_result.trials) == 4
     assert any(t.state == "done" for t in search_result.trials)
@@ -236,8 +283,26 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
     ]
     file, config = tmp_path / "train.txt", tmp_path / "tuned.toml"
     file.write_text("\n".join(lines) + "\n")
-    how = ["tune", file, "-o", config, "--trials", "3", "--folds", "2", "--rounds", "5", "--objective", "shf-sdcg",
-           "--param", "min_data_in_leaf=2", "--seed", "4", "--eval-at", "3"]  # fmt: skip
+    how = [
+        "tune",
+        file,
+        "-o",
+        config,
+        "--trials",
+        "3",
+        "--folds",
+        "2",
+        "--rounds",
+        "5",
+        "--objective",
+        "shf-sdcg",
+        "--param",
+        "min_data_in_leaf=2",
+        "--seed",
+        "4",
+        "--eval-at",
+        "3",
+    ]
     record = json.loads(invoke(*how, "--json").stdout)
     assert len(record["trials"]) == 3
     content = tomllib.loads(config.read_text())

@@ -1,11 +1,12 @@
-"""Environments of several versions, of which each reads what each has saved; and the table of what came of it.
+"""Environments of several versions, of which each reads what each has saved; and the table of what
+came of it.
 
     python -m tests.versions [--uv UV] [--folder FOLDER] [--python 3.12=PATH ...] [--out FILE]
 
-An environment is made once (a minute) and kept in the folder, as are its models. Each model is read by boostrank, by
-boostrank without the sidecar, and by the engine alone. It gives the same bits, or scores that differ by rounding; or it
-is refused in words, or misread by the engine alone. Exit status 1: boostrank gives other scores, or an error that is no
-refusal.
+An environment is made once (a minute) and kept in the folder, as are its models. Each model is read
+by boostrank, by boostrank without the sidecar, and by the engine alone. It gives the same bits, or
+scores that differ by rounding; or it is refused in words, or misread by the engine alone. Exit
+status 1: boostrank gives other scores, or an error that is no refusal.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Environment:
         python: of the interpreter, as 3.11.
         pins: what `pip` is asked for beside boostrank.
         oldest: whether all else is as old as pyproject.toml allows.
-        bare: the engines without boostrank, which makes models and reads none: what people have from before.
+        bare: the engines without boostrank, which makes models and reads none: what people have
+            from before.
     """
 
     name: str
@@ -53,11 +55,19 @@ class Environment:
 
 _BEFORE = ("numpy==1.26.*", "scipy==1.12.*", "pandas==1.5.*")
 ENVIRONMENTS = (
-    Environment("engines-3.3-1.7", "3.11", ("lightgbm==3.3.5", "xgboost==1.7.*", *_BEFORE), bare=True),
-    Environment("engines-4.1-2.1", "3.11", ("lightgbm==4.1.0", "xgboost-cpu==2.1.*", *_BEFORE), bare=True),
+    Environment(
+        "engines-3.3-1.7", "3.11", ("lightgbm==3.3.5", "xgboost==1.7.*", *_BEFORE), bare=True
+    ),
+    Environment(
+        "engines-4.1-2.1", "3.11", ("lightgbm==4.1.0", "xgboost-cpu==2.1.*", *_BEFORE), bare=True
+    ),
     Environment("oldest", "3.11", oldest=True),
-    Environment("middle", "3.11", ("lightgbm==4.6.*", "xgboost-cpu==3.2.*", "numpy==2.1.*", "numba==0.61.*")),
-    Environment("later", "3.12", ("lightgbm==4.6.*", "xgboost-cpu==3.3.*", "numpy==2.3.*", "numba==0.63.*")),
+    Environment(
+        "middle", "3.11", ("lightgbm==4.6.*", "xgboost-cpu==3.2.*", "numpy==2.1.*", "numba==0.61.*")
+    ),
+    Environment(
+        "later", "3.12", ("lightgbm==4.6.*", "xgboost-cpu==3.3.*", "numpy==2.3.*", "numba==0.63.*")
+    ),
     Environment("newest", "3.13"),
 )
 PACKAGES = ("lightgbm", "xgboost", "numpy", "numba", "pandas")
@@ -71,7 +81,9 @@ def prepared(environment: Environment, folder: Path, uv: str, interpreter: str) 
         run(uv, "venv", "--quiet", "--clear", "--python", interpreter, str(home))
         how = ["--resolution", "lowest-direct"] if environment.oldest else []
         ours = [] if environment.bare else ["--editable", f"{ROOT}[xgboost-cpu]", "pandas>=2"]
-        run(uv, "pip", "install", "--quiet", "--python", str(python), *how, *ours, *environment.pins)
+        run(
+            uv, "pip", "install", "--quiet", "--python", str(python), *how, *ours, *environment.pins
+        )
         done.write_text(stamp)
     return python
 
@@ -119,7 +131,9 @@ def compared(
             yield model, way, kind, f"by at most 1e{size} of the largest" if apart else ""
 
 
-def table(results: dict[str, dict[str, dict[str, Any]]], scores: dict[str, dict[str, list[float]]]) -> tuple[str, bool]:
+def table(
+    results: dict[str, dict[str, dict[str, Any]]], scores: dict[str, dict[str, list[float]]]
+) -> tuple[str, bool]:
     """The table as Markdown, with the exceptions below it; and whether all is well.
 
     Args:
@@ -127,7 +141,9 @@ def table(results: dict[str, dict[str, dict[str, Any]]], scores: dict[str, dict[
         scores: maker -> model -> its own scores.
     """
     lines = [f"| made by \\ read by | {' | '.join(results)} |", "|---" * (len(results) + 1) + "|"]
-    exceptions: dict[tuple[str, str, str], dict[tuple[str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
+    exceptions: dict[tuple[str, str, str], dict[tuple[str, str], set[str]]] = defaultdict(
+        lambda: defaultdict(set)
+    )
     well = True
     for maker, own_scores in scores.items():
         cells = []
@@ -147,7 +163,8 @@ def table(results: dict[str, dict[str, dict[str, Any]]], scores: dict[str, dict[
         models = sorted(set().union(*pairs.values()))
         remark = f": {words}" if words else ""
         lines.append(
-            f"* {kind} ({way}): {', '.join(f'`{model}`' for model in models)}; {_places(pairs, results)}{remark}"
+            f"* {kind} ({way}): {', '.join(f'`{model}`' for model in models)};"
+            f" {_places(pairs, results)}{remark}"
         )
     return "\n".join(lines) + "\n", well
 
@@ -159,29 +176,45 @@ def _places(pairs: Iterable[tuple[str, str]], readers: Iterable[str]) -> str:
         of_maker[maker].append(reader)
     makers: dict[str, list[str]] = defaultdict(list)
     for maker, readers_of_maker in of_maker.items():
-        makers["all" if len(readers_of_maker) == len(list(readers)) else ", ".join(readers_of_maker)].append(maker)
+        makers[
+            "all" if len(readers_of_maker) == len(list(readers)) else ", ".join(readers_of_maker)
+        ].append(maker)
     return "; ".join(
-        f"made by {', '.join(makers_of_readers)}, read by {by}" for by, makers_of_readers in makers.items()
+        f"made by {', '.join(makers_of_readers)}, read by {by}"
+        for by, makers_of_readers in makers.items()
     )
 
 
 def main(words: list[str] | None = None) -> int:
     """Make what is missing, read everything, print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.versions", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--uv", default="uv")
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv-versions")
     parser.add_argument("--python", action="append", default=[], metavar="3.12=PATH")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args(words)
-    interpreters = dict(setting.split("=", 1) for setting in arguments.python if not setting.endswith("="))
+    interpreters = dict(
+        setting.split("=", 1) for setting in arguments.python if not setting.endswith("=")
+    )
     arguments.folder.mkdir(parents=True, exist_ok=True)
     folder = arguments.folder.resolve()
     package_versions, scores, readers = {}, {}, {}
     quiet = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_WAIT_POLICY": "passive"}
     for environment in ENVIRONMENTS:
-        python = prepared(environment, folder, arguments.uv, interpreters.get(environment.python, environment.python))
+        python = prepared(
+            environment,
+            folder,
+            arguments.uv,
+            interpreters.get(environment.python, environment.python),
+        )
         package_versions[environment.name] = versions(python)
-        print(f"{environment.name}: {' '.join(package_versions[environment.name])}", file=sys.stderr, flush=True)  # noqa: T201
+        print(  # noqa: T201
+            f"{environment.name}: {' '.join(package_versions[environment.name])}",
+            file=sys.stderr,
+            flush=True,
+        )
         models_folder = folder / "models" / environment.name
         shutil.rmtree(models_folder, ignore_errors=True)
         models_folder.mkdir(parents=True)
@@ -203,8 +236,14 @@ def main(words: list[str] | None = None) -> int:
         folders = [str(folder / "models" / maker) for maker in scores]
         run(str(python), "-m", "tests.versions.models", "read", str(result), *folders, env=quiet)
         results[name] = json.loads(result.read_text())
-    heads = "| | Python | LightGBM | XGBoost | NumPy | Numba | pandas |\n" + "|---" * (len(PACKAGES) + 2) + "|\n"
-    rows = "".join(f"| {name} | {' | '.join(numbers)} |\n" for name, numbers in package_versions.items())
+    heads = (
+        "| | Python | LightGBM | XGBoost | NumPy | Numba | pandas |\n"
+        + "|---" * (len(PACKAGES) + 2)
+        + "|\n"
+    )
+    rows = "".join(
+        f"| {name} | {' | '.join(numbers)} |\n" for name, numbers in package_versions.items()
+    )
     text, well = table(results, scores)
     page = f"{heads}{rows}\n{text}"
     print(page)  # noqa: T201

@@ -1,11 +1,12 @@
 """Run in each environment: train small models and save them, or read what others have saved.
 
-    python -m tests.versions.models make FOLDER
-    python -m tests.versions.models bare FOLDER         # of the engines alone, where there is no boostrank
-    python -m tests.versions.models read RESULT.json FOLDER...
+    python -m tests.versions.models make FOLDER python -m tests.versions.models bare FOLDER
+    # of the engines alone, where there is no boostrank python -m tests.versions.models read
+    RESULT.json FOLDER...
 
-A folder holds the model files of one maker, `rows.npy` and `scores.json`, what its maker's own predictions were. Models
-with "frame" or "letters" in their names take the rows as a table of pandas, with names for the codes.
+A folder holds the model files of one maker, `rows.npy` and `scores.json`, what its maker's own
+predictions were. Models with "frame" or "letters" in their names take the rows as a table of
+pandas, with names for the codes.
 """
 
 from __future__ import annotations
@@ -30,10 +31,18 @@ import boostrank
 QUERIES, DOCUMENTS = 16, 12
 CODES = 3
 """The column that holds codes of categories."""
-TREES: dict[str, Any] = {"num_leaves": 6, "learning_rate": 0.3, "seed": 7, "num_threads": 1, "verbosity": -1}
+TREES: dict[str, Any] = {
+    "num_leaves": 6,
+    "learning_rate": 0.3,
+    "seed": 7,
+    "num_threads": 1,
+    "verbosity": -1,
+}
 DEPTH: dict[str, Any] = {"max_depth": 3, "eta": 0.3, "seed": 7, "nthread": 1, "verbosity": 0}
 NAMES = ["apple", "b b", "c,d", "", "e", "f", "g", "h"]
-"""Of the codes, in frames; in those of models with "letters" in their names, the first has letters beyond ASCII."""
+"""Of the codes, in frames; in those of models with "letters" in their names, the first has letters
+beyond ASCII.
+"""
 TYPES = ["c" if column == CODES else "q" for column in range(5)]
 ROUNDS = 5
 
@@ -50,7 +59,9 @@ def table(rows: int, seed: int) -> np.ndarray:
 
 def grades(X: np.ndarray) -> np.ndarray:
     """int64[rows]: 0 to 3."""
-    return np.clip(np.round(np.nan_to_num(X[:, 0]) + X[:, CODES] % 2 + X[:, 2] / 3), 0, 3).astype(np.int64)
+    return np.clip(np.round(np.nan_to_num(X[:, 0]) + X[:, CODES] % 2 + X[:, 2] / 3), 0, 3).astype(
+        np.int64
+    )
 
 
 def named(X: np.ndarray, first: str = NAMES[0]) -> pd.DataFrame:
@@ -75,7 +86,9 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
 
     def train(objective: str = "lambdarank", backend: str = "lightgbm", **more: Any) -> Any:
         rows = more.pop("rows", data)
-        return boostrank.train({**TREES, "objective": objective, **more}, rows, ROUNDS, backend=backend)
+        return boostrank.train(
+            {**TREES, "objective": objective, **more}, rows, ROUNDS, backend=backend
+        )
 
     def average(backend: str) -> Any:
         return boostrank.average([train(backend=backend, seed=seed) for seed in (1, 2)])
@@ -96,7 +109,9 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "xgboost-letters.json": lambda: train(backend="xgboost", rows=letters),
         "xgboost-dart.json": lambda: train(backend="xgboost", booster="dart", rate_drop=0.5),
         "xgboost-average.json": lambda: average("xgboost"),
-        "linear.json": lambda: boostrank.train({"objective": "lambdarank"}, data, ROUNDS, backend="linear"),
+        "linear.json": lambda: boostrank.train(
+            {"objective": "lambdarank"}, data, ROUNDS, backend="linear"
+        ),
     }
     return trainings
 
@@ -104,7 +119,9 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
 def bare_lightgbm(X: Any, y: np.ndarray, **more: Any) -> lgb.Booster:
     """Of the engine alone."""
     categorical = more.pop("categorical_feature", "auto")
-    data = lgb.Dataset(X, y, group=[DOCUMENTS] * QUERIES, categorical_feature=categorical, params={"verbosity": -1})
+    data = lgb.Dataset(
+        X, y, group=[DOCUMENTS] * QUERIES, categorical_feature=categorical, params={"verbosity": -1}
+    )
     return lgb.train({**TREES, "objective": "lambdarank", **more}, data, ROUNDS)
 
 
@@ -121,7 +138,9 @@ def theirs(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
     """File name -> what trains the engine's own model in it."""
     return {
         "bare-lightgbm.txt": lambda: bare_lightgbm(X, y),
-        "bare-lightgbm-categories.txt": lambda: bare_lightgbm(X, y, categorical_feature=[CODES], min_data_per_group=5),
+        "bare-lightgbm-categories.txt": lambda: bare_lightgbm(
+            X, y, categorical_feature=[CODES], min_data_per_group=5
+        ),
         "bare-lightgbm-frame.txt": lambda: bare_lightgbm(named(X), y, min_data_per_group=5),
         "bare-lightgbm-letters.txt": lambda: bare_lightgbm(lettered(X), y, min_data_per_group=5),
         "bare-lightgbm-dart.txt": lambda: bare_lightgbm(X, y, boosting="dart"),
@@ -137,7 +156,9 @@ def theirs(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
 def by_engine(path: Path, rows: Any) -> np.ndarray:
     """Scores by the engine alone, without boostrank."""
     if path.suffix == ".txt":
-        return np.asarray(lgb.Booster(model_file=str(path)).predict(rows, raw_score=True, num_threads=1))
+        return np.asarray(
+            lgb.Booster(model_file=str(path)).predict(rows, raw_score=True, num_threads=1)
+        )
     booster = xgb.Booster({"nthread": 1})
     booster.load_model(path)
     column_options: dict[str, Any] = {}
@@ -192,7 +213,9 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
         # Names of categories beyond ASCII stand in our record alone, not in XGBoost's file.
         if not name.startswith(("linear", "xgboost-letters")):
             ways["engine alone"] = by_engine
-        outcomes[name] = {way: _outcome(score, folder / name, rows_for(name, rows)) for way, score in ways.items()}
+        outcomes[name] = {
+            way: _outcome(score, folder / name, rows_for(name, rows)) for way, score in ways.items()
+        }
     return outcomes
 
 
@@ -202,7 +225,9 @@ def _outcome(score: Callable[[Path, Any], np.ndarray], path: Path, rows: Any) ->
     except boostrank.BoostrankError as error:
         return {"refused": str(error).rpartition(f"{path.name}: ")[2]}
     except Exception as error:
-        words = re.sub(r"^\[[\d:]+\] \S+ ", "", (str(error).splitlines() or [""])[0])  # XGBoost's time and place
+        words = re.sub(
+            r"^\[[\d:]+\] \S+ ", "", (str(error).splitlines() or [""])[0]
+        )  # XGBoost's time and place
         return {"failed": f"{type(error).__name__}: {words}"}
 
 

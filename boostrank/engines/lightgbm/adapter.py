@@ -32,9 +32,20 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.engine_params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
-from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, rewritten, start_trees
+from boostrank.engines.lightgbm.model_text import (
+    listed_categories,
+    read_leaves,
+    rewritten,
+    start_trees,
+)
 from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
-from boostrank.engines.lightgbm.private import StreamedDataset, begun, has_nothing_to_split, scores_now, use_one_thread
+from boostrank.engines.lightgbm.private import (
+    StreamedDataset,
+    begun,
+    has_nothing_to_split,
+    scores_now,
+    use_one_thread,
+)
 from boostrank.engines.trees import LinearStart, engine_names
 
 _MOST_GAINS = 1 << 16
@@ -42,7 +53,9 @@ _MOST_GAINS = 1 << 16
 
 @dataclass(eq=False)
 class LightGBMBooster(Booster):
-    """A model with a `lightgbm.Booster` as `native`, and the number of trees in its linear start, if known."""
+    """A model with a `lightgbm.Booster` as `native`, and the number of trees in its linear start,
+    if known.
+    """
 
     engine = "lightgbm"
     known_start: int | None = None
@@ -63,7 +76,9 @@ class LightGBMBooster(Booster):
         return max(0, int(self.native.best_iteration) - self.start_trees)
 
     @cached_property
-    def feature_names(self) -> tuple[str, ...]:  # LightGBM is slower to return them than to score a document
+    def feature_names(
+        self,
+    ) -> tuple[str, ...]:  # LightGBM is slower to return them than to score a document
         """The names in the head of the model text."""
         head = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[2]
         return tuple(head.partition("\n")[0].split(" "))
@@ -76,10 +91,14 @@ class LightGBMBooster(Booster):
     @property
     def start_trees(self) -> int:
         """The number of trees in a linear start, from the model text when first asked."""
-        if self.known_start is None:  # a user's own model: the first tree shows whether to look further
+        if (
+            self.known_start is None
+        ):  # a user's own model: the first tree shows whether to look further
             n_start_trees = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
             if n_start_trees:
-                n_start_trees = len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
+                n_start_trees = len(
+                    start_trees(self.native.model_to_string(num_iteration=-1).encode())
+                )
             self.known_start = n_start_trees
         return self.known_start
 
@@ -96,14 +115,24 @@ class LightGBMBooster(Booster):
             ]
             return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
         kind = "pred_leaf" if request.what == LEAVES else "raw_score"
-        pieces = (piece for _, piece in features.pieces()) if isinstance(features, Rows) else [features]
-        outputs = np.concatenate([self.native.predict(piece, **{kind: True}, **how) for piece in pieces])
-        return outputs if request.what == LEAVES else outputs.astype(np.float64, copy=False).reshape(-1)
+        pieces = (
+            (piece for _, piece in features.pieces()) if isinstance(features, Rows) else [features]
+        )
+        outputs = np.concatenate(
+            [self.native.predict(piece, **{kind: True}, **how) for piece in pieces]
+        )
+        return (
+            outputs
+            if request.what == LEAVES
+            else outputs.astype(np.float64, copy=False).reshape(-1)
+        )
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model text, which does not name the number of threads."""
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
-        text = re.sub(r"\n\[num_threads: \d+\]", "\n[num_threads: 0]", text)  # trees do not depend on it
+        text = re.sub(
+            r"\n\[num_threads: \d+\]", "\n[num_threads: 0]", text
+        )  # trees do not depend on it
         return text.encode()
 
     def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:
@@ -124,15 +153,24 @@ class LightGBMBooster(Booster):
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of pandas columns, or {} unless every column can be told."""
         values = self.native.pandas_categorical or ()
-        columns = listed_categories(self.native.model_to_string(num_iteration=1).encode()) if values else {}
-        # LightGBM does not store their columns. Ordered columns have categories too, and columns of codes have none.
+        columns = (
+            listed_categories(self.native.model_to_string(num_iteration=1).encode())
+            if values
+            else {}
+        )
+        # LightGBM does not store their columns. Ordered columns have categories too, and columns of
+        # codes have none.
         fits = len(columns) == len(values) and all(
-            codes[-1] < len(column_values) and all(isinstance(value, str) for value in column_values)
+            codes[-1] < len(column_values)
+            and all(isinstance(value, str) for value in column_values)
             for codes, column_values in zip(columns.values(), values, strict=True)
         )
         if not fits:
             return {}
-        return {names[i]: Categories(tuple(column_values)) for i, column_values in zip(columns, values, strict=True)}
+        return {
+            names[i]: Categories(tuple(column_values))
+            for i, column_values in zip(columns, values, strict=True)
+        }
 
     def expose(self, best: int) -> Any:
         """Return the native booster, or a `CountingBooster` if its rounds differ."""
@@ -140,7 +178,9 @@ class LightGBMBooster(Booster):
         return self.native if alike else CountingBooster(self, best)
 
     def _trees(self, rounds: int) -> int:
-        """Return LightGBM's number of iterations for this number of rounds, which is -1 for all rounds."""
+        """Return LightGBM's number of iterations for this number of rounds, which is -1 for all
+        rounds.
+        """
         return rounds + self.start_trees if rounds else -1
 
 
@@ -198,7 +238,9 @@ class LightGBM(Backend):
     booster = LightGBMBooster
     starts_linear = shares_bins = True
 
-    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+    def dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> Any:
         """Create an `lgb.Dataset`, or a subset of the shared one, whose bins are kept."""
         whole = whole_of(data.features)
         # Parts of one data set share its bins.
@@ -230,7 +272,11 @@ class LightGBM(Backend):
 
         The labels may need a longer `label_gain` than LightGBM has.
         """
-        own = {"metric": "None", "num_iterations": request.rounds, "objective": request.native_objective or "none"}
+        own = {
+            "metric": "None",
+            "num_iterations": request.rounds,
+            "objective": request.native_objective or "none",
+        }
         params = _with_defaults(request.params) | own
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
@@ -242,18 +288,24 @@ class LightGBM(Backend):
         sets = [("training", request.train), *request.valid]
         holders = [data for _, data in sets]
         if request.resumed is not None:
-            model, start_scores = self.load(request.resumed.snapshot.model), request.resumed.snapshot.scores
+            model, start_scores = (
+                self.load(request.resumed.snapshot.model),
+                request.resumed.snapshot.scores,
+            )
             holders = [request.train, *(data for data in holders if data is not request.train)]
         given = zip(holders, start_scores, strict=False)
         known = {id(data): scores for data, scores in given if scores is not None}
         with _naming_nothing_to_split():
             booster = begun(params, sets, model and model.native, known)
-            rounds = Rounds(request, booster, 0 if model is None else model.rounds, partial(scores_now, booster))
+            rounds = Rounds(
+                request, booster, 0 if model is None else model.rounds, partial(scores_now, booster)
+            )
             sampling = Sampling(params)
 
             def gradient(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
                 assert request.gradient is not None
-                # Seed here, because in its first round LightGBM resets the booster once more, which draws features.
+                # Seed here, because in its first round LightGBM resets the booster once more, which
+                # draws features.
                 sampling.seed(booster, rounds.round)
                 return request.gradient(scores, dataset, rounds.round)
 
@@ -273,7 +325,10 @@ class LightGBM(Backend):
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and the scores of all sets, which its trees do not reproduce."""
-        scores = (np.array(scores_now(model, data), np.float64) for data in (model.train_set, *model.valid_sets))
+        scores = (
+            np.array(scores_now(model, data), np.float64)
+            for data in (model.train_set, *model.valid_sets)
+        )
         return Snapshot(LightGBMBooster(model).to_bytes(), tuple(scores))
 
     def begin_with(self, start: LinearStart) -> Booster:
@@ -294,32 +349,44 @@ def _naming_nothing_to_split() -> Iterator[None]:
         if not has_nothing_to_split(error):
             raise
         raise DataError(
-            "LightGBM can split no feature: there are too few rows, or all features are constant. For very small data "
-            "set min_data_in_leaf=1 and min_data_in_bin=1"
+            "LightGBM can split no feature: there are too few rows, or all features are constant."
+            " For very small data set min_data_in_leaf=1 and min_data_in_bin=1"
         ) from error
 
 
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
-    """Fix the histogram layout, because LightGBM would time both layouts and two runs could use different ones."""
-    layout = {} if params.keys() & {"force_col_wise", "force_row_wise"} else {"force_col_wise": True}
+    """Fix the histogram layout, because LightGBM would time both layouts and two runs could use
+    different ones.
+    """
+    layout = (
+        {} if params.keys() & {"force_col_wise", "force_row_wise"} else {"force_col_wise": True}
+    )
     return {"deterministic": True, **layout, **params}
 
 
 class Sampling:
-    """Seeds for LightGBM's row and feature sampling, set in each round because LightGBM hides its random state.
+    """Seeds for LightGBM's row and feature sampling, set in each round because LightGBM hides its
+    random state.
 
-    Dart and goss are not seeded, because changing parameters would reset their state. Dart is reset once, before the
-    first tree, because LightGBM's first draw depends on uninitialised memory (4.7).
+    Dart and goss are not seeded, because changing parameters would reset their state. Dart is reset
+    once, before the first tree, because LightGBM's first draw depends on uninitialised memory
+    (4.7).
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
         named = LightGBM.params.named(params)
         boosting = str(named.get("boosting", "gbdt"))
         special = boosting in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
-        self._first = {"drop_seed": int(named.get("drop_seed", named.get("seed", 4)))} if boosting == "dart" else {}
+        self._first = (
+            {"drop_seed": int(named.get("drop_seed", named.get("seed", 4)))}
+            if boosting == "dart"
+            else {}
+        )
         self._fraction = float(named.get("bagging_fraction", 1.0))
         self._every = int(named.get("bagging_freq", 0))
-        features = min(float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode"))
+        features = min(
+            float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")
+        )
         sampled = (
             ("bagging_seed", 3, self._fraction < 1 and self._every > 0),
             ("feature_fraction_seed", 2, features < 1),
@@ -332,7 +399,9 @@ class Sampling:
         }
 
     def seed(self, model: Any, round: int) -> None:
-        """Seed the sampling of this round, where the sample of rows is kept for `bagging_freq` rounds."""
+        """Seed the sampling of this round, where the sample of rows is kept for `bagging_freq`
+        rounds.
+        """
         if self._first:
             model.reset_parameter(self._first)
             self._first = {}

@@ -116,9 +116,13 @@ def _read(tree: Tree) -> tuple[int, Curve]:
         if [thresholds.tolist(), *children] != list(split(bounds)):
             raise ValueError
         steps = Curve(bounds, values[1:], float(values[0]))
-        return int(numbers(b"split_feature", int)[0]), replace(steps, documents=np.roll(documents, -1))
+        return int(numbers(b"split_feature", int)[0]), replace(
+            steps, documents=np.roll(documents, -1)
+        )
     except (ValueError, IndexError) as error:
-        raise ModelError(f"tree {tree.number} resembles a linear start but is not a function of one feature") from error
+        raise ModelError(
+            f"tree {tree.number} resembles a linear start but is not a function of one feature"
+        ) from error
 
 
 # Fields in units of the score.
@@ -161,14 +165,25 @@ class LightGBMFormat(ModelFormat):
             ModelError: leaves are linear models, or the model is a random forest.
         """
         refuse(any(tree.linear for tree in model.trees), "its leaves hold linear models")
-        refuse(b"\naverage_output" in model.head, "the model is a random forest, whose trees LightGBM averages")
-        return ServedTrees(_forest(model, 0), _counts(model, b"internal_count", 1), _counts(model, b"leaf_count", 0))
+        refuse(
+            b"\naverage_output" in model.head,
+            "the model is a random forest, whose trees LightGBM averages",
+        )
+        return ServedTrees(
+            _forest(model, 0),
+            _counts(model, b"internal_count", 1),
+            _counts(model, b"leaf_count", 0),
+        )
 
     def stamp(self, body: bytes) -> bytes:
-        """Return the file with an objective if it has none, which is the case after training with a callable."""
+        """Return the file with an objective if it has none, which is the case after training with a
+        callable.
+        """
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
-    def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
+    def merge(
+        self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None
+    ) -> bytes:
         """Return the text of the sum, with one start and then the trees of all models.
 
         Raises:
@@ -177,7 +192,10 @@ class LightGBMFormat(ModelFormat):
         # One start for all models, then their trees with new numbers.
         grown: list[Tree] = []
         for model, parts in zip(models, parts_of(len(models), weights), strict=True):
-            refuse(b"\naverage_output" in model.head, "a random forest of LightGBM cannot be averaged with others")
+            refuse(
+                b"\naverage_output" in model.head,
+                "a random forest of LightGBM cannot be averaged with others",
+            )
             grown += [_divided(tree, parts) for tree in model.trees[model.start_trees :]]
         # LightGBM counts the importances in the tail again.
         return _with_trees(models[0], sum_of_starts(list(map(_start_of, models)), weights), grown)
@@ -189,13 +207,18 @@ class LightGBMFormat(ModelFormat):
             ModelError: leaves are linear models.
         """
         model = parse_text(body)
-        refuse(any(tree.linear for tree in model.trees), "leaves with linear models cannot have fill values")
+        refuse(
+            any(tree.linear for tree in model.trees),
+            "leaves with linear models cannot have fill values",
+        )
         kinds_of = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
         grown = []
         for tree in model.trees[model.start_trees :]:
             words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
             kinds = b" ".join(
-                kind if int(kind) & 1 or np.isnan(values[int(at)]) else kinds_of[int(values[int(at)] <= float(bound))]
+                kind
+                if int(kind) & 1 or np.isnan(values[int(at)])
+                else kinds_of[int(values[int(at)] <= float(bound))]
                 for kind, at, bound in zip(*words, strict=True)
             )
             grown.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}))
@@ -207,12 +230,18 @@ class LightGBMFormat(ModelFormat):
         return np.split(model.leaf_value, ends[:-1])[model.start_trees :]
 
     def with_leaves(
-        self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
+        self,
+        model: LightGBMText,
+        values: Sequence[Float64Array],
+        start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the text with other values of the leaves, and another start if there is one."""
         grown = []
         for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
-            fields = {**tree.fields, b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist())}
+            fields = {
+                **tree.fields,
+                b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist()),
+            }
             grown.append(replace(tree, fields=fields))
         return _with_trees(model, start, grown)
 
@@ -220,7 +249,9 @@ class LightGBMFormat(ModelFormat):
         """Return the text for rows with more columns, in which feature i is `columns[i]`."""
         model, infos, trees = parse_text(body), ["none"] * len(names), []
         feature_infos = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
-        for column, info in zip(columns, feature_infos[1].decode().split(" ") if feature_infos else (), strict=True):
+        for column, info in zip(
+            columns, feature_infos[1].decode().split(" ") if feature_infos else (), strict=True
+        ):
             infos[column] = info
         for tree in model.trees:
             moved = {
@@ -229,7 +260,9 @@ class LightGBMFormat(ModelFormat):
             }
             trees.append(replace(tree, fields={**tree.fields, **moved}))
         head = _with_line(model.head, "max_feature_idx", str(len(names) - 1))
-        head = _with_line(_with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos))
+        head = _with_line(
+            _with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos)
+        )
         return replace(model, head=head, trees=tuple(trees)).to_bytes()
 
 
@@ -241,12 +274,18 @@ def _with_line(head: bytes, key: str, value: str) -> bytes:
 
 
 def _forest(model: LightGBMText, first: int) -> Forest:
-    """Return the trees whose number is at least `first`, where linear leaves have their `leaf_value` only."""
+    """Return the trees whose number is at least `first`, where linear leaves have their
+    `leaf_value` only.
+    """
     grown = model.trees[first:]
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())
     nodes = {name: column[skipped - first :] for name, column in model.nodes.items()}
-    feature, threshold, decision = nodes["split_feature"], nodes["threshold"], nodes["decision_type"]
+    feature, threshold, decision = (
+        nodes["split_feature"],
+        nodes["threshold"],
+        nodes["decision_type"],
+    )
     left, right = nodes["left_child"], nodes["right_child"]
     tree = np.repeat(np.arange(len(grown)), leaves - 1)
     # Convert numbers within a tree to numbers over all trees.
@@ -255,7 +294,9 @@ def _forest(model: LightGBMText, first: int) -> Forest:
     right = np.where(right >= 0, right + first_node[tree], right - first_leaf[tree])
     # Bits 2 and 3, missing values: 0: none, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
     missing = decision >> 2 & 3
-    categorical = (decision & 1) != 0  # the threshold is the number of a set; missing values go right
+    categorical = (
+        decision & 1
+    ) != 0  # the threshold is the number of a set; missing values go right
     # LightGBM treats values near 0 as 0, so no threshold may separate them.
     ordered = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
     ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
@@ -279,7 +320,9 @@ def _forest(model: LightGBMText, first: int) -> Forest:
 
 
 def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
-    """Return the number of documents in each node or leaf of all trees, or 0 if the file does not store it."""
+    """Return the number of documents in each node or leaf of all trees, or 0 if the file does not
+    store it.
+    """
     counts = []
     for tree in model.trees:
         words = tree.words(key)
@@ -288,16 +331,21 @@ def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
 
 
 def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
-    """Return the same model with an objective that other programs support, because many serving tools require one.
+    """Return the same model with an objective that other programs support, because many serving
+    tools require one.
 
     Predictions do not change, because ranking objectives do not transform raw scores.
     """
     head, separator, trees = body.partition(b"\n\n")
     head = re.sub(rb"\nobjective=.*", b"", head)
-    head = re.sub(rb"(\nmax_feature_idx=.*)", lambda line: line[1] + b"\nobjective=" + objective, head)
+    head = re.sub(
+        rb"(\nmax_feature_idx=.*)", lambda line: line[1] + b"\nobjective=" + objective, head
+    )
     before, mark, parameters = trees.rpartition(b"\nparameters:\n")
     if mark:
-        parameters = _replaced(rb"^\[objective: .*\]$", b"[objective: " + objective + b"]", parameters)
+        parameters = _replaced(
+            rb"^\[objective: .*\]$", b"[objective: " + objective + b"]", parameters
+        )
     return head + separator + before + mark + parameters
 
 
@@ -310,12 +358,16 @@ def _start_of(model: LightGBMText) -> dict[int, Curve]:
     return read_start(model.trees[: model.start_trees])
 
 
-def _with_trees(model: LightGBMText, start: Mapping[int, Curve] | None, grown: Sequence[Tree]) -> bytes:
+def _with_trees(
+    model: LightGBMText, start: Mapping[int, Curve] | None, grown: Sequence[Tree]
+) -> bytes:
     """Return the file with other grown trees, and with another linear start unless that is None."""
     texts = [tree.to_bytes() for tree in model.trees[: model.start_trees]]
     if start is not None:
         texts = [tree.encode() for tree in write_start(start)]
-    texts += [replace(tree, number=number).to_bytes() for number, tree in enumerate(grown, len(texts))]
+    texts += [
+        replace(tree, number=number).to_bytes() for number, tree in enumerate(grown, len(texts))
+    ]
     return joined(model.head, texts, model.tail)
 
 

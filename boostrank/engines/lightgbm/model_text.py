@@ -1,7 +1,8 @@
 """The parser of LightGBM's model text, which checks a file before LightGBM's loader reads it.
 
-LightGBM's loader does not check files, so truncated text aborts the process, and wrong child numbers read foreign
-memory. The parser accepts v2 to v4 (`GBDT::SaveModelToString` and `Tree::ToString` in LightGBM's source).
+LightGBM's loader does not check files, so truncated text aborts the process, and wrong child
+numbers read foreign memory. The parser accepts v2 to v4 (`GBDT::SaveModelToString` and
+`Tree::ToString` in LightGBM's source).
 """
 
 from __future__ import annotations
@@ -29,15 +30,22 @@ _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
 # What follows the trees where LightGBM up to 2.1 wrote no line for their end.
 _AFTER = re.compile(rb"\n(?=\n(?:feature[ _]importances:|parameters:|pandas_categorical:.*)\n)")
-_THRESHOLDS = re.compile(rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE)
+_THRESHOLDS = re.compile(
+    rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE
+)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-# Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the longest for all.
+# Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the
+# longest for all.
 _INTEGER = rb"-?[0-9]{1,18}"
 _REAL = rb"(?=[^ ]{1,40}(?: |$))[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
-_FEATURE_INFO = re.compile(rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(?::-?[0-9]{{1,10}})*", re.ASCII)
+_FEATURE_INFO = re.compile(
+    rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(?::-?[0-9]{{1,10}})*", re.ASCII
+)
 _OBJECTIVE = re.compile(r"[a-z0-9_]+(?: [a-z0-9_]+(?::[^ :]+)?)*", re.ASCII)
-_LAST_LINE = re.compile(rf"end of (trees|parameters|parser)|feature.importances:|.*=[0-9]+|{_CATEGORIES}.*")
+_LAST_LINE = re.compile(
+    rf"end of (trees|parameters|parser)|feature.importances:|.*=[0-9]+|{_CATEGORIES}.*"
+)
 _PARAMETER = re.compile(r"\[[A-Za-z0-9_]+: .*\]", re.ASCII)
 
 
@@ -62,7 +70,9 @@ class Tree:
 
     @property
     def is_start(self) -> bool:
-        """Whether the tree is part of a linear start: its first split is below all numbers, and no split has a gain."""
+        """Whether the tree is part of a linear start: its first split is below all numbers, and no
+        split has a gain.
+        """
         gains = self.fields.get(b"split_gain", b"1")
         if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
             return False
@@ -80,7 +90,10 @@ class Tree:
             return []
         name = key.decode()
         refuse(key not in self.fields, f"tree {self.number} has no {name!r}")
-        refuse(len(tokens) != count, f"tree {self.number}: {name} has {len(tokens)} entries, but needs {count}")
+        refuse(
+            len(tokens) != count,
+            f"tree {self.number}: {name} has {len(tokens)} entries, but needs {count}",
+        )
         return tokens
 
     def to_bytes(self) -> bytes:
@@ -97,10 +110,11 @@ class LightGBMText:
         head: text before the trees.
         trees: all trees, including those of a start.
         tail: text that starts with `end of trees`.
-        nodes: values at the nodes of all trees in order, by name: left_child, right_child, split_feature,
-            decision_type, threshold, split_gain (0 if absent).
+        nodes: values at the nodes of all trees in order, by name: left_child, right_child,
+            split_feature, decision_type, threshold, split_gain (0 if absent).
         leaf_value: float64[L], values of all leaves.
-        sets: sets of categories, uint32[W], and the number of words in each set, int64[S], by tree number.
+        sets: sets of categories, uint32[W], and the number of words in each set, int64[S], by tree
+            number.
         leaf_features: features of the linear leaves, by tree number.
     """
 
@@ -140,8 +154,13 @@ def parse_text(data: bytes) -> LightGBMText:
     except UnicodeDecodeError as error:
         raise ModelError(f"byte {error.start} is not UTF-8 text: the file is damaged") from None
     if b"\0" in data:
-        raise ModelError(f"model text has a NUL byte at offset {data.index(0)}: the file is damaged")
-    refuse(b"\r" in data, "model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
+        raise ModelError(
+            f"model text has a NUL byte at offset {data.index(0)}: the file is damaged"
+        )
+    refuse(
+        b"\r" in data,
+        "model text has carriage returns: its line ends were converted (CRLF), or it is damaged",
+    )
     is_older = _END not in data
     if is_older:
         data = _AFTER.sub(_END, data, 1)
@@ -151,7 +170,9 @@ def parse_text(data: bytes) -> LightGBMText:
     refuse(end < 0, "model text has no line 'end of trees': the file is truncated")
     header = _header(data[:start].decode())
     n_features = _check_header(header)
-    trees = [_tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))]
+    trees = [
+        _tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))
+    ]
     parsed = _checked(data[:start], trees, data[end + 1 :], n_features)
     _check_tail(parsed.tail.decode())
     if is_older:
@@ -160,42 +181,61 @@ def parse_text(data: bytes) -> LightGBMText:
 
 
 def start_trees(data: bytes) -> list[Tree]:
-    """Return the leading trees of a model text that form a linear start, without parsing the others."""
+    """Return the leading trees of a model text that form a linear start, without parsing the
+    others.
+    """
     return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
 
 
 def listed_categories(data: bytes) -> dict[int, list[int]]:
     """Return the category codes of each column from an unchecked text that LightGBM wrote."""
     infos = _words(_header(data[: data.find(b"\n\n")].decode())["feature_infos"])
-    return {i: [int(code) for code in info.split(":")] for i, info in enumerate(infos) if info[0] not in "[n"}
+    return {
+        i: [int(code) for code in info.split(":")]
+        for i, info in enumerate(infos)
+        if info[0] not in "[n"
+    }
 
 
 def read_leaves(data: bytes) -> Leaves | None:
-    """Return the leaves of an unchecked text that LightGBM wrote, or None if scores are not sums of leaves."""
+    """Return the leaves of an unchecked text that LightGBM wrote, or None if scores are not sums of
+    leaves.
+    """
     trees = list(_trees(data))
     if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
         return None
     values = [tree.words(b"leaf_value") for tree in trees]
-    counts = [tree.words(b"leaf_count") or [b"1"] * len(of) for tree, of in zip(trees, values, strict=True)]
+    counts = [
+        tree.words(b"leaf_count") or [b"1"] * len(of)
+        for tree, of in zip(trees, values, strict=True)
+    ]
     tree = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
     value = np.array([word for words in values for word in words], np.float64)
     return Leaves(tree, value, np.array([word for words in counts for word in words], np.float64))
 
 
 def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
-    """Replace the thresholds of an unchecked text by those of `of_doubles`, and the leaf values if they are given."""
+    """Replace the thresholds of an unchecked text by those of `of_doubles`, and the leaf values if
+    they are given.
+    """
     begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
     texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
     if leaves is not None:
         of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(texts))))
-        lines = (b"leaf_value=" + b" ".join(b"%.17g" % value for value in values.tolist()) for values in of_trees)
+        lines = (
+            b"leaf_value=" + b" ".join(b"%.17g" % value for value in values.tolist())
+            for values in of_trees
+        )
         leaf_line = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
         texts = [leaf_line.sub(line, text) for line, text in zip(lines, texts, strict=True)]
     return joined(data[: begin - 2], texts, data[end:])
 
 
 def _for_doubles(lines: re.Match[bytes]) -> bytes:
-    threshold, kind = np.array(lines["thresholds"].split(), np.float64), np.array(lines["kinds"].split(), int)
+    threshold, kind = (
+        np.array(lines["thresholds"].split(), np.float64),
+        np.array(lines["kinds"].split(), int),
+    )
     thresholds = np.where(kind & 1, threshold, of_doubles(threshold))
     words = (
         b"%d" % int(threshold_value) if kind & 1 else b"%.17g" % threshold_value
@@ -213,7 +253,11 @@ def _header(text: str) -> dict[str, str]:
     header: dict[str, str] = {}
     for line in text.split("\n")[1:]:
         key, _, value = line.partition("=")
-        if key in header or key == "Tree" or ("=" in value and key not in ("feature_names", "monotone_constraints")):
+        if (
+            key in header
+            or key == "Tree"
+            or ("=" in value and key not in ("feature_names", "monotone_constraints"))
+        ):
             raise ModelError(f"the model's header has a repeated or broken line {line[:80]!r}")
         header[key] = value
     return header
@@ -229,18 +273,33 @@ def _check_header(header: dict[str, str]) -> int:
         words = f"the model is in LightGBM's format version {header['version'][:20]!r}"
         raise ModelError(f"{words}; supported: {', '.join(_VERSIONS)}")
     outputs = _whole(header["num_class"], "num_class", 1)
-    outputs = max(outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1))
-    refuse(outputs > 1, f"the model has {outputs} outputs per document: a multiclass model is not a ranker")
-    if not _OBJECTIVE.fullmatch(header.get("objective", "custom")):  # the loader reads the first word
-        raise ModelError(f"the header's objective is {header['objective'][:80]!r}, which is not a valid name")
+    outputs = max(
+        outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1)
+    )
+    refuse(
+        outputs > 1,
+        f"the model has {outputs} outputs per document: a multiclass model is not a ranker",
+    )
+    if not _OBJECTIVE.fullmatch(
+        header.get("objective", "custom")
+    ):  # the loader reads the first word
+        raise ModelError(
+            f"the header's objective is {header['objective'][:80]!r}, which is not a valid name"
+        )
     _whole(header["label_index"], "label_index", -1)
     n_features = _whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
     for key in ("feature_names", "feature_infos", "monotone_constraints"):
         if key in header and len(_words(header[key])) != n_features:
-            raise ModelError(f"max_feature_idx gives {n_features} features, but {key} has {len(_words(header[key]))}")
+            raise ModelError(
+                f"max_feature_idx gives {n_features} features, but {key} has"
+                f" {len(_words(header[key]))}"
+            )
     for i, info in enumerate(_words(header["feature_infos"])):
         if not _FEATURE_INFO.fullmatch(info):
-            raise ModelError(f"feature_infos of feature {i} is {info[:80]!r}, not a range or a list of categories")
+            raise ModelError(
+                f"feature_infos of feature {i} is {info[:80]!r}, not a range or a list of"
+                " categories"
+            )
     for word in _words(header.get("monotone_constraints", "")):
         _whole(word, "monotone_constraints", -1, 1)
     return n_features
@@ -267,15 +326,22 @@ def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
 
 
 def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
-    """Return the text of each tree, and compare its size with the header, because the loader jumps by sizes."""
+    """Return the text of each tree, and compare its size with the header, because the loader jumps
+    by sizes.
+    """
     blocks = list(_blocks(data, begin, end))
     if blocks and not blocks[0].startswith(b"Tree="):
         raise ModelError(f"expected 'Tree=0' after the model's header, found {blocks[0][:40]!r}")
     if "tree_sizes" in header:
         sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
-        refuse(len(sizes) != len(blocks), f"tree_sizes lists {len(sizes)} trees, but the file has {len(blocks)}")
+        refuse(
+            len(sizes) != len(blocks),
+            f"tree_sizes lists {len(sizes)} trees, but the file has {len(blocks)}",
+        )
         for i, (size, block) in enumerate(zip(sizes, blocks, strict=True)):
-            refuse(size != len(block), f"tree {i} has {len(block)} bytes, but tree_sizes gives {size}")
+            refuse(
+                size != len(block), f"tree {i} has {len(block)} bytes, but tree_sizes gives {size}"
+            )
     return blocks
 
 
@@ -288,14 +354,25 @@ def _tree(block: bytes, number: int) -> Tree:
     fields: dict[bytes, bytes] = {}
     for line in lines[1:]:
         key, equals, value = line.partition(b"=")
-        refuse(not equals or key in fields, f"tree {number} has a broken or repeated line {line[:80]!r}")
+        refuse(
+            not equals or key in fields,
+            f"tree {number} has a broken or repeated line {line[:80]!r}",
+        )
         fields[key] = value
 
     def single(key: bytes, low: int, high: int) -> int:
-        return _whole(fields.get(key, b"").strip(b" ").decode("latin-1"), f"tree {number}: {key.decode()}", low, high)
+        return _whole(
+            fields.get(key, b"").strip(b" ").decode("latin-1"),
+            f"tree {number}: {key.decode()}",
+            low,
+            high,
+        )
 
     # A count cannot exceed the size of the text.
-    leaves, categorical_splits = single(b"num_leaves", 1, len(block)), single(b"num_cat", 0, len(block))
+    leaves, categorical_splits = (
+        single(b"num_leaves", 1, len(block)),
+        single(b"num_cat", 0, len(block)),
+    )
     linear = b"is_linear" in fields and single(b"is_linear", 0, 1) == 1
     return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
 
@@ -320,9 +397,13 @@ class _Column:
         return values
 
     def normal(self) -> Float64Array:
-        """Return the values, which must be finite and not subnormal because std::stod would end the process."""
+        """Return the values, which must be finite and not subnormal because std::stod would end the
+        process.
+        """
         values = self.real()
-        nonzero = np.array([re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool)
+        nonzero = np.array(
+            [re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool
+        )
         subnormal = nonzero & (np.abs(values) < np.finfo(np.float64).tiny)
         _refuse_tree(subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM")
         return values
@@ -355,23 +436,37 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     with np.errstate(over="ignore"):
         largest = np.zeros(len(trees))
         np.maximum.at(largest, values.tree, np.abs(leaf_value))
-        refuse(float(largest.sum()) > LARGEST_SCORE, f"the leaves of its trees add up to more than {LARGEST_SCORE:g}")
+        refuse(
+            float(largest.sum()) > LARGEST_SCORE,
+            f"the leaves of its trees add up to more than {LARGEST_SCORE:g}",
+        )
     columns = [at_nodes(b"left_child"), at_nodes(b"right_child")]
     nodes: dict[str, npt.NDArray[Any]] = {c.key: c.whole(-_INT32_MAX, _INT32_MAX) for c in columns}
     owner = columns[0].tree
-    _check_shape(nodes["left_child"], nodes["right_child"], owner, np.array([t.leaves for t in trees], np.int64))
+    _check_shape(
+        nodes["left_child"],
+        nodes["right_child"],
+        owner,
+        np.array([t.leaves for t in trees], np.int64),
+    )
     nodes["split_feature"] = at_nodes(b"split_feature").whole(0, n_features - 1)
-    # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero, NaN).
+    # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero,
+    # NaN).
     kind = nodes["decision_type"] = at_nodes(b"decision_type").whole(0, 11)
     threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
-    no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
-    _refuse_tree(no_set, owner, "a categorical split names a set of categories that the tree does not have")
+    no_set = (kind % 2 == 1) & ~(
+        (threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold))
+    )
+    _refuse_tree(
+        no_set, owner, "a categorical split names a set of categories that the tree does not have"
+    )
     # LightGBM itself writes infinity only where missing values, and nothing else, go right.
     apart = (threshold == np.inf) & np.isin(kind, (4, 8))
     _refuse_tree(~np.isfinite(threshold) & ~apart, owner, "threshold is not finite")
 
-    # Scores do not need the other fields, and older versions do not have them: they only have to be numbers.
+    # Scores do not need the other fields, and older versions do not have them: they only have to be
+    # numbers.
     gain = at_nodes(b"split_gain", having(b"split_gain"))
     nodes["split_gain"] = np.zeros(owner.size)
     nodes["split_gain"][np.isin(owner, gain.tree)] = gain.real(finite=False)
@@ -384,12 +479,17 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     _Column(b"shrinkage", shrunk, [t.tokens(b"shrinkage", 1) for t in shrunk]).real()
 
     sets_of = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
-    leaf_features = {tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear}
+    leaf_features = {
+        tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
+    }
     return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, sets_of, leaf_features)
 
 
-def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array) -> None:
-    """Check that every leaf and every node but the root has exactly one parent and can be reached from the root.
+def _check_shape(
+    left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array
+) -> None:
+    """Check that every leaf and every node but the root has exactly one parent and can be reached
+    from the root.
 
     Args:
         left, right: int64[M], children of each node, or ~leaf.
@@ -399,7 +499,11 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
     nodes = leaves - 1
     first_node, first_leaf = np.cumsum(nodes) - nodes, np.cumsum(leaves) - leaves
     tree, child = np.concatenate([owner, owner]), np.concatenate([left, right])
-    _refuse_tree((child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]), tree, "a child is out of range")
+    _refuse_tree(
+        (child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]),
+        tree,
+        "a child is out of range",
+    )
 
     # Count the parents of each node and leaf; a root counts as its own parent.
     inner = child > 0
@@ -410,7 +514,11 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
     parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
     parents_of_leaf[first_leaf[nodes == 0]] = 1
     _refuse_tree(parents_of_node != 1, owner, "a node has no parent or two parents")
-    _refuse_tree(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent or two parents")
+    _refuse_tree(
+        parents_of_leaf != 1,
+        np.repeat(np.arange(leaves.size), leaves),
+        "a leaf has no parent or two parents",
+    )
 
     parent = np.repeat(first_node, nodes)
     parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]
@@ -420,7 +528,9 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
 
 
 def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
-    """Return the category sets that go left, as bits of words, and the number of words in each set."""
+    """Return the category sets that go left, as bits of words, and the number of words in each
+    set.
+    """
     words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, 2**32 - 1)
     boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
     ends = _Column(b"cat_boundaries", [tree], [boundaries]).whole(0, words.size)
@@ -444,7 +554,9 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     used = int(counts.whole(0, n_features).sum())
     lengths = [len(column.tokens) for column in (constant, counts, features, coefficients)]
     if lengths != [tree.leaves, tree.leaves, used, used]:
-        raise ModelError(f"tree {tree.number}: the lengths of its linear models do not fit each other")
+        raise ModelError(
+            f"tree {tree.number}: the lengths of its linear models do not fit each other"
+        )
     return columns
 
 
@@ -465,11 +577,16 @@ def _check_tail(tail: str) -> None:
         block, end, _ = parameters.partition("\nend of parameters\n")
         refuse(not end, "the parameters have no line 'end of parameters': the file is truncated")
         for line in block.split("\n"):
-            refuse(bool(line) and not _PARAMETER.fullmatch(line), f"the parameters have a broken line {line[:80]!r}")
+            refuse(
+                bool(line) and not _PARAMETER.fullmatch(line),
+                f"the parameters have a broken line {line[:80]!r}",
+            )
     last = tail.rstrip("\n").rpartition("\n")[2]
     refuse(not _LAST_LINE.fullmatch(last), f"the last line is {last[:80]!r}: the file is truncated")
     if last.startswith(_CATEGORIES):
         try:
             from_json(last.removeprefix(_CATEGORIES))
         except ValueError:
-            raise ModelError(f"{_CATEGORIES} is followed by broken JSON: the file is damaged") from None
+            raise ModelError(
+                f"{_CATEGORIES} is followed by broken JSON: the file is damaged"
+            ) from None

@@ -10,29 +10,52 @@ import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
-from boostrank.engines.engine_params import Limits, Params, read_directions, read_groups, read_numbers
+from boostrank.engines.engine_params import (
+    Limits,
+    Params,
+    read_directions,
+    read_groups,
+    read_numbers,
+)
 from boostrank.engines.lightgbm.private import has_nothing_to_split, parameter_names
 
 _COMMAND_LINE = "only LightGBM's command line reads it"
-_OF_FILES = f"{_COMMAND_LINE}: choose columns when reading the data, or in the params of the lgb.Dataset of a file"
-_OF_MODELS = f"{_COMMAND_LINE}: pass models as init_model, save them with RankingModel.save, or use a checkpoint"
+_OF_FILES = (
+    f"{_COMMAND_LINE}: choose columns when reading the data, or in the params of the lgb.Dataset of"
+    " a file"
+)
+_OF_MODELS = (
+    f"{_COMMAND_LINE}: pass models as init_model, save them with RankingModel.save, or use a"
+    " checkpoint"
+)
 REFUSED: dict[str, str] = {
     name: reason
     for reason, names in {
-        _OF_FILES: "data valid header label_column weight_column group_column ignore_column two_round pre_partition "
-        "precise_float_parser parser_config_file",
-        _OF_MODELS: "config task input_model output_model snapshot_freq save_binary convert_model "
-        "convert_model_language saved_feature_importance_type refit_decay_rate",
-        f"it applies to predictions, not to training: {_COMMAND_LINE}": "output_result num_iteration_predict "
-        "start_iteration_predict predict_raw_score predict_leaf_index predict_contrib predict_disable_shape_check "
-        "pred_early_stop pred_early_stop_freq pred_early_stop_margin",
-        "metrics are boostrank's own: pass `metric` and `eval_at`, or your own functions as `feval`": "metric_freq "
-        "is_provide_training_metric multi_error_top_k auc_mu_weights",
-        "boostrank starts the workers: use --cluster or boostrank.cluster.train": "num_machines machines "
-        "machine_list_filename local_listen_port time_out tree_learner top_k",
-        "boostrank does not read files of splits or bins": "forcedsplits_filename forcedbins_filename",
-        "LightGBM uses it only with its binary objective: use bagging_fraction": "pos_bagging_fraction "
-        "neg_bagging_fraction",
+        _OF_FILES: (
+            "data valid header label_column weight_column group_column ignore_column two_round"
+            " pre_partition precise_float_parser parser_config_file"
+        ),
+        _OF_MODELS: (
+            "config task input_model output_model snapshot_freq save_binary convert_model "
+            "convert_model_language saved_feature_importance_type refit_decay_rate"
+        ),
+        f"it applies to predictions, not to training: {_COMMAND_LINE}": (
+            "output_result num_iteration_predict start_iteration_predict predict_raw_score"
+            " predict_leaf_index predict_contrib predict_disable_shape_check pred_early_stop"
+            " pred_early_stop_freq pred_early_stop_margin"
+        ),
+        "metrics are boostrank's own: pass `metric` and `eval_at`, or your own functions"
+        " as `feval`": ("metric_freq is_provide_training_metric multi_error_top_k auc_mu_weights"),
+        "boostrank starts the workers: use --cluster or boostrank.cluster.train": (
+            "num_machines machines "
+            "machine_list_filename local_listen_port time_out tree_learner top_k"
+        ),
+        "boostrank does not read files of splits or bins": (
+            "forcedsplits_filename forcedbins_filename"
+        ),
+        "LightGBM uses it only with its binary objective: use bagging_fraction": (
+            "pos_bagging_fraction neg_bagging_fraction"
+        ),
         "a ranker has one score per document": "num_class",
     }.items()
     for name in names.split()
@@ -46,8 +69,18 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "tree_learner": ("serial",),
     "num_class": (1, "1"),
 }
-_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
-OF_COLUMNS = (*_A_NUMBER_EACH, "categorical_feature", "interaction_constraints", "monotone_constraints")
+_A_NUMBER_EACH = (
+    "feature_contri",
+    "max_bin_by_feature",
+    "cegb_penalty_feature_lazy",
+    "cegb_penalty_feature_coupled",
+)
+OF_COLUMNS = (
+    *_A_NUMBER_EACH,
+    "categorical_feature",
+    "interaction_constraints",
+    "monotone_constraints",
+)
 """The parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
@@ -68,10 +101,12 @@ LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 class LightGBMParams(Params):
     """The parameters of LightGBM."""
 
-    # With a custom objective, bagging_by_query grows no trees at 0.5 and samples nothing at 0.9 (LightGBM 4.7).
+    # With a custom objective, bagging_by_query grows no trees at 0.5 and samples nothing at 0.9
+    # (LightGBM 4.7).
     of_objectives = frozenset(
         "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
-        "lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed poisson_max_delta_step "
+        "lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed"
+        " poisson_max_delta_step "
         "reg_sqrt scale_pos_weight sigmoid tweedie_variance_power unbalance unbalanced_sets".split()
     )
 
@@ -96,17 +131,24 @@ class LightGBMParams(Params):
         read_groups(checked.get("interaction_constraints", ()), None)
         monotone = any(read_directions(checked.get("monotone_constraints", ()), None))
         for name, value in checked.items():
-            if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # LightGBM would use the first or none
+            if (
+                isinstance(value, list | tuple | Mapping) and name not in LISTS
+            ):  # LightGBM would use the first or none
                 raise ParameterError(f"{given_as[name]}={value!r} must be one value")
             if monotone and name in _NOT_MONOTONE and value not in _FALSE:
                 raise ParameterError(
-                    f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop one of them"
+                    f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop"
+                    " one of them"
                 )
         method = checked.get("monotone_constraints_method", _METHODS[0])
         if method not in _METHODS:  # LightGBM would use the first
-            raise ParameterError(f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}")
+            raise ParameterError(
+                f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}"
+            )
         if str(checked.get("boosting", "")) in ("rf", "random_forest"):
-            raise ParameterError("boosting='rf' averages independent trees and does not support custom objectives")
+            raise ParameterError(
+                "boosting='rf' averages independent trees and does not support custom objectives"
+            )
         return checked, given_as
 
     def attempt(self, params: dict[str, Any]) -> None:
@@ -127,13 +169,20 @@ class LightGBMParams(Params):
             ParameterError: the objective has several scores a document.
         """
         if objective.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
-            raise ParameterError(f"lightgbm:{objective} has several scores per document; a ranker has one")
+            raise ParameterError(
+                f"lightgbm:{objective} has several scores per document; a ranker has one"
+            )
         if isinstance(gain, str) and gain == "exponential":
             return {}
         return {"label_gain": LINEAR_GAINS if isinstance(gain, str) else list(gain)}
 
     def of_columns(
-        self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
+        self,
+        params: dict[str, Any],
+        names: Sequence[str],
+        *,
+        codes: Sequence[int] = (),
+        followed: Sequence[int] = (),
     ) -> dict[str, Any]:
         """Convert parameters of single features, and name the categorical columns."""
         aliases, columns = parameter_names(), super().of_columns(params, names, followed=followed)
@@ -143,7 +192,10 @@ class LightGBMParams(Params):
                 numbers = read_numbers(value, names, main)
                 if followed:
                     kind = int if main == "max_bin_by_feature" else float
-                    numbers = [kind(number) for number in [*numbers, *(numbers[column] for column in followed)]]
+                    numbers = [
+                        kind(number)
+                        for number in [*numbers, *(numbers[column] for column in followed)]
+                    ]
                 columns[name] = numbers
         return columns | {"categorical_column": list(codes)} if codes else columns
 
@@ -158,12 +210,18 @@ class LightGBMParams(Params):
         categorical = engine_params.get("categorical_feature", [])
         for i in categorical:
             if direction[i]:  # LightGBM would end the process
-                raise ParameterError(f"monotone_constraints: {names[i]!r} is categorical, and has no direction")
+                raise ParameterError(
+                    f"monotone_constraints: {names[i]!r} is categorical, and has no direction"
+                )
         # Trees do not split by a feature outside all groups, or by one whose gain counts zero.
-        groups = [frozenset(group) for group in engine_params.get("interaction_constraints", ()) if group]
+        groups = [
+            frozenset(group) for group in engine_params.get("interaction_constraints", ()) if group
+        ]
         allowed = frozenset().union(*groups) or frozenset(columns)
         counts = engine_params.get("feature_contri", [1.0] * len(names))
-        unused = tuple(i for i in columns if i not in allowed or i in categorical or counts[i] <= 0.0)
+        unused = tuple(
+            i for i in columns if i not in allowed or i in categorical or counts[i] <= 0.0
+        )
         return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
@@ -174,13 +232,20 @@ class LightGBMParams(Params):
             return "dart rescales earlier trees by random numbers that LightGBM hides"
         if "goss" in (boosting, str(engine_params.get("data_sample_strategy"))):
             return "goss counts its rounds from the start of the process: use bagging_fraction"
-        if engine_params.get("use_quantized_grad") in TRUE and engine_params.get("stochastic_rounding", True) in TRUE:
-            return "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
+        if (
+            engine_params.get("use_quantized_grad") in TRUE
+            and engine_params.get("stochastic_rounding", True) in TRUE
+        ):
+            return (
+                "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
+            )
         if any(name.startswith("cegb_penalty_feature") for name in engine_params):
             return "LightGBM hides which features it has paid for (cegb)"
         if native_objective == "rank_xendcg":
             return "LightGBM hides the random state of its rank_xendcg: use boostrank's xe-ndcg"
-        if native_objective is not None and (native_objective not in _RAW or engine_params.get("reg_sqrt") in TRUE):
+        if native_objective is not None and (
+            native_objective not in _RAW or engine_params.get("reg_sqrt") in TRUE
+        ):
             return f"LightGBM hides the raw scores of its objective {native_objective}"
         if "lambdarank_position_bias_regularization" in engine_params:
             return "LightGBM hides the position biases that it has learnt"
@@ -189,4 +254,8 @@ class LightGBMParams(Params):
     def unstartable(self, params: dict[str, Any]) -> str | None:
         """Name the penalty on each feature used, which a linear start would pay for all."""
         paid = [name for name in self.named(params) if name.startswith("cegb_penalty_feature")]
-        return f"{paid[0]} penalises each feature used, and a linear start uses most of them" if paid else None
+        return (
+            f"{paid[0]} penalises each feature used, and a linear start uses most of them"
+            if paid
+            else None
+        )

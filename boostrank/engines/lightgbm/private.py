@@ -1,4 +1,5 @@
-"""LightGBM's private parts and C functions, tested with LightGBM 4.6 and 4.7 by `tests/engines/test_private.py`.
+"""LightGBM's private parts and C functions, tested with LightGBM 4.6 and 4.7 by
+`tests/engines/test_private.py`.
 
 The module `objective.description` uses one more private part, the stack of `lgb.train`.
 """
@@ -31,7 +32,9 @@ ZERO = float(np.float32(1e-35))
 
 
 def parameter_names() -> dict[str, str]:
-    """Return the main name of every name and alias that the installed LightGBM has, or {} if they are not available."""
+    """Return the main name of every name and alias that the installed LightGBM has, or {} if they
+    are not available.
+    """
     try:
         aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
     except AttributeError:
@@ -40,7 +43,9 @@ def parameter_names() -> dict[str, str]:
 
 
 def use_one_thread() -> None:
-    """Limit LightGBM to one thread in this process, whatever number of threads is requested later."""
+    """Limit LightGBM to one thread in this process, whatever number of threads is requested
+    later.
+    """
     _safe_call(_LIB.LGBM_SetMaxThreads(ctypes.c_int(1)))
 
 
@@ -50,18 +55,25 @@ def has_nothing_to_split(error: Exception) -> bool:
 
 
 def begun(
-    params: dict[str, Any], sets: Sequence[tuple[str, Any]], model: Any, scores: Mapping[int, Float64Array]
+    params: dict[str, Any],
+    sets: Sequence[tuple[str, Any]],
+    model: Any,
+    scores: Mapping[int, Float64Array],
 ) -> Any:
     """Create a booster as `lgb.train` does.
 
     Args:
-        sets: names and data sets, first the training set and then the validation sets, which may include it.
+        sets: names and data sets, first the training set and then the validation sets, which may
+            include it.
         model: model to continue, or None.
-        scores: initial scores by id of a data set. LightGBM would predict them from the features, which is slower, not
-            always bit-identical (bagging by query), and impossible if the features are no longer in memory.
+        scores: initial scores by id of a data set. LightGBM would predict them from the features,
+            which is slower, not always bit-identical (bagging by query), and impossible if the
+            features are no longer in memory.
     """
     if model is not None:
-        model = _InnerPredictor.from_booster(booster=model, pred_parameter={**model.params, **params})
+        model = _InnerPredictor.from_booster(
+            booster=model, pred_parameter={**model.params, **params}
+        )
     for _, data in sets:
         if data.used_indices is not None or id(data) in scores:
             data.construct()
@@ -88,22 +100,26 @@ def scores_now(booster: Any, data: Any) -> npt.NDArray[Any]:
 
 
 Columns = list[npt.NDArray[Any]]
-# Parameters that do not affect bins; any other one, including unknown ones, is part of the key of cached bins.
-_NO_BINS = frozenset(
-    "num_threads verbosity objective metric learning_rate num_leaves num_iterations max_depth lambda_l1 "  # noqa: SIM905
-    "lambda_l2 min_gain_to_split min_sum_hessian_in_leaf bagging_fraction bagging_freq bagging_seed feature_fraction "
-    "feature_fraction_bynode feature_fraction_seed extra_trees extra_seed boosting drop_rate drop_seed max_drop "
-    "skip_drop path_smooth deterministic force_col_wise force_row_wise histogram_pool_size early_stopping_round "
-    "first_metric_only eval_at max_delta_step label_gain lambdarank_truncation_level lambdarank_norm sigmoid".split()
-)
+# Parameters that do not affect bins; any other one, including unknown ones, is part of the key of
+# cached bins.
+_INDIFFERENT_TO_BINS = """
+    num_threads verbosity objective metric learning_rate num_leaves num_iterations max_depth
+    lambda_l1 lambda_l2 min_gain_to_split min_sum_hessian_in_leaf bagging_fraction bagging_freq
+    bagging_seed feature_fraction feature_fraction_bynode feature_fraction_seed extra_trees
+    extra_seed boosting drop_rate drop_seed max_drop skip_drop path_smooth deterministic
+    force_col_wise force_row_wise histogram_pool_size early_stopping_round first_metric_only
+    eval_at max_delta_step label_gain lambdarank_truncation_level lambdarank_norm sigmoid
+"""
+_NO_BINS = frozenset(_INDIFFERENT_TO_BINS.split())
 
 
 class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
-    """`lightgbm.Dataset` of rows on disk or on several workers, pushed into bins in pieces or loaded from the cache.
+    """`lightgbm.Dataset` of rows on disk or on several workers, pushed into bins in pieces or
+    loaded from the cache.
 
-    The bin bounds come from the rows that LightGBM itself would sample, so trees are the same as for data in memory.
-    (`lightgbm.Sequence` takes 2.3 times as long, supports neither sparse rows nor the cache, and copies the sample
-    several times.)
+    The bin bounds come from the rows that LightGBM itself would sample, so trees are the same as
+    for data in memory. (`lightgbm.Sequence` takes 2.3 times as long, supports neither sparse rows
+    nor the cache, and copies the sample several times.)
 
     Args:
         data: all rows, or this worker's rows.
@@ -114,7 +130,9 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         super().__init__(data, **options)
         self._peers = peers
         self.cache_key: Any = None
-        """The cache key of the bins, on which the bins of a validation set depend; None without a cache."""
+        """The cache key of the bins, on which the bins of a validation set depend; None without a
+        cache.
+        """
 
     def fill(self, data: Features, reference: Any) -> None:
         """Load the bins from the cache, or push the rows into new ones."""
@@ -134,14 +152,18 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
             entry = entry_name("id", key)
-            if data.origin.cache.save(self._name(data.origin, key), key, {"id": entry}, {}, self.save_bins):
+            if data.origin.cache.save(
+                self._name(data.origin, key), key, {"id": entry}, {}, self.save_bins
+            ):
                 self.cache_key = entry
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
         rows, peers = data.shape[0], self._peers
         counts = np.array([rows]) if peers is None else rows * (np.arange(peers.size) == peers.rank)
-        ends = np.cumsum(counts if peers is None else peers.all_reduce(counts.astype(np.float64))).astype(np.int64)
+        ends = np.cumsum(
+            counts if peers is None else peers.all_reduce(counts.astype(np.float64))
+        ).astype(np.int64)
         first = 0 if peers is None else int(ends[peers.rank]) - rows
         chosen = self.sampled_rows(int(ends[-1])).astype(np.int64)
         chosen_rows = chosen[(chosen >= first) & (chosen < first + rows)] - first
@@ -151,7 +173,10 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         lengths = np.array([column_values.size for column_values in values], np.int32)
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
-            *((ctypes.c_void_p * len(of))(*(array.ctypes.data for array in of)) for of in (values, places)),
+            *(
+                (ctypes.c_void_p * len(of))(*(array.ctypes.data for array in of))
+                for of in (values, places)
+            ),
             ctypes.c_int32(len(values)),
             _pointer(lengths),
             ctypes.c_int32(chosen.size),
@@ -161,10 +186,14 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         )
 
     def _key(self, data: Features, reference: Any) -> dict[str, Any] | None:
-        """Return what the bins depend on, or None if it is unknown or LightGBM's file would be incomplete."""
+        """Return what the bins depend on, or None if it is unknown or LightGBM's file would be
+        incomplete.
+        """
         aliases = parameter_names()
         engine_params = {aliases.get(name, name): value for name, value in self.params.items()}
-        binning = {name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS}
+        binning = {
+            name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS
+        }
         if getattr(data, "origin", None) is None or binning.get("linear_tree"):
             return None
         of_training = getattr(reference, "cache_key", None)
@@ -179,7 +208,9 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         }
 
     def _name(self, origin: Origin, key: dict[str, Any]) -> str:
-        return entry_name("bins", *origin.names, key["data"]["options"], key["data"]["like"], key["params"])
+        return entry_name(
+            "bins", *origin.names, key["data"]["options"], key["data"]["like"], key["params"]
+        )
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
         entry: Entry | None = origin.cache.load(self._name(origin, key), key)
@@ -206,9 +237,14 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         self.set_feature_name(arguments["feature_name"])
         return self
 
-    def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> StreamedDataset:
+    def _set_init_score_by_predictor(
+        self, predictor: Any, data: Any, used_indices: Any
+    ) -> StreamedDataset:
         if predictor is not None:
-            parts = [predictor.predict(data=piece, raw_score=True).ravel() for _, piece in pieces(self.data)]
+            parts = [
+                predictor.predict(data=piece, raw_score=True).ravel()
+                for _, piece in pieces(self.data)
+            ]
             self.set_init_score(np.concatenate(parts))
         elif self.init_score is not None:
             self.set_init_score(np.zeros_like(self.init_score))
@@ -219,11 +255,17 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         params, count, taken = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))
         chosen = np.zeros(count.value, np.int32)
-        _safe_call(_LIB.LGBM_SampleIndices(ctypes.c_int32(rows), params, _pointer(chosen), ctypes.byref(taken)))
+        _safe_call(
+            _LIB.LGBM_SampleIndices(
+                ctypes.c_int32(rows), params, _pointer(chosen), ctypes.byref(taken)
+            )
+        )
         return chosen[: taken.value]
 
     def push(self, piece: Any, start: int) -> None:
-        """Push rows, of which `start` is the first, into their bins: float32, dense or CSR with int32 indices."""
+        """Push rows, of which `start` is the first, into their bins: float32, dense or CSR with
+        int32 indices.
+        """
         kind = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
             indptr, indices, data = map(_pointer, (piece.indptr, piece.indices, piece.data))
@@ -261,7 +303,9 @@ def pieces(data: Features) -> Iterator[tuple[int, Any]]:
 
 
 def _by_column(data: Features, chosen: Int64Array) -> tuple[Columns, Columns]:
-    """Return the nonzero values and their positions in each column of the sample, in two passes to save memory."""
+    """Return the nonzero values and their positions in each column of the sample, in two passes to
+    save memory.
+    """
     # First pass: count the values of each column.
     counts = np.zeros(data.shape[1], np.int64)
     for _, piece in _sampled(data, chosen):
@@ -271,7 +315,9 @@ def _by_column(data: Features, chosen: Int64Array) -> tuple[Columns, Columns]:
     at = ends - counts
     # Second pass: fill them in.
     for start, piece in _sampled(data, chosen):
-        for column, (begin, stop) in enumerate(zip(piece.indptr[:-1].tolist(), piece.indptr[1:].tolist(), strict=True)):
+        for column, (begin, stop) in enumerate(
+            zip(piece.indptr[:-1].tolist(), piece.indptr[1:].tolist(), strict=True)
+        ):
             rows_of_column = slice(at[column], at[column] + stop - begin)
             values[rows_of_column] = piece.data[begin:stop]
             places[rows_of_column] = piece.indices[begin:stop] + start
@@ -304,15 +350,18 @@ def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[
         at = np.frombuffer(own_places, np.int32) + np.int32(before)
         columns.append((np.split(numbers, ends), np.split(at, ends)))
         before += rows
-    values, places = ([np.concatenate(parts) for parts in zip(*of, strict=True)] for of in zip(*columns, strict=True))
+    values, places = (
+        [np.concatenate(parts) for parts in zip(*of, strict=True)]
+        for of in zip(*columns, strict=True)
+    )
     return values, places
 
 
 def is_complete(path: str) -> bool:
     """Return True if the parts of a bin file add up to its length.
 
-    LightGBM does not report a full disk (its issue 7334). The file starts with a mark of 40 bytes, followed by header,
-    metadata and feature groups, each after its length.
+    LightGBM does not report a full disk (its issue 7334). The file starts with a mark of 40 bytes,
+    followed by header, metadata and feature groups, each after its length.
     """
     size, at, parts = os.path.getsize(path), 40, 0
     with open(path, "rb") as file:

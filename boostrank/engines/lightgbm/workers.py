@@ -1,7 +1,8 @@
 """The LightGBM engine on several workers, which share a sample of all rows for their bins.
 
-LightGBM's own network (`machines`) accepts connections without a key, and may notice a dead worker only after its
-time-out. `LGBM_NetworkInitWithFunctions` sends the same bytes over protected links, and the trees are the same.
+LightGBM's own network (`machines`) accepts connections without a key, and may notice a dead worker
+only after its time-out. `LGBM_NetworkInitWithFunctions` sends the same bytes over protected links,
+and the trees are the same.
 """
 
 from __future__ import annotations
@@ -37,14 +38,21 @@ class Member(LightGBM):
 
     def __init__(self, peers: Any) -> None:
         self._peers = peers
-        # Filtering depends on the rows of this worker, so the workers' histograms would differ in length.
+        # Filtering depends on the rows of this worker, so the workers' histograms would differ in
+        # length.
         self._network: dict[str, Any] = {"feature_pre_filter": False}
         if peers.size > 1:
-            self._network |= {"tree_learner": "data", "num_machines": peers.size, "pre_partition": True}
+            self._network |= {
+                "tree_learner": "data",
+                "num_machines": peers.size,
+                "pre_partition": True,
+            }
         self._error: Exception | None = None
         self._functions = _SCATTER(self._kept(self._scatter)), _GATHER(self._kept(self._gather))
 
-    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+    def dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> Any:
         """Create this worker's data set, with weights on all workers and a row on empty ones."""
         if data.n_documents:  # other workers may have weights
             data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
@@ -56,7 +64,9 @@ class Member(LightGBM):
     def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
         options["params"] |= self._network
         # Keep the rows to predict their initial scores.
-        return StreamedDataset(data.features, peers=self._peers, free_raw_data=False, **options).construct()
+        return StreamedDataset(
+            data.features, peers=self._peers, free_raw_data=False, **options
+        ).construct()
 
     def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
         """Train with sums over all workers, and raise the error of a callback of the network."""
@@ -64,7 +74,9 @@ class Member(LightGBM):
         if self._peers.size == 1:
             return super().train(request)
         scatter, gather = (ctypes.cast(function, ctypes.c_void_p) for function in self._functions)
-        _safe_call(_LIB.LGBM_NetworkInitWithFunctions(self._peers.size, self._peers.rank, scatter, gather))
+        _safe_call(
+            _LIB.LGBM_NetworkInitWithFunctions(self._peers.size, self._peers.rank, scatter, gather)
+        )
         try:
             return super().train(request)
         finally:
@@ -73,7 +85,9 @@ class Member(LightGBM):
                 raise self._error
 
     def so_far(self, model: Any) -> bytes:
-        """Return the model file of the completed rounds from the `model` that a callback receives."""
+        """Return the model file of the completed rounds from the `model` that a callback
+        receives.
+        """
         return LightGBMBooster(model).to_bytes()
 
     def _kept(self, function: Callable[..., None]) -> Callable[..., None]:
@@ -94,7 +108,9 @@ class Member(LightGBM):
         values, _, width, start, length, n, total, _, reducer = arguments
         received = self._peers.all_to_all([_memory(values + start[i], length[i]) for i in range(n)])
         ctypes.memmove(total, _buffer(received[0]), len(received[0]))
-        for piece in received[1:]:  # in the order of the ranks, so that sums do not depend on the worker
+        for piece in received[
+            1:
+        ]:  # in the order of the ranks, so that sums do not depend on the worker
             reducer[0](ctypes.cast(_buffer(piece), ctypes.c_void_p), total, width, len(piece))
 
     def _gather(self, *arguments: Any) -> None:
@@ -111,4 +127,6 @@ def _memory(address: int, size: int) -> Any:
 
 def _buffer(piece: Any) -> Any:
     """Return the bytes of a peer as a ctypes array, which the memory of this worker already is."""
-    return (ctypes.c_char * len(piece)).from_buffer(piece) if isinstance(piece, bytearray) else piece
+    return (
+        (ctypes.c_char * len(piece)).from_buffer(piece) if isinstance(piece, bytearray) else piece
+    )

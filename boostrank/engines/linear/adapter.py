@@ -1,7 +1,9 @@
-"""The engine for linear rankers, which uses SciPy's optimisers and makes each round one step of an optimiser.
+"""The engine for linear rankers, which uses SciPy's optimisers and makes each round one step of an
+optimiser.
 
-Features are scaled to (x - mean) / scale, and missing values become 0. Products with scaled features scale the weights
-instead of the rows, so that sparse rows stay sparse and nothing is copied.
+Features are scaled to (x - mean) / scale, and missing values become 0. Products with scaled
+features scale the weights instead of the rows, so that sparse rows stay sparse and nothing is
+copied.
 """
 
 from __future__ import annotations
@@ -45,16 +47,26 @@ from boostrank.objective.bound import Gradient
 from boostrank.objective.description import Objective, TrainingObjective
 
 CG, LBFGS, NEWTON = "cg", "lbfgs", "newton"
-# Nonlinear conjugate gradients: Polak-Ribiere directions, strong Wolfe steps. L-BFGS handles kinks better.
-METHODS: dict[str, tuple[str, dict[str, float]]] = {CG: ("CG", {}), LBFGS: ("L-BFGS-B", {"ftol": 1e-12})}
+# Nonlinear conjugate gradients: Polak-Ribiere directions, strong Wolfe steps. L-BFGS handles kinks
+# better.
+METHODS: dict[str, tuple[str, dict[str, float]]] = {
+    CG: ("CG", {}),
+    LBFGS: ("L-BFGS-B", {"ftol": 1e-12}),
+}
 LEARNING_RATE = Param(
-    "learning_rate", 0.3, "length of each newton step", low=0.0, open_low=True, aliases=("eta", "shrinkage_rate")
+    "learning_rate",
+    0.3,
+    "length of each newton step",
+    low=0.0,
+    open_low=True,
+    aliases=("eta", "shrinkage_rate"),
 )
 PARAMS = (
     Param(
         "optimizer",
         "auto",
-        "cg for conjugate gradients; lbfgs; newton for steps from gradient and curvature that compare no losses",
+        "cg for conjugate gradients; lbfgs; newton for steps from gradient and curvature that"
+        " compare no losses",
         choices=("auto", CG, LBFGS, NEWTON),
         aliases=("optimiser",),
     ),
@@ -66,7 +78,12 @@ PARAMS = (
         log=True,
         aliases=("lambda", "reg_lambda", "l2_regularization"),
     ),
-    Param("toward", "start", "c in the penalty of lambda_l2: the initial weights, or zero", choices=("start", "zero")),
+    Param(
+        "toward",
+        "start",
+        "c in the penalty of lambda_l2: the initial weights, or zero",
+        choices=("start", "zero"),
+    ),
     Param(
         "initial",
         "regression",
@@ -77,13 +94,18 @@ PARAMS = (
     Param(
         "ridge",
         0.3,
-        "penalty of the initial weights: |error|^2 / N + ridge |w|^2; for RankSVM, the mean loss of a "
-        "query + ridge |w|^2",
+        "penalty of the initial weights: |error|^2 / N + ridge |w|^2; for RankSVM, the mean loss of"
+        " a query + ridge |w|^2",
         low=0.0,
         open_low=True,
         log=True,
     ),
-    Param("scaling", STANDARD, "standard to divide features by their standard deviation; none", choices=SCALINGS),
+    Param(
+        "scaling",
+        STANDARD,
+        "standard to divide features by their standard deviation; none",
+        choices=SCALINGS,
+    ),
     LEARNING_RATE,
     Param("tolerance", 1e-6, "largest derivative at which a stage ends", low=0.0, log=True),
     Param("seed", 0, "seed of the random weights", low=0, aliases=("random_state", "random_seed")),
@@ -107,8 +129,8 @@ class LinearData:
 class LinearParams(Params):
     """The parameters of the linear engine, and its defaults of objectives."""
 
-    # Initial scores come from a regression and vary by a few tenths: smoother defaults could not separate ranks.
-    # smooth-ndcg is annealed as published, from the regression.
+    # Initial scores come from a regression and vary by a few tenths: smoother defaults could not
+    # separate ranks. smooth-ndcg is annealed as published, from the regression.
     of_ours: Mapping[str, Mapping[str, Any]] = {
         "approx-ndcg": {"alpha": 10.0},
         "approx-ap": {"alpha": 10.0},
@@ -128,7 +150,9 @@ class LinearParams(Params):
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         """Return the reason why no linear training can be resumed."""
-        return "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
+        return (
+            "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
+        )
 
 
 class LinearBooster(Booster):
@@ -151,7 +175,10 @@ class LinearBooster(Booster):
         """
         if request.what == LEAVES:
             raise ModelError("a linear model has no leaves")
-        rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(request.rounds)
+        rows, weights = (
+            ScaledRows(features, self.native.scaling),
+            self.native.weights(request.rounds),
+        )
         if request.what == CONTRIBUTIONS:
             return rows.parts(weights)
         with np.errstate(over="ignore", invalid="ignore"):  # scores are checked later
@@ -168,22 +195,32 @@ class Linear(Backend):
     booster = LinearBooster
     grows_trees = False
 
-    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
+    def dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> LinearData:
         """Return rows, labels and queries, with the scaling of `reference` if there is one.
 
         Raises:
             DataError: the rows are on disk, or a feature is categorical.
         """
         if data.on_disk:
-            raise DataError("a linear model needs rows in memory: use --route memory, or boostrank.read")
+            raise DataError(
+                "a linear model needs rows in memory: use --route memory, or boostrank.read"
+            )
         if data.categorical:
             raise DataError(
-                f"feature {data.feature_names[data.categorical[0]]!r} is categorical, which a linear model does not "
-                "support: leave it out, or pass a column of 0 and 1 for each category"
+                f"feature {data.feature_names[data.categorical[0]]!r} is categorical, which a"
+                " linear model does not support: leave it out, or pass a column of 0 and 1 for"
+                " each category"
             )
-        kind, known = _settings(params)["scaling"], None if reference is None else reference.rows.scaling
+        kind, known = (
+            _settings(params)["scaling"],
+            None if reference is None else reference.rows.scaling,
+        )
         scaling = known or measure_scaling(kind, data.features)
-        return LinearData(ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names)
+        return LinearData(
+            ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names
+        )
 
     def train(self, request: TrainRequest) -> tuple[LinearBooster, int]:
         """Minimise the objective from the weights of `request.earlier`, one step a round.
@@ -207,16 +244,29 @@ class Linear(Backend):
         columns = data.rows.features.shape[1]
         if (columns + 1) * request.rounds > _MOST_KEPT:
             raise ParameterError(
-                f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer rounds or features"
+                f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer"
+                " rounds or features"
             )
         objective, evaluate = request.objective, request.evaluate
-        weights = _initial(data, objective, settings) if earlier is None else earlier.weights().copy()
+        weights = (
+            _initial(data, objective, settings) if earlier is None else earlier.weights().copy()
+        )
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
         queries = max(1, len(data.queries))
-        risk = Risk(data.rows, lambda s, round: evaluate(s, data, round), queries, settings["lambda_l2"], centre)
-        # A stage is a sequence of rounds with the same loss, which is optimised until it converges or the stage ends.
+        risk = Risk(
+            data.rows,
+            lambda s, round: evaluate(s, data, round),
+            queries,
+            settings["lambda_l2"],
+            centre,
+        )
+        # A stage is a sequence of rounds with the same loss, which is optimised until it converges
+        # or the stage ends.
         rounds = range(before, before + request.rounds)
-        stages = [list(stage) for _, stage in groupby(rounds, key=lambda round: _loss_key(objective, round))]
+        stages = [
+            list(stage)
+            for _, stage in groupby(rounds, key=lambda round: _loss_key(objective, round))
+        ]
         optimizer = _chosen(settings["optimizer"], objective, len(stages), request.rounds)
         walk = Walk(request, settings["learning_rate"], before)
         with contextlib.suppress(Stopped):
@@ -228,18 +278,24 @@ class Linear(Backend):
                         walk(weights)
                 else:
                     now = replace(risk, round=stage[0])
-                    weights, taken = minimised(optimizer, now, weights, len(stage), walk, settings["tolerance"])
+                    weights, taken = minimised(
+                        optimizer, now, weights, len(stage), walk, settings["tolerance"]
+                    )
                     for _ in range(len(stage) - taken):  # the stage has converged
                         walk(weights)
         kept = [*(() if earlier is None else earlier.path), *walk.path]
-        model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
+        model = LinearModel(
+            data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept)
+        )
         return LinearBooster(model), walk.rounds.best_rounds
 
 
 BACKEND = Linear()
 
 
-def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[str, Any]) -> Float64Array:
+def _initial(
+    data: LinearData, objective: TrainingObjective, settings: Mapping[str, Any]
+) -> Float64Array:
     columns = data.rows.features.shape[1]
     if settings["initial"] == "random":
         rng = np.random.default_rng([settings["seed"], 0])
@@ -266,7 +322,11 @@ def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: value for name, value in params.items() if name not in ("num_threads", "verbosity", "verbose")}
+    own = {
+        name: value
+        for name, value in params.items()
+        if name not in ("num_threads", "verbosity", "verbose")
+    }
     given = resolve_params(PARAMS, own, owner="a linear model")
     return {p.name: p.parse(given.get(p.name, p.default)) for p in PARAMS}
 
@@ -274,19 +334,28 @@ def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
 def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
     """Return a key that is equal for all rounds with the same loss."""
     drawn = round if _draws(objective) else -1
-    parts = [(*part.values(round).items(), *part.option_values(round).items()) for part in objective.parts]
+    parts = [
+        (*part.values(round).items(), *part.option_values(round).items())
+        for part in objective.parts
+    ]
     shares = objective.factors(round, [1.0] * len(parts))
     return drawn, tuple(parts), shares
 
 
 def _draws(objective: TrainingObjective) -> bool:
-    return any(part.spec.random or part.options.get("score_noise", "none") != "none" for part in objective.parts)
+    return any(
+        part.spec.random or part.options.get("score_noise", "none") != "none"
+        for part in objective.parts
+    )
 
 
 def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: int) -> str:
     part = objective.parts[0]
     exact = part.spec.exact_gradient
-    changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
+    changed = (
+        part.options.get("normalize_query", "none") != "none"
+        or part.options.get("scale_control", 0.0) != 0.0
+    )
     # A line search needs a gradient that is the derivative of the loss.
     compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
     if optimizer == "auto":
@@ -297,8 +366,9 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
         return LBFGS if margin else CG
     if optimizer in (CG, LBFGS) and not compares:
         raise ParameterError(
-            f"optimizer={optimizer} compares losses, but objective {objective.name!r} with these options is noisy, or "
-            "its gradient is not the derivative of its loss: use optimizer=newton"
+            f"optimizer={optimizer} compares losses, but objective {objective.name!r} with these"
+            " options is noisy, or its gradient is not the derivative of its loss: use"
+            " optimizer=newton"
         )
     return optimizer
 
@@ -319,7 +389,9 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
             low, high = np.minimum(low, least), np.maximum(high, most)
     bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
     if bad.size:
-        raise DataError(f"feature {bad[0]} (from 0) has infinite values, which a linear model does not support")
+        raise DataError(
+            f"feature {bad[0]} (from 0) has infinite values, which a linear model does not support"
+        )
     mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
     changes = high > low
     if kind != STANDARD:
@@ -339,14 +411,20 @@ class ScaledRows:
     scaling: Scaling
 
     def scores(self, weights: Float64Array) -> Float64Array:
-        """Return the scores, float64[N], for weights float64[d + 1], the last of which is the intercept."""
+        """Return the scores, float64[N], for weights float64[d + 1], the last of which is the
+        intercept.
+        """
         coefficients = self.scaling.coefficients(weights[:-1])
         constant = weights[-1] - float(self.scaling.mean @ coefficients)
-        parts = [_filled(part, self.scaling.mean) @ coefficients for _, part in _blocks(self.features)]
+        parts = [
+            _filled(part, self.scaling.mean) @ coefficients for _, part in _blocks(self.features)
+        ]
         return np.asarray(np.concatenate([np.zeros(0), *parts]) + constant)
 
     def pulls(self, gradient: Float64Array) -> Float64Array:
-        """Return the derivative with respect to the weights, float64[d + 1], from that with respect to the scores."""
+        """Return the derivative with respect to the weights, float64[d + 1], from that with respect
+        to the scores.
+        """
         total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
         for start, part in _blocks(self.features):
@@ -354,17 +432,23 @@ class ScaledRows:
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:
-        """Return X^T diag(hess) X for the dense scaled features and the intercept, float64[d + 1, d + 1]."""
+        """Return X^T diag(hess) X for the dense scaled features and the intercept, float64[d + 1, d
+        + 1].
+        """
         size = self.features.shape[1] + 1
         out = np.zeros((size, size))
         for start, part in _blocks(self.features):
             scaled = np.ones((part.shape[0], size))
-            scaled[:, :-1] = self.scaling.coefficients(_filled(part, self.scaling.mean) - self.scaling.mean)
+            scaled[:, :-1] = self.scaling.coefficients(
+                _filled(part, self.scaling.mean) - self.scaling.mean
+            )
             out += scaled.T @ (hess[start : start + part.shape[0], None] * scaled)
         return out
 
     def parts(self, weights: Float64Array) -> Float64Array:
-        """Return the contributions of the features and the intercept to each score, float64[N, d + 1]."""
+        """Return the contributions of the features and the intercept to each score, float64[N, d +
+        1].
+        """
         coefficients = self.scaling.coefficients(weights[:-1])
         out = np.empty((self.features.shape[0], weights.size))
         out[:, -1] = weights[-1]
@@ -375,7 +459,9 @@ class ScaledRows:
 
 
 def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
-    """Yield pairs of a first row number and rows: blocks of dense rows, or all sparse rows together."""
+    """Yield pairs of a first row number and rows: blocks of dense rows, or all sparse rows
+    together.
+    """
     if sparse.issparse(features):
         yield 0, features
     else:
@@ -424,7 +510,8 @@ def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Fl
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """The regularised risk F, which is the mean loss per query in one round plus penalty |w - centre|^2.
+    """The regularised risk F, which is the mean loss per query in one round plus penalty |w -
+    centre|^2.
 
     Args:
         evaluate: (scores, round) -> loss and gradient.
@@ -444,7 +531,9 @@ class Risk:
         return value, gradient
 
     def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
-        """Return F, its derivative, and its second derivatives with respect to the scores, float64[N]."""
+        """Return F, its derivative, and its second derivatives with respect to the scores,
+        float64[N].
+        """
         risk = self.evaluate(self.rows.scores(weights), self.round)
         away = weights - self.centre
         away[-1] = 0.0  # no penalty for the intercept
@@ -482,7 +571,9 @@ class Stopped(Exception):
 
 
 class Walk(Resettable):
-    """The rounds of a training and the weights after each round, in which callbacks may change the learning rate."""
+    """The rounds of a training and the weights after each round, in which callbacks may change the
+    learning rate.
+    """
 
     def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
         self.path: list[Float64Array] = []
@@ -508,18 +599,24 @@ class Walk(Resettable):
         """
         for name, value in params.items():
             if find_param(name, [LEARNING_RATE]) is None:
-                raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")
+                raise ParameterError(
+                    f"{name!r} cannot change while a linear model is trained; only"
+                    " learning_rate can"
+                )
             self.learning_rate = float(LEARNING_RATE.parse(value))
 
 
-# Maximum number of weights for an explicit matrix, with d^2 operations per row; conjugate gradients take 2 d per step.
+# Maximum number of weights for an explicit matrix, with d^2 operations per row; conjugate gradients
+# take 2 d per step.
 _SMALL = 400
 
 
 def minimised(
     method: str, risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
 ) -> tuple[Float64Array, int]:
-    """Minimise the risk by one of SciPy's `METHODS`, and return the weights and the number of steps."""
+    """Minimise the risk by one of SciPy's `METHODS`, and return the weights and the number of
+    steps.
+    """
     name, options = METHODS[method]
     taken = 0
 
@@ -543,7 +640,8 @@ def minimised(
 def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
     """Take one Newton step of length `rate`.
 
-    The step compares no losses, so the objective may be noisy, and its gradient need not be the derivative of a loss.
+    The step compares no losses, so the objective may be noisy, and its gradient need not be the
+    derivative of a loss.
     """
     _, gradient, hess = risk.curved(weights)
     rows, size = risk.rows, weights.size
@@ -560,5 +658,7 @@ def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
         return out
 
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    direction, _ = cg(operator, -gradient, rtol=1e-5, maxiter=100)  # low precision, as the step is shortened
+    direction, _ = cg(
+        operator, -gradient, rtol=1e-5, maxiter=100
+    )  # low precision, as the step is shortened
     return np.asarray(weights + rate * direction)

@@ -19,7 +19,17 @@ from boostrank.engines.trees import ModelFormat, Trees, read_json, reals, refuse
 STANDARD, NONE = SCALINGS = ("standard", "none")
 
 _FORMAT, _VERSION = "boostrank linear", 1
-_KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
+_KEYS = {
+    "format",
+    "version",
+    "rounds",
+    "scaling",
+    "intercept",
+    "features",
+    "weights",
+    "means",
+    "scales",
+}
 _MOST_ROUNDS = 10**9
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -29,8 +39,10 @@ class Scaling:
     """The scaling of the features, (x - mean) / scale.
 
     Args:
-        kind: standard, which divides by the standard deviation over the training rows, or none for scale 1.
-        mean: float64[d], mean over the training rows that have the feature, which also replaces missing values.
+        kind: standard, which divides by the standard deviation over the training rows, or none for
+            scale 1.
+        mean: float64[d], mean over the training rows that have the feature, which also replaces
+            missing values.
         scale: float64[d]; 0 for a constant feature, which is ignored.
     """
 
@@ -39,9 +51,13 @@ class Scaling:
     scale: Float64Array
 
     def coefficients(self, weights: Float64Array) -> Float64Array:
-        """Convert weights of the scaled features, float64[..., d], to weights of the raw features."""
+        """Convert weights of the scaled features, float64[..., d], to weights of the raw
+        features.
+        """
         with np.errstate(over="ignore"):  # scores are checked later
-            return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
+            return np.divide(
+                weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +67,8 @@ class LinearModel:
     Args:
         feature_names: d names.
         rounds: total number of rounds, including those of a continued model.
-        path: float64[r, d + 1], r >= 1: weights of the scaled features and intercept, after each of the last r rounds.
-            A file has one row.
+        path: float64[r, d + 1], r >= 1: weights of the scaled features and intercept, after each of
+            the last r rounds. A file has one row.
     """
 
     feature_names: tuple[str, ...]
@@ -61,17 +77,21 @@ class LinearModel:
     path: Float64Array
 
     def weights(self, rounds: int = 0) -> Float64Array:
-        """Return the weights after `rounds` rounds (0 for all), float64[d + 1], or raise ModelError if not stored."""
+        """Return the weights after `rounds` rounds (0 for all), float64[d + 1], or raise ModelError
+        if not stored.
+        """
         position = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
         if not 0 <= position < len(self.path):
             raise ModelError(
-                f"the file of a linear model has only the weights of its best round {self.rounds}, not those after "
-                f"{rounds} rounds"
+                f"the file of a linear model has only the weights of its best round {self.rounds},"
+                f" not those after {rounds} rounds"
             )
         return np.asarray(self.path[position])
 
     def to_bytes(self, rounds: int = 0) -> bytes:
-        """Return the model file after the given number of rounds (0 for all), in which numbers are exact."""
+        """Return the model file after the given number of rounds (0 for all), in which numbers are
+        exact.
+        """
         weights = self.weights(rounds)
         content = {
             "format": _FORMAT,
@@ -105,14 +125,25 @@ class LinearFormat(ModelFormat):
             ModelError: the file is damaged, or from a newer version.
         """
         content = read_json(body)
-        refuse(not isinstance(content, dict) or content.get("format") != _FORMAT, "not a linear model of boostrank")
+        refuse(
+            not isinstance(content, dict) or content.get("format") != _FORMAT,
+            "not a linear model of boostrank",
+        )
         version = content.get("version")
         if type(version) is int and version > _VERSION:
-            raise ModelError(f"the linear model has format version {str(version)[:20]}: install a newer boostrank")
+            raise ModelError(
+                f"the linear model has format version {str(version)[:20]}: install a newer"
+                " boostrank"
+            )
         if type(version) is not int or version != _VERSION or set(content) != _KEYS:
-            raise ModelError(f"the linear model must have version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
+            raise ModelError(
+                f"the linear model must have version {_VERSION} and the keys"
+                f" {', '.join(sorted(_KEYS))}"
+            )
         names, rounds = content["features"], content["rounds"]
-        are_names = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+        are_names = (
+            isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+        )
         refuse(not are_names, "'features' must be a list of names")
         refuse(len(set(names)) < len(names), "'features' has a name twice")
         try:
@@ -121,10 +152,13 @@ class LinearFormat(ModelFormat):
             raise ModelError("'features' has a name that is not valid Unicode") from None
         wrong = type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS
         refuse(wrong, f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
-        refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
+        refuse(
+            content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}"
+        )
         # Read a finite number of each kind for each feature.
         numbers = {
-            key: reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
+            key: reals(content[key], f"{key!r}", len(names), largest=_LARGEST)
+            for key in ("weights", "means", "scales")
         }
         intercept = reals([content["intercept"]], "'intercept'", 1, largest=_LARGEST)
         refuse(numbers["scales"].min() < 0.0, "'scales' has a negative number")
@@ -133,10 +167,14 @@ class LinearFormat(ModelFormat):
         return LinearModel(tuple(names), scaling, rounds, path)
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
-        """Return a forest without trees. Each nonzero weight counts as a split whose gain is its scaled magnitude."""
+        """Return a forest without trees. Each nonzero weight counts as a split whose gain is its
+        scaled magnitude.
+        """
         size = np.abs(model.weights()[:-1])
         used = np.flatnonzero(size).astype(np.int64)
-        return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)
+        return Trees(
+            None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used
+        )
 
 
 LINEAR = LinearFormat()

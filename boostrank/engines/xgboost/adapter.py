@@ -72,8 +72,8 @@ class XGBoostBooster(Booster):
         booster.load_model(bytearray(readable(data)))
         if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
             raise ModelError(
-                f"this dart model is from a later XGBoost; version {xgboost.__version__} would ignore its tree weights "
-                "and compute wrong scores: upgrade xgboost"
+                f"this dart model is from a later XGBoost; version {xgboost.__version__} would"
+                " ignore its tree weights and compute wrong scores: upgrade xgboost"
             )
         return cls(booster)
 
@@ -115,7 +115,9 @@ class XGBoostBooster(Booster):
             return np.concatenate([part.reshape(len(part), -1) for part in parts])
         if request.what == SCORES:
             return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
-        found: Float64Array = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
+        found: Float64Array = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(
+            np.float64
+        )
         left = self.predict(features, replace(request, what=SCORES)) - found.sum(axis=1)
         if np.any(np.abs(left) > 1e-4 * np.abs(found).sum(axis=1)):
             raise ModelError("XGBoost's contributions do not add up to its scores")
@@ -124,12 +126,16 @@ class XGBoostBooster(Booster):
         return found
 
     def _parts(self, features: Features, request: PredictRequest) -> list[npt.NDArray[Any]]:
-        """Return the native output for each batch of rows, which are dense unless absent entries are missing."""
+        """Return the native output for each batch of rows, which are dense unless absent entries
+        are missing.
+        """
         found, sparse = [], request.absent_is_missing and is_sparse(features)
         last = request.rounds + self.start_trees if request.rounds else 0
         how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
         threads = engine_threads("XGBoost", request.threads)
-        with _one_at_a_time:  # XGBoost is not thread-safe if a setting changes while another thread predicts
+        with (
+            _one_at_a_time
+        ):  # XGBoost is not thread-safe if a setting changes while another thread predicts
             if getattr(self.native, "_boostrank_threads", None) != threads:
                 self.native.set_param({"nthread": threads})
                 self.native._boostrank_threads = threads
@@ -152,7 +158,9 @@ class XGBoostBooster(Booster):
             part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(part.save_raw("json"))
         names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
-        return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
+        return (
+            with_names(body, names) if names else None
+        ) or body  # a slice loses the names of categories
 
     def expose(self, best: int) -> Any:
         """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
@@ -175,7 +183,11 @@ class XGBoostBooster(Booster):
         if "c" not in types:
             return {}
         found = names_in(self.to_bytes())
-        return {names[i]: Categories(found.get(i)) for i, kind in enumerate(types[: len(names)]) if kind == "c"}
+        return {
+            names[i]: Categories(found.get(i))
+            for i, kind in enumerate(types[: len(names)])
+            if kind == "c"
+        }
 
 
 class CountingBooster(xgboost.Booster):  # type: ignore[misc]
@@ -232,7 +244,10 @@ def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBo
 
 
 def _has_tree_weights(body: bytes) -> bool:
-    return b'"weight_drop"' in body and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
+    return (
+        b'"weight_drop"' in body
+        and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
+    )
 
 
 class XGBoost(Backend):
@@ -247,7 +262,9 @@ class XGBoost(Backend):
     booster = XGBoostBooster
     starts_linear = shares_bins = True
 
-    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+    def dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> Any:
         """Create a `DMatrix` of quantiles, from rows in memory or in batches from disk.
 
         Raises:
@@ -259,20 +276,35 @@ class XGBoost(Backend):
             if "`inf`" not in last_line(error):
                 raise
             names = data.feature_names if isinstance(data.features, np.ndarray) else ()
-            found = (f"column {name!r}" for i, name in enumerate(names) if np.isinf(data.features[:, i]).any())
+            found = (
+                f"column {name!r}"
+                for i, name in enumerate(names)
+                if np.isinf(data.features[:, i]).any()
+            )
             raise DataError(
-                f"{next(found, 'a column')} has infinite values, which XGBoost does not support: make them missing "
-                "(--inf missing when reading files), or use the lightgbm backend"
+                f"{next(found, 'a column')} has infinite values, which XGBoost does not support:"
+                " make them missing (--inf missing when reading files), or use the lightgbm"
+                " backend"
             ) from error
 
-    def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+    def _dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> Any:
         translated, codes, whole = translate(params), set(data.categorical), whole_of(data.features)
         method = translated.get("tree_method", "auto")
         if method not in ("auto", "hist"):
-            raise ParameterError(f"tree_method={method} does not use bins, but boostrank always bins: use hist")
+            raise ParameterError(
+                f"tree_method={method} does not use bins, but boostrank always bins: use hist"
+            )
         if reference is None:
-            reference = getattr(whole, "bins", None)  # avoids the quantile sketch, the most expensive part of a matrix
-        entries = Entries.of(data.features, params) if reference is None else getattr(reference, "entries", None)
+            reference = getattr(
+                whole, "bins", None
+            )  # avoids the quantile sketch, the most expensive part of a matrix
+        entries = (
+            Entries.of(data.features, params)
+            if reference is None
+            else getattr(reference, "entries", None)
+        )
         options = {"ref": reference, "enable_categorical": bool(codes)}
         options |= {"max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
         info = {
@@ -300,7 +332,8 @@ class XGBoost(Backend):
         params = translate(request.params)
         gradient, resumed, earlier = request.gradient, request.resumed, request.earlier
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
-            # The data has codes: XGBoost raises if only one of model and data has names of categories.
+            # The data has codes: XGBoost raises if only one of model and data has names of
+            # categories.
             body = with_names(earlier.to_bytes(), {})
             earlier = earlier if body is None else XGBoostBooster.load(body)
         continued, start = apart(earlier)
@@ -311,7 +344,8 @@ class XGBoost(Backend):
         if resumed is not None:
             continued = XGBoostBooster.load(resumed.snapshot.model)
         before += 0 if continued is None else continued.rounds
-        # The booster is saved under this name, which XGBRanker and serving tools accept; our gradient replaces its own.
+        # The booster is saved under this name, which XGBRanker and serving tools accept; our
+        # gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
         if continued is None:  # a continued model keeps its own base score
             params["base_score"] = base_score(params["objective"])
@@ -319,7 +353,9 @@ class XGBoost(Backend):
         if start is not None:
             self._begin(request, start)
         sets = [request.train, *(data for _, data in request.valid)]
-        booster = xgboost.Booster(params, sets, model_file=None if continued is None else continued.native)
+        booster = xgboost.Booster(
+            params, sets, model_file=None if continued is None else continued.native
+        )
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         scores = partial(booster.predict, output_margin=gradient is not None)
@@ -338,24 +374,34 @@ class XGBoost(Backend):
             for number in rounds:
                 if samples:
                     reseed(booster, method, round_seed("seed", seed, number))
-                booster.update(request.train, number - before, None if gradient is None else objective)
+                booster.update(
+                    request.train, number - before, None if gradient is None else objective
+                )
         except TrainingError as error:
             error.model = None if rounds.round == before else self._whole(start, booster, request)
             raise
         return self._whole(start, booster.reset(), request), rounds.best_rounds
 
-    def _whole(self, start: XGBoostBooster | None, native: Any, request: TrainRequest) -> XGBoostBooster:
+    def _whole(
+        self, start: XGBoostBooster | None, native: Any, request: TrainRequest
+    ) -> XGBoostBooster:
         """Return the model of a booster with its original features and its linear start."""
         entries, grown = getattr(request.train, "entries", None), XGBoostBooster(native)
         if entries is not None:
-            grown = XGBoostBooster.load(entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names)))
+            grown = XGBoostBooster.load(
+                entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names))
+            )
         return together(start, grown)
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
-        """Set the initial scores of all data sets to the scores that the linear start gives their rows."""
+        """Set the initial scores of all data sets to the scores that the linear start gives their
+        rows.
+        """
         threads = int(translate(request.params).get("nthread") or 1)
         sets = (request.train, *(data for _, data in request.valid))
-        for i, (data, rows, scores) in enumerate(zip_longest(sets, request.rows, request.start_scores)):
+        for i, (data, rows, scores) in enumerate(
+            zip_longest(sets, request.rows, request.start_scores)
+        ):
             if i and data is request.train:
                 continue
             if scores is None:
@@ -364,12 +410,17 @@ class XGBoost(Backend):
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and a hash of the scores, which XGBoost computes again."""
-        return Snapshot(XGBoostBooster(model.booster).to_bytes(), scores_sha256=digest(model.booster, model.train))
+        return Snapshot(
+            XGBoostBooster(model.booster).to_bytes(),
+            scores_sha256=digest(model.booster, model.train),
+        )
 
     def begin_with(self, start: LinearStart) -> XGBoostBooster:
         """Return a model of one tree a feature, whose leaves are the steps of its curve."""
         names = list(engine_names(start.feature_names))
-        row = xgboost.DMatrix(np.zeros((1, len(names)), np.float32), label=[0.0], feature_names=names)
+        row = xgboost.DMatrix(
+            np.zeros((1, len(names)), np.float32), label=[0.0], feature_names=names
+        )
         empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
         model = XGBOOST.parse(bytes(empty.save_raw("json")))
         return XGBoostBooster.load(model.with_trees(start.curves or {0: NOTHING}, [], [0]))
@@ -393,8 +444,8 @@ def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
         raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
     if found != snapshot.scores_sha256:
         raise ModelError(
-            "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was written on another "
-            "machine"
+            "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was"
+            " written on another machine"
         )
 
 
@@ -412,7 +463,8 @@ class _Model(Resettable):
 def reseed(booster: Any, tree_method: str, seed: int) -> None:
     """Seed the row and feature sampling.
 
-    XGBoost seeds the feature sampler when it creates the tree method, so another method is selected temporarily.
+    XGBoost seeds the feature sampler when it creates the tree method, so another method is selected
+    temporarily.
     """
     booster.set_param({"tree_method": "hist" if tree_method == "approx" else "approx"})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
@@ -420,7 +472,9 @@ def reseed(booster: Any, tree_method: str, seed: int) -> None:
 
 
 def is_of_connection(error: Exception) -> bool:
-    """Return True if the stack trace of an `XGBoostError` names a source file of the workers' connection."""
+    """Return True if the stack trace of an `XGBoostError` names a source file of the workers'
+    connection.
+    """
     return "/collective/" in str(error)
 
 
@@ -431,17 +485,22 @@ def last_line(error: Exception) -> str:
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
-    """An iterator that passes features in dense pieces, because XGBoost treats absent entries as missing.
+    """An iterator that passes features in dense pieces, because XGBoost treats absent entries as
+    missing.
 
     Args:
         types: type of each column; None if all are numbers.
         cache_prefix: path prefix for the files of XGBoost's bins; None for bins in memory.
     """
 
-    def __init__(self, features: Features, types: list[str] | None, cache_prefix: str | None = None) -> None:
+    def __init__(
+        self, features: Features, types: list[str] | None, cache_prefix: str | None = None
+    ) -> None:
         self._types, parts = types, getattr(features, "parts", [features])
         empty = np.zeros((0, features.shape[1]), np.float32)
-        self._pieces = [(part, *span) for part in parts for span in dense_batches(part)] or [(empty, 0, 0)]
+        self._pieces = [(part, *span) for part in parts for span in dense_batches(part)] or [
+            (empty, 0, 0)
+        ]
         self._next = 0
         super().__init__(cache_prefix=cache_prefix)
 
@@ -463,26 +522,33 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
 
 
 def _in_pieces(data: RankingDataset, types: list[str] | None, options: dict[str, Any]) -> Any:
-    """Create a quantile matrix without labels, whose bins in external memory are deleted together with it."""
+    """Create a quantile matrix without labels, whose bins in external memory are deleted together
+    with it.
+    """
     rows, columns = data.features.shape
     needed = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
     if not (data.on_disk and data.features.external):
         if data.is_sparse and needed > free_memory():
             raise DataError(
-                f"{rows:,} rows x {columns:,} sparse features need {needed / 1e9:.0f} GB of XGBoost's bins, which "
-                "store absent features as zeros: more than the free memory; use the lightgbm backend"
+                f"{rows:,} rows x {columns:,} sparse features need {needed / 1e9:.0f} GB of"
+                " XGBoost's bins, which store absent features as zeros: more than the free memory;"
+                " use the lightgbm backend"
             )
         return xgboost.QuantileDMatrix(DenseBatches(data.features, types), **options)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_folder_of_bins(data.features.store.folder))
-        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(data.features, types, f"{folder}/bins"), **options)
+        matrix = xgboost.ExtMemQuantileDMatrix(
+            DenseBatches(data.features, types, f"{folder}/bins"), **options
+        )
         weakref.finalize(matrix, stack.pop_all().close)
     return matrix
 
 
 @contextlib.contextmanager
 def _folder_of_bins(parent: str) -> Iterator[str]:
-    """Create a folder that is deleted at the end, and delete the folders that killed processes left."""
+    """Create a folder that is deleted at the end, and delete the folders that killed processes
+    left.
+    """
     for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
         with contextlib.suppress(OSError):
             remove_if_dead(left)

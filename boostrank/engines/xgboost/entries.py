@@ -1,8 +1,10 @@
-"""Binary entries that replace wide sparse data, because XGBoost treats absent values as missing instead of zero.
+"""Binary entries that replace wide sparse data, because XGBoost treats absent values as missing
+instead of zero.
 
-A feature with the values v0 < v1 < ... (including zero) splits as `value < v1`, `value < v2`, ... Each split becomes a
-column, with entries in the rows that are not on the same side of the split as zero. XGBoost then splits by "missing or
-not" and stores entries instead of dense rows. Finally, the trees are converted back to the original features.
+A feature with the values v0 < v1 < ... (including zero) splits as `value < v1`, `value < v2`, ...
+Each split becomes a column, with entries in the rows that are not on the same side of the split as
+zero. XGBoost then splits by "missing or not" and stores entries instead of dense rows. Finally, the
+trees are converted back to the original features.
 """
 
 from __future__ import annotations
@@ -22,9 +24,13 @@ from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.params import translate
 
 _WIDE, _CELLS = 100, 1 << 24
-"""The minimum number of values per nonzero value, and the minimum number of values, in data that become entries."""
+"""The minimum number of values per nonzero value, and the minimum number of values, in data that
+become entries.
+"""
 _OF_COLUMNS = frozenset(("interaction_constraints", "monotone_constraints"))
-"""The parameters that need one column per feature; those that sample features (`colsample_*`) sample splits."""
+"""The parameters that need one column per feature; those that sample features (`colsample_*`)
+sample splits.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +40,8 @@ class Entries:
     Args:
         plain: int64[p], features with many values, each of which keeps a dense column.
         feature: int64[c], feature of each other column, ascending.
-        bound: float32[c], ascending within a feature; the column represents the split `value < bound`.
+        bound: float32[c], ascending within a feature; the column represents the split `value <
+            bound`.
     """
 
     plain: Int64Array
@@ -43,7 +50,9 @@ class Entries:
 
     @classmethod
     def of(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
-        """Return the columns for training rows, or None if dense rows fit or parameters refer to single columns."""
+        """Return the columns for training rows, or None if dense rows fit or parameters refer to
+        single columns.
+        """
         translated = translate(params)
         if not is_sparse(features) or is_on_disk(features) or _OF_COLUMNS & translated.keys():
             return None
@@ -76,7 +85,9 @@ class Entries:
         first = rows.indices.astype(np.int64) * (values.size + 2)
 
         def column_of(value: Any) -> Any:
-            return np.searchsorted(key, first + np.searchsorted(values, value, side="right"), side="right")
+            return np.searchsorted(
+                key, first + np.searchsorted(values, value, side="right"), side="right"
+            )
 
         column, zero = column_of(rows.data), column_of(np.float32(0.0))
         return np.minimum(column, zero), np.maximum(column, zero)
@@ -94,7 +105,9 @@ class Entries:
             return ordinals
         dense = rows[:, self.plain].toarray()
         places = np.tile(np.arange(self.plain.size), len(dense))
-        full = sparse.csr_matrix((dense.ravel(), places, np.arange(len(dense) + 1) * self.plain.size), dense.shape)
+        full = sparse.csr_matrix(
+            (dense.ravel(), places, np.arange(len(dense) + 1) * self.plain.size), dense.shape
+        )
         return sparse.hstack([full, ordinals], format="csr")
 
     def restored(self, body: bytes, names: Sequence[str]) -> bytes:
@@ -102,12 +115,18 @@ class Entries:
         document = json.loads(body)
         for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
             self._restore(tree)
-        return XGBOOST.widened(write_json(document), [*self.plain.tolist(), *self.feature.tolist()], names)
+        return XGBOOST.widened(
+            write_json(document), [*self.plain.tolist(), *self.feature.tolist()], names
+        )
 
     def _restore(self, tree: dict[str, Any]) -> None:
         """Set the bounds of a tree's splits, and move the values below them to the left."""
         left, right, parents = tree["left_children"], tree["right_children"], tree["parents"]
-        nodes = [values for values in tree.values() if isinstance(values, list) and len(values) == len(left)]
+        nodes = [
+            values
+            for values in tree.values()
+            if isinstance(values, list) and len(values) == len(left)
+        ]
         waiting = [0]
         while waiting:
             at = waiting.pop()
@@ -116,7 +135,9 @@ class Entries:
             position = tree["split_indices"][at] - self.plain.size
             if position >= 0:
                 bound = float(self.bound[position])
-                if bool(tree["default_left"][at]) != (bound > 0.0):  # the left side is not the side of zero
+                if bool(tree["default_left"][at]) != (
+                    bound > 0.0
+                ):  # the left side is not the side of zero
                     for values in nodes:
                         values[left[at]], values[right[at]] = values[right[at]], values[left[at]]
                     for side in (left[at], right[at]):

@@ -65,7 +65,9 @@ class XGBoostModel:
         ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
         return [end - self.start_trees for end in ends[self.start_trees :]]
 
-    def with_trees(self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]) -> bytes:
+    def with_trees(
+        self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]
+    ) -> bytes:
         """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
         first = write_start(start, int(learner["learner_model_param"]["num_feature"]))
@@ -74,7 +76,9 @@ class XGBoostModel:
             "trees": trees,
             "tree_info": [0] * len(trees),
             "iteration_indptr": [*range(len(first)), *(end + len(first) for end in ends)],
-            "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": str(len(trees))},
+            "gbtree_model_param": (
+                self.forest["gbtree_model_param"] | {"num_trees": str(len(trees))}
+            ),
         }
         changed = {
             "gradient_booster": learner["gradient_booster"] | {"model": forest},
@@ -99,8 +103,13 @@ class XGBoostFormat(ModelFormat):
         Raises:
             ModelError: the file is damaged, UBJSON, or uses what boostrank does not support.
         """
-        refuse(not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'")
-        refuse(body[1:2].isalpha(), "this is XGBoost's binary UBJSON: save it under a name that ends in .json")
+        refuse(
+            not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'"
+        )
+        refuse(
+            body[1:2].isalpha(),
+            "this is XGBoost's binary UBJSON: save it under a name that ends in .json",
+        )
         document = read_json(body)
         largest = largest_leaves(document)
         learner = document["learner"]
@@ -110,9 +119,15 @@ class XGBoostFormat(ModelFormat):
         claimed, rounds = learner["attributes"].get(ATTRIBUTE, "0"), forest.get("iteration_indptr")
         there = start_trees(forest["trees"]) if weights is None else 0
         if claimed not in ("0", str(there)):
-            raise ModelError(f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has {there}")
+            raise ModelError(
+                f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has"
+                f" {there}"
+            )
         if claimed != "0" and rounds and rounds[: there + 1] != list(range(there + 1)):
-            raise ModelError(f"iteration_indptr does not count each of the {there} trees of a linear start as a round")
+            raise ModelError(
+                f"iteration_indptr does not count each of the {there} trees of a linear start as a"
+                " round"
+            )
         with np.errstate(over="ignore"):
             if weights is not None:
                 weights = reals(weights, "weight_drop", largest.size, largest=FLOAT32_MAX)
@@ -127,14 +142,18 @@ class XGBoostFormat(ModelFormat):
         grown = _served(model, model.start_trees)
         forest = replace(grown.forest, start=Curves.of(list(curves.items())) if curves else None)
         trees = model.forest["trees"][model.start_trees :]
-        gain = _column(trees, "loss_changes", np.float64)[_column(trees, "left_children", np.int64) >= 0]
+        gain = _column(trees, "loss_changes", np.float64)[
+            _column(trees, "left_children", np.int64) >= 0
+        ]
         return Trees.of(forest, gain, n_features)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
         """Return all trees, those of a linear start too, with the hessians in every node."""
         return _served(model, 0)
 
-    def merge(self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None) -> bytes:
+    def merge(
+        self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None
+    ) -> bytes:
         """Return the JSON of the sum, with one start and then the trees of all models.
 
         Raises:
@@ -143,14 +162,20 @@ class XGBoostFormat(ModelFormat):
         """
         if any(model.weights is not None for model in models):
             raise ModelError("dart weights its trees, so its models cannot be averaged")
-        starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
+        starts = {
+            model.document["learner"]["learner_model_param"]["base_score"] for model in models
+        }
         if len(starts) > 1:
-            raise ParameterError(f"the models have different base scores: {', '.join(sorted(starts))}")
+            raise ParameterError(
+                f"the models have different base scores: {', '.join(sorted(starts))}"
+            )
         trees, ends = [], [0]
         for model, parts in zip(models, parts_of(len(models), weights), strict=True):
             trees += [_divided(tree, parts) for tree in model.forest["trees"][model.start_trees :]]
             ends += [ends[-1] + end for end in model.ends[1:]]
-        return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
+        return models[0].with_trees(
+            sum_of_starts([model.start for model in models], weights), trees, ends
+        )
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the JSON in which a missing value goes where its fill value goes."""
@@ -161,7 +186,11 @@ class XGBoostFormat(ModelFormat):
         for tree in trees[len(start) :]:
             categorical = set(tree.get("categories_nodes", ()))
             for node, feature in enumerate(tree["split_indices"]):
-                if tree["left_children"][node] >= 0 and node not in categorical and not np.isnan(values[feature]):
+                if (
+                    tree["left_children"][node] >= 0
+                    and node not in categorical
+                    and not np.isnan(values[feature])
+                ):
                     left = np.float32(values[feature]) < np.float32(tree["split_conditions"][node])
                     tree["default_left"][node] = int(left)
         return write_json(model.document)
@@ -169,10 +198,16 @@ class XGBoostFormat(ModelFormat):
     def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
         """Return the values of each tree, float64[nodes], where inner nodes have thresholds."""
         # XGBoost numbers leaves as nodes; thresholds stay where they are.
-        return [np.array(tree["split_conditions"], np.float64) for tree in model.forest["trees"][model.start_trees :]]
+        return [
+            np.array(tree["split_conditions"], np.float64)
+            for tree in model.forest["trees"][model.start_trees :]
+        ]
 
     def with_leaves(
-        self, model: XGBoostModel, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
+        self,
+        model: XGBoostModel,
+        values: Sequence[Float64Array],
+        start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the JSON with other values of the leaves, and another start if there is one."""
         trees = []
@@ -205,7 +240,10 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     trees = model.forest["trees"][begin:]
     size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
     first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
-    left, right = _column(trees, "left_children", np.int64), _column(trees, "right_children", np.int64)
+    left, right = (
+        _column(trees, "left_children", np.int64),
+        _column(trees, "right_children", np.int64),
+    )
     inner = left >= 0
     left, right = left[inner] + first[tree[inner]], right[inner] + first[tree[inner]]
     # Pruned nodes stay in the list as leaves without a parent.
@@ -216,7 +254,8 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     position = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
     with np.errstate(over="ignore"):
         condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
-        # Left is value < condition in float32: value <= the float32 below. No value is below -inf or equal to NaN.
+        # Left is value < condition in float32: value <= the float32 below. No value is below -inf
+        # or equal to NaN.
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     below[np.isneginf(condition)] = np.nan
     owners, sets, set_ptr = _sets_of(trees, first)
@@ -228,7 +267,9 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     forest = Forest(
         feature=_column(trees, "split_indices", np.int64)[inner].astype(np.int32),
         threshold=below[inner],
-        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(np.uint8),
+        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(
+            np.uint8
+        ),
         left=position[left],
         right=position[right],
         value=(condition * weight.astype(np.float32)[tree])[leaf].astype(np.float64),
@@ -238,11 +279,15 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
         set_ptr=set_ptr,
     )
     hessian = _column(trees, "sum_hessian", np.float64)
-    return ServedTrees(forest, hessian[inner], hessian[leaf], base=_base(model.document["learner"]), single=True)
+    return ServedTrees(
+        forest, hessian[inner], hessian[leaf], base=_base(model.document["learner"]), single=True
+    )
 
 
 def _base(learner: Mapping[str, Any]) -> float:
-    """Return the base score as a raw score, because the file stores a prediction, which some objectives transform."""
+    """Return the base score as a raw score, because the file stores a prediction, which some
+    objectives transform.
+    """
     text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
     base = np.float32(float(text))
     with np.errstate(all="ignore"):
@@ -251,26 +296,33 @@ def _base(learner: Mapping[str, Any]) -> float:
         elif learner["objective"]["name"] in _LOGARITHMIC:
             base = np.float32(np.log(np.float64(base)))
     if not np.isfinite(base):
-        raise ModelError(f"base_score {text[:40]} is not a prediction of {learner['objective']['name'][:40]}")
+        raise ModelError(
+            f"base_score {text[:40]} is not a prediction of {learner['objective']['name'][:40]}"
+        )
     return float(base)
 
 
-def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
+def _column(
+    trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]
+) -> npt.NDArray[Any]:
     return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 
 def tree_weights(booster: Mapping[str, Any]) -> Any:
     """Return DART's weights of the trees in a `gradient_booster`, or None if it has no weights.
 
-    XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 stores them in the "gbtree" itself, and
-    later versions store them next to its trees.
+    XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 stores them in the
+    "gbtree" itself, and later versions store them next to its trees.
     """
     forest = booster.get("model")
-    return booster.get("weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None)
+    return booster.get(
+        "weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None
+    )
 
 
 def with_even_leaves(body: bytes) -> bytes | None:
-    """Round the leaves and the base score of an unchecked file that XGBoost wrote, as `Leaves.in_units` does.
+    """Round the leaves and the base score of an unchecked file that XGBoost wrote, as
+    `Leaves.in_units` does.
 
     Return None if scores are not the sum of base and leaves, or if rounding would matter.
     """
@@ -278,14 +330,20 @@ def with_even_leaves(body: bytes) -> bytes | None:
     learner = document["learner"]
     param, booster = learner["learner_model_param"], learner["gradient_booster"]
     base = param["base_score"].strip("[]")
-    if booster["name"] != "gbtree" or tree_weights(booster) is not None or _base(learner) != np.float32(float(base)):
+    if (
+        booster["name"] != "gbtree"
+        or tree_weights(booster) is not None
+        or _base(learner) != np.float32(float(base))
+    ):
         return None
     trees = booster["model"]["trees"]
     inner = _column(trees, "left_children", np.int64) >= 0
     leaf = ~inner & (_column(trees, "split_indices", np.int64) != DELETED)
     tree = np.repeat(np.arange(len(trees)), [len(tree["left_children"]) for tree in trees])
     conditions = _column(trees, "split_conditions", np.float64)
-    even = Leaves(tree[leaf], conditions[leaf], _column(trees, "sum_hessian", np.float64)[leaf], float(base)).in_units()
+    even = Leaves(
+        tree[leaf], conditions[leaf], _column(trees, "sum_hessian", np.float64)[leaf], float(base)
+    ).in_units()
     if even is None:
         return None
     conditions[leaf] = even.value
@@ -306,13 +364,24 @@ def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
     }
 
 
-def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
-    """Return the nodes with categorical splits, their category sets as bits, and the start of each set."""
-    having = [(tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree]
+def _sets_of(
+    trees: list[Any], first: Int64Array
+) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
+    """Return the nodes with categorical splits, their category sets as bits, and the start of each
+    set.
+    """
+    having = [
+        (tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree
+    ]
     nothing = np.zeros(0, np.int64)
-    owners = np.concatenate([nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)])
+    owners = np.concatenate(
+        [nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)]
+    )
     trees = [tree for tree, _ in having]
-    listed, sizes = _column(trees, "categories", np.int64), _column(trees, "categories_sizes", np.int64)
+    listed, sizes = (
+        _column(trees, "categories", np.int64),
+        _column(trees, "categories_sizes", np.int64),
+    )
     highest = np.maximum.reduceat(listed, np.cumsum(sizes) - sizes) if sizes.size else nothing
     set_ptr = np.concatenate([[0], np.cumsum(highest // 32 + 1)]).astype(np.int64)
     # Sets reach only up to their highest category, to save memory.

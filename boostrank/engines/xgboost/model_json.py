@@ -17,10 +17,12 @@ _NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
 
 
 def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
-    """Replace the category names in an unchecked file that XGBoost wrote, or return None if it cannot store them.
+    """Replace the category names in an unchecked file that XGBoost wrote, or return None if it
+    cannot store them.
 
     Args:
-        names: category names of each column in the order of the codes, ASCII text or integers; empty to remove them.
+        names: category names of each column in the order of the codes, ASCII text or integers;
+            empty to remove them.
     """
     document = json.loads(body)
     forest = document["learner"]["gradient_booster"].get("model")
@@ -32,15 +34,23 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
     forest["cats"] = {
         "enc": encoded,
         "feature_segments": np.cumsum([0, *map(len, listed)]).tolist() if names else [],
-        "sorted_idx": [i for column in listed for i in sorted(range(len(column)), key=column.__getitem__)],
+        "sorted_idx": [
+            i for column in listed for i in sorted(range(len(column)), key=column.__getitem__)
+        ],
     }
     return write_json(document)
 
 
 def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
-    """Return the category names of each column in a checked file, unless the version that wrote it garbled them."""
+    """Return the category names of each column in a checked file, unless the version that wrote it
+    garbled them.
+    """
     document = json.loads(body)
-    decoded = {} if _is_garbled(document) else {i: _decoded(column) for i, column in enumerate(_columns(document))}
+    decoded = (
+        {}
+        if _is_garbled(document)
+        else {i: _decoded(column) for i, column in enumerate(_columns(document))}
+    )
     return {i: names for i, names in decoded.items() if names}
 
 
@@ -58,9 +68,13 @@ def readable(body: bytes) -> bytes:
 
 
 def _is_garbled(document: Mapping[str, Any]) -> bool:
-    """Return True for non-ASCII text from XGBoost before 3.4, which did not store the text's length in bytes."""
+    """Return True for non-ASCII text from XGBoost before 3.4, which did not store the text's length
+    in bytes.
+    """
     texts = (column["values"] for column in _columns(document) if "offsets" in column)
-    return document["version"][:2] < [3, 4] and any(not 0 <= byte < 128 for text in texts for byte in text)
+    return document["version"][:2] < [3, 4] and any(
+        not 0 <= byte < 128 for text in texts for byte in text
+    )
 
 
 def _columns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -90,13 +104,20 @@ _ROOT = 2**31 - 1  # the parent of a root
 
 def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, Any]]:
     """Return the trees of a linear start as JSON data, one a feature."""
-    return [_tree(number, feature, curve, n_features) for number, (feature, curve) in enumerate(curves.items())]
+    return [
+        _tree(number, feature, curve, n_features)
+        for number, (feature, curve) in enumerate(curves.items())
+    ]
 
 
 def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
     tree = StepTree.of(curve)
-    bounds = [_LOWEST, *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist()]
-    # Renumber nodes and leaves (~leaf), because XGBoost requires a right child next to the left one.
+    bounds = [
+        _LOWEST,
+        *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist(),
+    ]
+    # Renumber nodes and leaves (~leaf), because XGBoost requires a right child next to the left
+    # one.
     order, first_child = [0], {}
     position = {0: 0}
     for node, children in enumerate(zip(tree.left, tree.right, strict=True)):
@@ -118,10 +139,14 @@ def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str,
         "loss_changes": [0.0] * len(order),
         "parents": parents,
         "right_children": [child + 1 if child > 0 else -1 for child in left],
-        "split_conditions": _float32([bounds[node] if node >= 0 else tree.leaf[~node] for node in order]),
+        "split_conditions": _float32(
+            [bounds[node] if node >= 0 else tree.leaf[~node] for node in order]
+        ),
         "split_indices": [feature if child > 0 else 0 for child in left],
         "split_type": [0] * len(order),
-        "sum_hessian": _float32([tree.below[node] if node >= 0 else tree.documents[~node] for node in order]),
+        "sum_hessian": _float32(
+            [tree.below[node] if node >= 0 else tree.documents[~node] for node in order]
+        ),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
@@ -144,9 +169,16 @@ def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _is_start(tree: Mapping[str, Any]) -> bool:
-    """Return True for a tree whose first split is below all numbers and whose other splits have no gain."""
+    """Return True for a tree whose first split is below all numbers and whose other splits have no
+    gain.
+    """
     left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
-    if left[0] < 0 or left[left[0]] >= 0 or float(np.float32(condition[0])) != _LOWEST or any(tree["loss_changes"]):
+    if (
+        left[0] < 0
+        or left[left[0]] >= 0
+        or float(np.float32(condition[0])) != _LOWEST
+        or any(tree["loss_changes"])
+    ):
         return False
     nodes, _ = _in_order(left, right)
     bounds = [condition[node] for node in nodes]

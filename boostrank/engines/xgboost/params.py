@@ -1,4 +1,6 @@
-"""The parameters of XGBoost, under its own names or LightGBM's. Trees grow leaf by leaf, like LightGBM's."""
+"""The parameters of XGBoost, under its own names or LightGBM's. Trees grow leaf by leaf, like
+LightGBM's.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,21 @@ import xgboost
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.engines.engine_params import Limits, Params, engine_threads, read_directions, read_groups
+from boostrank.engines.engine_params import (
+    Limits,
+    Params,
+    engine_threads,
+    read_directions,
+    read_groups,
+)
 
 # Own name -> LightGBM's names and aliases.
 _LIGHTGBM = {
     "learning_rate": "eta shrinkage_rate",
     "max_leaves": "num_leaves num_leaf max_leaf",
-    "min_child_weight": "min_sum_hessian_in_leaf min_sum_hessian min_hessian min_sum_hessian_per_leaf",
+    "min_child_weight": (
+        "min_sum_hessian_in_leaf min_sum_hessian min_hessian min_sum_hessian_per_leaf"
+    ),
     "reg_alpha": "lambda_l1 l1_regularization alpha",
     "reg_lambda": "lambda_l2 l2_regularization lambda",
     "gamma": "min_gain_to_split min_split_gain min_split_loss",
@@ -34,42 +44,59 @@ _LIGHTGBM = {
 }
 OF_OBJECTIVES = frozenset(
     "huber_slope quantile_alpha scale_pos_weight tweedie_variance_power lambdarank_bias_norm "  # noqa: SIM905
-    "lambdarank_normalization lambdarank_num_pair_per_sample lambdarank_pair_method lambdarank_score_normalization "
+    "lambdarank_normalization lambdarank_num_pair_per_sample lambdarank_pair_method"
+    " lambdarank_score_normalization "
     "lambdarank_unbiased ndcg_exp_gain".split()
 )
-# Without booster=dart, XGBoost before 3.3 ignores them, and later versions train a dart model for three of them.
+# Without booster=dart, XGBoost before 3.3 ignores them, and later versions train a dart model for
+# three of them.
 OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
 _KNOWN = (
-    "colsample_bylevel grow_policy interaction_constraints max_cached_hist_node max_cat_threshold max_cat_to_onehot "
-    "max_delta_step max_depth num_parallel_tree sampling_method tree_method"
+    "colsample_bylevel grow_policy interaction_constraints max_cached_hist_node max_cat_threshold"
+    " max_cat_to_onehot max_delta_step max_depth num_parallel_tree sampling_method tree_method"
 )
 REFUSED = {
     name: reason
     for reason, names in {
         # LightGBM's parameters without a counterpart
-        "XGBoost has none: use min_child_weight (with boostrank's objectives one unit of Hessian is one average "
-        "document)": "min_data_in_leaf min_child_samples",
-        "XGBoost has none: use only subsample (XGBoost samples in every round)": "bagging_freq subsample_freq",
+        "XGBoost has none: use min_child_weight (with boostrank's objectives one unit of"
+        " Hessian is one average document)": ("min_data_in_leaf min_child_samples"),
+        "XGBoost has none: use only subsample (XGBoost samples in every round)": (
+            "bagging_freq subsample_freq"
+        ),
         # XGBoost's own parameters
         "a ranker has one score per document": "num_class num_target multi_strategy",
         "scores start at 0 or from start= or init_model=": "base_score boost_from_average",
-        "tree_method selects how trees grow; boostrank only adds trees": "updater updater_seq process_type "
-        "refresh_leaf",
-        "it belongs to booster=gblinear: train linear models with backend='linear'": "feature_selector top_k tolerance "
-        "max_row_perbatch",
+        "tree_method selects how trees grow; boostrank only adds trees": (
+            "updater updater_seq process_type refresh_leaf"
+        ),
+        "it belongs to booster=gblinear: train linear models with backend='linear'": (
+            "feature_selector top_k tolerance max_row_perbatch"
+        ),
         "metrics are boostrank's own: pass metric= and eval_at=": "disable_default_eval_metric",
         "it belongs to a DMatrix": "feature_weights",
-        "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=)": "feature_types",
-        "it belongs to survival objectives, which do not rank": "aft_loss_distribution aft_loss_distribution_scale",
-        "XGBoost sets it itself": "cache_opt debug_synchronize default_direction extmem_single_page "
-        "fail_on_invalid_gpu_id num_feature opt_dense_col rng_state sketch_ratio sparse_threshold validate_parameters",
+        "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=)": (
+            "feature_types"
+        ),
+        "it belongs to survival objectives, which do not rank": (
+            "aft_loss_distribution aft_loss_distribution_scale"
+        ),
+        "XGBoost sets it itself": (
+            "cache_opt debug_synchronize default_direction extmem_single_page"
+            " fail_on_invalid_gpu_id num_feature opt_dense_col rng_state sketch_ratio"
+            " sparse_threshold validate_parameters"
+        ),
         "boostrank seeds the sampling of each round: seed= is enough": "seed_per_iteration",
     }.items()
     for name in names.split()
 }
 """The reason why each parameter is rejected, with the remedy, by main name."""
 _NAMES = {
-    **{alias: canonical for canonical, aliases in _LIGHTGBM.items() for alias in (canonical, *aliases.split())},
+    **{
+        alias: canonical
+        for canonical, aliases in _LIGHTGBM.items()
+        for alias in (canonical, *aliases.split())
+    },
     **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *OF_DART, *REFUSED)},
 }
 # Prediction at raw score 0, for objectives that transform scores.
@@ -84,14 +111,21 @@ _RAW = frozenset(
 def translate(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters under XGBoost's names, with LightGBM's defaults."""
     out, given_as = Params.check_values(PARAMS, params)
-    for name in ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"):
+    for name in (
+        "learning_rate",
+        "subsample",
+        "colsample_bytree",
+        "colsample_bylevel",
+        "colsample_bynode",
+    ):
         if out.get(name) in (0, "0"):
             raise ParameterError(f"{given_as[name]}=0 must be above 0, or nothing would be learnt")
     if out.get("max_leaves") == 1:
         raise ParameterError(f"{given_as['max_leaves']}=1 must be at least 2, or 0 for any number")
     if out.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
         out["max_depth"] = 0
-    # XGBoost accepts no list for monotone_constraints, and names in interaction_constraints only if data have names.
+    # XGBoost accepts no list for monotone_constraints, and names in interaction_constraints only if
+    # data have names.
     if not isinstance(out.get("monotone_constraints", {}), Mapping):
         directions = read_directions(out["monotone_constraints"], None)
         out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
@@ -99,7 +133,9 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
         constraints = out["interaction_constraints"]
         groups = read_groups(constraints, None) if constraints not in ("", None) else []
         has_names = any(isinstance(feature, str) for group in groups for feature in group)
-        out["interaction_constraints"] = groups if has_names else json.dumps(groups) if groups else ""
+        out["interaction_constraints"] = (
+            groups if has_names else json.dumps(groups) if groups else ""
+        )
     if "nthread" in out:
         out["nthread"] = engine_threads("XGBoost", out["nthread"])
     if "verbosity" in out:
@@ -120,7 +156,9 @@ def base_score(objective: str) -> float:
     """Return the `base_score` with which raw scores start at 0."""
     objectives = [*_RAW, *_ZERO]
     if objective not in objectives:
-        raise ParameterError(f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, objectives)}")
+        raise ParameterError(
+            f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, objectives)}"
+        )
     return _ZERO.get(objective, 0.0)
 
 
@@ -130,7 +168,9 @@ class XGBoostParams(Params):
     title = "XGBoost"
     of_objectives = OF_OBJECTIVES
     refused = REFUSED
-    untried = frozenset({"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"})
+    untried = frozenset(
+        {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
+    )
 
     def names(self) -> Mapping[str, str]:
         """Return boostrank's table of XGBoost's names, because XGBoost has none."""
@@ -147,7 +187,9 @@ class XGBoostParams(Params):
         needed = {"booster": "dart"} if OF_DART & self.named(params).keys() else {}
         fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
         flat = np.zeros(4, np.float32), np.ones(4, np.float32)
-        with xgboost.config_context(verbosity=0):  # a parameter would stay and hide messages of the training
+        with xgboost.config_context(
+            verbosity=0
+        ):  # a parameter would stay and hide messages of the training
             xgboost.train(translate(needed | params) | fixed, rows, 1, obj=lambda *_: flat)
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
@@ -158,7 +200,9 @@ class XGBoostParams(Params):
         """
         base_score(objective)  # raises for objectives that do not rank
         if not isinstance(gain, str):
-            raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
+            raise ParameterError(
+                "XGBoost's own objectives take gain='exponential' or 'linear', not a table"
+            )
         return {} if gain == "exponential" else {"ndcg_exp_gain": False}
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
@@ -167,7 +211,9 @@ class XGBoostParams(Params):
         if engine_params.get("interaction_constraints", "") not in ("", None):
             # A feature outside all groups gets trees of its own, as in a start.
             alone = [[i] for i in range(len(names))]
-            groups = tuple(frozenset(group) for group in (*engine_params["interaction_constraints"], *alone))
+            groups = tuple(
+                frozenset(group) for group in (*engine_params["interaction_constraints"], *alone)
+            )
         directions = engine_params.get("monotone_constraints", [0] * len(names))
         return Limits(np.array(directions, np.int64), groups=groups)
 
@@ -179,13 +225,18 @@ class XGBoostParams(Params):
         if translated.get("lambdarank_unbiased") in (True, 1, "1", "true"):
             return "XGBoost cannot restore learnt position biases (lambdarank_unbiased)"
         if native_objective and translated.get("lambdarank_pair_method") == "mean":
-            return "XGBoost seeds the pairs of lambdarank_pair_method=mean by a round counter that restarts"
+            return (
+                "XGBoost seeds the pairs of lambdarank_pair_method=mean by a round counter that"
+                " restarts"
+            )
         return None
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
         """Name the booster, unless it is gbtree, the only one that can contain a start."""
         booster = translate(params).get("booster", "gbtree")
-        return None if booster == "gbtree" else f"a model of booster={booster} cannot contain a start"
+        return (
+            None if booster == "gbtree" else f"a model of booster={booster} cannot contain a start"
+        )
 
 
 PARAMS = XGBoostParams()

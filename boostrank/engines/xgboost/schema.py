@@ -1,7 +1,7 @@
 """The schema of XGBoost's model JSON, and the checks of what no schema can say.
 
-XGBoost's loader follows node numbers, tree numbers and category offsets without bounds checks, so files are checked
-first. The checks accept the files of XGBoost 1.6 to 3.x.
+XGBoost's loader follows node numbers, tree numbers and category offsets without bounds checks, so
+files are checked first. The checks accept the files of XGBoost 1.6 to 3.x.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ INT32_MAX = 2**31 - 1
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 DELETED = INT32_MAX
 """The split index of a pruned node."""
-# XGBoost stores the categories of a split as bits up to the highest one; these limits bound its memory.
+# XGBoost stores the categories of a split as bits up to the highest one; these limits bound its
+# memory.
 _MAX_CATEGORY, _MAX_CATEGORY_BITS = 2**24, 2**33
 # Each feature takes memory, even if the file does not name it.
 _MOST_UNNAMED = 2**24
@@ -76,7 +77,9 @@ class CategoryNames(Struct):
 
 
 class Categories(Struct):
-    """The categories of each column and their sorted order, which XGBoost has written since version 3.1."""
+    """The categories of each column and their sorted order, which XGBoost has written since version
+    3.1.
+    """
 
     enc: list[CategoryNames]
     sorted_idx: list[Whole]
@@ -153,13 +156,18 @@ class Model(Struct):
 
 
 def largest_leaves(document: Any) -> Float64Array:
-    """Return the largest magnitude of a leaf in each tree, or raise `ModelError` if XGBoost cannot load the file."""
+    """Return the largest magnitude of a leaf in each tree, or raise `ModelError` if XGBoost cannot
+    load the file.
+    """
     try:
         learner = convert(document, Model).learner
     except ValidationError as error:
         with contextlib.suppress(TypeError, KeyError):
             name = document["learner"]["gradient_booster"]["name"]
-            refuse(name not in ("gbtree", "dart"), f"the booster is {str(name)[:40]!r}: only tree models are supported")
+            refuse(
+                name not in ("gbtree", "dart"),
+                f"the booster is {str(name)[:40]!r}: only tree models are supported",
+            )
         raise ModelError(f"this is no model of XGBoost: {str(error)[:300]}") from None
     booster = learner.gradient_booster
     trees = booster.gbtree if isinstance(booster, Dart) else booster
@@ -177,14 +185,17 @@ def _check_learner(learner: Learner) -> int:
         start = float(param.base_score.removeprefix("[").removesuffix("]"))
     except ValueError:
         start = math.nan
-    refuse(not abs(start) <= FLOAT32_MAX, f"base_score is {param.base_score[:40]!r}, not a finite number")
+    refuse(
+        not abs(start) <= FLOAT32_MAX,
+        f"base_score is {param.base_score[:40]!r}, not a finite number",
+    )
     for name in ("feature_names", "feature_types"):
         count = len(getattr(learner, name))
         refuse(count not in (0, n_features), f"{name} has {count} words for {n_features} features")
     if n_features > _MOST_UNNAMED and not learner.feature_names:
         raise ModelError(
-            f"num_feature is {n_features:,} but the file has no feature names; without names at most "
-            f"{_MOST_UNNAMED:,} are accepted"
+            f"num_feature is {n_features:,} but the file has no feature names; without names at"
+            f" most {_MOST_UNNAMED:,} are accepted"
         )
     return n_features
 
@@ -194,7 +205,8 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     count = len(forest.trees)
     if int(forest.gbtree_model_param.num_trees) != count:
         raise ModelError(
-            f"num_trees is {forest.gbtree_model_param.num_trees}, but the file has {count} trees: it is damaged"
+            f"num_trees is {forest.gbtree_model_param.num_trees}, but the file has {count} trees:"
+            " it is damaged"
         )
     _check_length(forest, "tree_info", count, "the forest")
     if forest.iteration_indptr is not UNSET:
@@ -203,7 +215,9 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     bits, largest = 0, np.zeros(count)
     for number, tree in enumerate(forest.trees):
         # The loader places trees by id: each place must be filled once.
-        refuse(tree.id != number, f"tree {number} has id {tree.id}: trees must be numbered in order")
+        refuse(
+            tree.id != number, f"tree {number} has id {tree.id}: trees must be numbered in order"
+        )
         largest[number] = _check_tree(tree, n_features, f"tree {number}")
         bits += _check_categorical_splits(tree, f"tree {number}")
     refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
@@ -225,16 +239,25 @@ def _check_ends(ends: list[int], count: int, fault: str) -> None:
 def _check_tree(tree: Tree, n_features: int, where: str) -> float:
     """Check a tree except for its categories, and return its largest leaf magnitude."""
     n, param = len(tree.left_children), tree.tree_param
-    refuse(n < 1 or int(param.num_nodes) != n, f"{where}: num_nodes is {param.num_nodes}, but there are {n} nodes")
+    refuse(
+        n < 1 or int(param.num_nodes) != n,
+        f"{where}: num_nodes is {param.num_nodes}, but there are {n} nodes",
+    )
     for name in ("right_children", "parents", "split_indices", "default_left", "split_conditions"):
         _check_length(tree, name, n, where)
     for name in ("base_weights", "loss_changes", "sum_hessian"):
         _check_length(tree, name, n, where)
     if int(param.num_feature) not in (0, n_features):
-        raise ModelError(f"{where}: num_feature is {param.num_feature}, but the model has {n_features} features")
+        raise ModelError(
+            f"{where}: num_feature is {param.num_feature}, but the model has {n_features} features"
+        )
 
     # Count the deleted nodes, then check children, features and structure of the others.
-    left, right, parents = np.array(tree.left_children), np.array(tree.right_children), np.array(tree.parents)
+    left, right, parents = (
+        np.array(tree.left_children),
+        np.array(tree.right_children),
+        np.array(tree.parents),
+    )
     feature, default_left = np.array(tree.split_indices), np.array(tree.default_left, np.int64)
     leaf = left == -1
     deleted = leaf & (feature == DELETED) & (default_left == 1)
@@ -242,7 +265,9 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> float:
     if deleted[0] or int(deleted.sum()) != int(param.num_deleted):
         raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
     refuse(leaf != (right == -1), f"{where}: a node has one child")
-    refuse(feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have")
+    refuse(
+        feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have"
+    )
     _check_shape(left, right, parents, alive, where)
     # XGBoost itself writes infinity only where missing values, and nothing else, go right, or -inf
     # where they go left. Before XGBoost 3.1 the threshold of a categorical split is NaN.
@@ -259,9 +284,15 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> float:
 
 
 def _check_shape(
-    left: Int64Array, right: Int64Array, parents: Int64Array, alive: npt.NDArray[np.bool_], where: str
+    left: Int64Array,
+    right: Int64Array,
+    parents: Int64Array,
+    alive: npt.NDArray[np.bool_],
+    where: str,
 ) -> None:
-    """Check that every live node except the root has exactly one parent and can be reached from the root."""
+    """Check that every live node except the root has exactly one parent and can be reached from the
+    root.
+    """
     n = left.size
     inner = np.flatnonzero(left != -1)
     child = np.concatenate([left[inner], right[inner]])
@@ -277,7 +308,10 @@ def _check_shape(
     depth = depths(above)
     refuse(depth < 0, f"{where}: its nodes form a cycle")
     refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
-    refuse(right[inner] != left[inner] + 1, f"{where}: a right child is not next to the left one, as XGBoost requires")
+    refuse(
+        right[inner] != left[inner] + 1,
+        f"{where}: a right child is not next to the left one, as XGBoost requires",
+    )
 
 
 def _check_categorical_splits(tree: Tree, where: str) -> int:
@@ -288,8 +322,14 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
     if tree.split_type is UNSET:
         return 0
     lists = tree.categories, tree.categories_segments, tree.categories_sizes
-    refuse(UNSET in lists, f"{where}: has split_type, but no categories, categories_segments or categories_sizes")
-    categories, starts = np.array(tree.categories, np.int64), np.array(tree.categories_segments, np.int64)
+    refuse(
+        UNSET in lists,
+        f"{where}: has split_type, but no categories, categories_segments or categories_sizes",
+    )
+    categories, starts = (
+        np.array(tree.categories, np.int64),
+        np.array(tree.categories_segments, np.int64),
+    )
     sizes = np.array(tree.categories_sizes, np.int64)
     splits = np.flatnonzero(tree.split_type)
     leaf = np.array(tree.left_children) == -1
@@ -297,13 +337,18 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
         raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
     fits = sizes.size == splits.size and sizes.sum() == categories.size
     if not fits or not np.array_equal(starts, np.cumsum(sizes) - sizes):
-        raise ModelError(f"{where}: categories_segments and categories_sizes do not fit the list of categories")
+        raise ModelError(
+            f"{where}: categories_segments and categories_sizes do not fit the list of categories"
+        )
     return int(np.maximum.reduceat(categories, starts).sum()) if splits.size else 0
 
 
 def _check_category_names(cats: Categories, n_features: int) -> None:
     count = len(cats.enc)
-    refuse(count not in (0, n_features), f"cats describe {count} columns, but the model has {n_features}")
+    refuse(
+        count not in (0, n_features),
+        f"cats describe {count} columns, but the model has {n_features}",
+    )
     sizes = [count_categories(column, f"cats of column {i}") for i, column in enumerate(cats.enc)]
     order, ends = cats.sorted_idx, cats.feature_segments
     if ends or sizes:
@@ -314,9 +359,12 @@ def _check_category_names(cats: Categories, n_features: int) -> None:
     refuse(bool(order) and not ends, "cats: sorted_idx without columns")
 
 
-# XGBoost's numbers of the types of categories (Value::ValueKind), and what Python's lists of them hold.
+# XGBoost's numbers of the types of categories (Value::ValueKind), and what Python's lists of them
+# hold.
 _REAL_TYPES = (7, 8)
-WHOLE_TYPES: dict[int, Any] = dict(enumerate(map(np.dtype, "bBhHiIqQ"), 9))  # int8, uint8, ..., uint64
+WHOLE_TYPES: dict[int, Any] = dict(
+    enumerate(map(np.dtype, "bBhHiIqQ"), 9)
+)  # int8, uint8, ..., uint64
 
 
 def count_categories(column: CategoryNames, where: str) -> int:

@@ -16,9 +16,16 @@ from xgboost.tracker import RabitTracker
 from boostrank.core.errors import TrainingError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import LostContact, TrainRequest
-from boostrank.engines.xgboost.adapter import XGBoost, XGBoostBooster, is_of_connection, last_line, together
+from boostrank.engines.xgboost.adapter import (
+    XGBoost,
+    XGBoostBooster,
+    is_of_connection,
+    last_line,
+    together,
+)
 
-# Time for the slowest worker, which may be reading or compiling. A worker that dies is noticed at once.
+# Time for the slowest worker, which may be reading or compiling. A worker that dies is noticed at
+# once.
 _PATIENCE_SECONDS = 1800
 # Time until all workers have connected.
 _GATHERING_SECONDS = 120
@@ -26,16 +33,22 @@ _GATHERING_SECONDS = 120
 
 @contextlib.contextmanager
 def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
-    """Start XGBoost's tracker, which connects the workers, and yield its arguments, or raise TrainingError."""
+    """Start XGBoost's tracker, which connects the workers, and yield its arguments, or raise
+    TrainingError.
+    """
     try:
-        rabit_tracker = RabitTracker(n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS)
+        rabit_tracker = RabitTracker(
+            n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS
+        )
         rabit_tracker.start()
     except xgboost.core.XGBoostError as error:
         reason = last_line(error).rpartition("error:")[2].strip()
         raise TrainingError(f"workers cannot connect at {host}: {reason}") from error
 
     def wait() -> None:
-        with contextlib.suppress(xgboost.core.XGBoostError, ValueError, AttributeError):  # AttributeError if closed
+        with contextlib.suppress(
+            xgboost.core.XGBoostError, ValueError, AttributeError
+        ):  # AttributeError if closed
             rabit_tracker.wait_for()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -53,9 +66,16 @@ def member(peers: Any) -> Iterator[Member]:
     Raises:
         LostContact: the worker could not connect to or disconnect from the others.
     """
-    with tracker(peers.size, peers.host) if peers.rank == 0 else contextlib.nullcontext() as tracker_arguments:
-        # A worker that has lost another asks the tracker, which may be gone too, so it retries once.
-        names = {"dmlc_task_id": f"{peers.rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS, "dmlc_retry": 1}
+    with (
+        tracker(peers.size, peers.host) if peers.rank == 0 else contextlib.nullcontext()
+    ) as tracker_arguments:
+        # A worker that has lost another asks the tracker, which may be gone too, so it retries
+        # once.
+        names = {
+            "dmlc_task_id": f"{peers.rank:06d}",
+            "dmlc_timeout": _PATIENCE_SECONDS,
+            "dmlc_retry": 1,
+        }
         arguments = peers.share(tracker_arguments)[0]
         context = collective.CommunicatorContext(**arguments, **names)
         with _contact(every=True):
@@ -64,7 +84,9 @@ def member(peers: Any) -> Iterator[Member]:
             yield Member(peers)
         except BaseException:
             peers.close()  # first, because disconnecting waits for the others
-            with contextlib.suppress(xgboost.core.XGBoostError):  # the others may be gone; keep the first error
+            with contextlib.suppress(
+                xgboost.core.XGBoostError
+            ):  # the others may be gone; keep the first error
                 context.__exit__()
             raise
         with _contact(every=True):
@@ -74,7 +96,9 @@ def member(peers: Any) -> Iterator[Member]:
 
 @contextlib.contextmanager
 def _contact(*, every: bool = False) -> Iterator[None]:
-    """Convert XGBoost's connection errors, or all its errors if `every` is true, to `LostContact`."""
+    """Convert XGBoost's connection errors, or all its errors if `every` is true, to
+    `LostContact`.
+    """
     try:
         yield
     except xgboost.core.XGBoostError as error:
@@ -90,7 +114,9 @@ class Member(XGBoost):
         self._peers = peers
         self._start: XGBoostBooster | None = None
 
-    def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+    def _dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> Any:
         # Other workers may have weights.
         data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
         with _contact():
@@ -101,7 +127,9 @@ class Member(XGBoost):
         gradient = request.gradient
 
         def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:
-            """Return the gradient once all workers have computed theirs, because XGBoost then sums over the workers."""
+            """Return the gradient once all workers have computed theirs, because XGBoost then sums
+            over the workers.
+            """
             assert gradient is not None
             gradient_pair = gradient(scores, matrix, round)
             self._peers.share(None)
@@ -111,7 +139,9 @@ class Member(XGBoost):
             return super().train(replace(request, gradient=gradient and in_step))
 
     def so_far(self, model: Any) -> bytes:
-        """Return the model file of the completed rounds from the `model` that a callback receives."""
+        """Return the model file of the completed rounds from the `model` that a callback
+        receives.
+        """
         return together(self._start, XGBoostBooster(model.booster)).to_bytes()
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:

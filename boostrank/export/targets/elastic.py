@@ -24,33 +24,46 @@ def write(model: ServedModel) -> bytes:
     """Write the body of `PUT _ml/trained_models/ID`."""
     if not _ID.fullmatch(model.name):
         raise ExportError(
-            f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "
-            "- _ . between them (--name)"
+            f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase"
+            " letters and digits, with - _ . between them (--name)"
         )
-    names = [model.feature_names[i] for i in model.trees.forest.used] or list(model.feature_names[:1])
+    names = [model.feature_names[i] for i in model.trees.forest.used] or list(
+        model.feature_names[:1]
+    )
     ensemble = {
         "feature_names": names,
         "trained_models": [{"tree": _tree(tree)} for tree in dump(model, exact_text=True)],
         "aggregate_output": {"weighted_sum": {}},
         "target_type": "regression",
     }
-    definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
+    definition = json.dumps(
+        {"trained_model": {"ensemble": ensemble}}, separators=(",", ":")
+    ).encode()
     # Use the declared queries of features, or templates for the others.
     query = {"match": {"FIELD": "{{query}}"}}
-    templates = {name: {"query_extractor": {"feature_name": name, "query": query}} for name in names}
-    queries = {name: feature for name, feature in model.declared.items() if "query_extractor" in feature}
+    templates = {
+        name: {"query_extractor": {"feature_name": name, "query": query}} for name in names
+    }
+    queries = {
+        name: feature for name, feature in model.declared.items() if "query_extractor" in feature
+    }
     extractors = [queries.get(name, templates[name]) for name in names]
-    document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
-    document["compressed_definition"] = base64.b64encode(gzip.compress(definition, mtime=0)).decode()
+    document: dict[str, Any] = {
+        "inference_config": {"learning_to_rank": {"feature_extractors": extractors}}
+    }
+    document["compressed_definition"] = base64.b64encode(
+        gzip.compress(definition, mtime=0)
+    ).decode()
     body = (json.dumps(document, indent=1) + "\n").encode()
     if len(body) > _MOST_BYTES:
         raise ExportError(
-            f"the file has {len(body):,} bytes, more than Elasticsearch's limit of {_MOST_BYTES:,}: train fewer trees"
+            f"the file has {len(body):,} bytes, more than Elasticsearch's limit of {_MOST_BYTES:,}:"
+            " train fewer trees"
         )
     if not queries:
         warn_user(
-            f"the file has a template for each of {len(names)} features: replace FIELD, or the whole query, or pass "
-            "feature extractors as JSON (--feature-names)",
+            f"the file has a template for each of {len(names)} features: replace FIELD, or the"
+            " whole query, or pass feature extractors as JSON (--feature-names)",
             UserWarning,
         )
     return body
@@ -64,15 +77,24 @@ def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
         if "leaf" in node:
             nodes.append({"node_index": node["nodeid"], "leaf_value": node["leaf"]})
             continue
-        split = {"split_feature": names.setdefault(node["split"], len(names)), "threshold": node["split_condition"]}
-        sides = {"left_child": node["yes"], "right_child": node["no"], "default_left": node["missing"] == node["yes"]}
+        split = {
+            "split_feature": names.setdefault(node["split"], len(names)),
+            "threshold": node["split_condition"],
+        }
+        sides = {
+            "left_child": node["yes"],
+            "right_child": node["no"],
+            "default_left": node["missing"] == node["yes"],
+        }
         nodes.append({"node_index": node["nodeid"], "decision_type": "lt", **split, **sides})
         level += node["children"]
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
 
 def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
-    definition = json.loads(gzip.decompress(base64.b64decode(json.loads(body)["compressed_definition"])))
+    definition = json.loads(
+        gzip.decompress(base64.b64decode(json.loads(body)["compressed_definition"]))
+    )
 
     def parsed(position: tuple[Mapping[str, Any], int]) -> Split | float:
         tree, at = position
@@ -95,12 +117,20 @@ SPEC = TargetSpec(
     rules=Rules(strict=True, leaves=np.float32, gives=np.float32),
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(
-        "features: the queries of {path}; a document that one does not match lacks that feature, as NaN in training",
-        "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path} "
-        "-H 'Content-type: application/json'",
-        "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '"
-        '{{"query": {{...}}, "rescore": {{"window_size": 1000, "learning_to_rank": {{"model_id": "{model}", '
-        '"params": {{"query": "..."}}}}}}}}\'  # window_size: all results, which get the model\'s scores',
+        (
+            "features: the queries of {path}; a document that one does not match lacks that"
+            " feature, as NaN in training"
+        ),
+        (
+            "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path}"
+            " -H 'Content-type: application/json'"
+        ),
+        (
+            "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d"
+            ' \'{{"query": {{...}}, "rescore": {{"window_size": 1000, "learning_to_rank":'
+            ' {{"model_id": "{model}", "params": {{"query": "..."}}}}}}}}\'  # window_size: all'
+            " results, which get the model's scores"
+        ),
     ),
     finite=True,
     categories=False,

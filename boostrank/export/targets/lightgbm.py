@@ -1,4 +1,6 @@
-"""lightgbm: LightGBM's model text, with a header that loaders accept and the program's feature names."""
+"""lightgbm: LightGBM's model text, with a header that loaders accept and the program's feature
+names.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from boostrank.export.reading import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
 from boostrank.model.ranking_model import RankingModel
 
-# Objectives whose scores programs do not transform; half of the loaders refuse a file without an objective.
+# Objectives whose scores programs do not transform; half of the loaders refuse a file without an
+# objective.
 _PLAIN = (b"lambdarank", b"rank_xendcg")
 
 
@@ -27,7 +30,9 @@ def _write(model: ServedModel) -> bytes:
     objective = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
     body = model.body if objective and objective[1] in _PLAIN else stamped(model.body)
     text = LIGHTGBM.parse(body)
-    before, line, after = re.split(rb"^feature_names=(.*)$", text.head, maxsplit=1, flags=re.MULTILINE)
+    before, line, after = re.split(
+        rb"^feature_names=(.*)$", text.head, maxsplit=1, flags=re.MULTILINE
+    )
     names = [name.encode() for name in engine_names(model.feature_names)]
     new = dict(zip(line.split(b" "), names, strict=True))
 
@@ -73,7 +78,10 @@ SPEC = TargetSpec(
     read=_read,
     proved_by=with_version("LightGBM", "lightgbm"),
     how=(
-        "LightGBM opens {file} by itself: lightgbm.Booster(model_file={literal}).predict(rows, raw_score=True).",
+        (
+            "LightGBM opens {file} by itself: lightgbm.Booster(model_file={literal}).predict(rows,"
+            " raw_score=True)."
+        ),
         "So do its C API (LGBM_BoosterCreateFromModelfile), Metarank and treelite.",
         "Pass values in the order of the model's features, as float64 or float32; NaN is missing.",
     ),

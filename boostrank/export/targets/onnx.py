@@ -1,10 +1,12 @@
-"""onnx: ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at the end.
+"""onnx: ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at
+the end.
 
-onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 numbers, so that scores on MSLR differ by up
-to 0.03, it silently drops linear leaves, and it treats XGBoost's rankers as classifiers.
+onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 numbers, so that scores on
+MSLR differ by up to 0.03, it silently drops linear leaves, and it treats XGBoost's rankers as
+classifiers.
 
-Category sets become lookup tables, because the operator for category sets, TreeEnsemble in ai.onnx.ml 5, gives wrong
-scores in ONNX Runtime up to 1.24 and is missing from older versions.
+Category sets become lookup tables, because the operator for category sets, TreeEnsemble in
+ai.onnx.ml 5, gives wrong scores in ONNX Runtime up to 1.24 and is missing from older versions.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
 from boostrank.export.reading import Rules
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
+from boostrank.export.target import (
+    ExportError,
+    Score,
+    ServedModel,
+    TargetSpec,
+    missing_goes_left,
+    with_version,
+)
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, Forest
 
 # Names that onnxmltools uses and programs expect.
@@ -50,7 +59,9 @@ def _write(model: ServedModel) -> bytes:
         least = 0.0 if np.any(model.trees.forest.kind & LISTED_RIGHT) else np.nextafter(-1.0, 0.0)
         steps += [
             make_node("Gather", ["values", constant("columns", columns)], ["codes"], axis=1),
-            make_node("GreaterOrEqual", ["codes", constant("least", np.array(least))], ["not_below"]),
+            make_node(
+                "GreaterOrEqual", ["codes", constant("least", np.array(least))], ["not_below"]
+            ),
             make_node("Less", ["codes", constant("end", end)], ["not_above"]),
             make_node("And", ["not_below", "not_above"], ["known"]),
             make_node("IsNaN", ["codes"], ["missing"]),
@@ -60,8 +71,12 @@ def _write(model: ServedModel) -> bytes:
         ]
         for i, table in enumerate(tables):
             steps += [
-                make_node("Gather", ["numbers", constant(f"at{i}", np.array(i))], [f"number{i}"], axis=1),
-                make_node("Gather", [constant(f"table{i}", table), f"number{i}"], [f"side{i}"], axis=0),
+                make_node(
+                    "Gather", ["numbers", constant(f"at{i}", np.array(i))], [f"number{i}"], axis=1
+                ),
+                make_node(
+                    "Gather", [constant(f"table{i}", table), f"number{i}"], [f"side{i}"], axis=0
+                ),
             ]
         sides = [f"side{i}" for i in range(columns.size)]
         steps += [
@@ -71,27 +86,41 @@ def _write(model: ServedModel) -> bytes:
         ]
     ensemble_input = "all" if columns.size else "values"
     ensemble = _ensemble(forest, model.trees.base)
-    steps.append(make_node("TreeEnsembleRegressor", [ensemble_input], [_OUTPUT], domain="ai.onnx.ml", **ensemble))
+    steps.append(
+        make_node(
+            "TreeEnsembleRegressor", [ensemble_input], [_OUTPUT], domain="ai.onnx.ml", **ensemble
+        )
+    )
     graph = helper.make_graph(
         steps,
         model.name,
-        [helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, [None, len(model.feature_names)])],
+        [
+            helper.make_tensor_value_info(
+                _INPUT, TensorProto.FLOAT, [None, len(model.feature_names)]
+            )
+        ],
         [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])],
         constants,
     )
     # Oldest versions with float64 trees.
     opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
-    onnx_model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="boostrank")
+    onnx_model = helper.make_model(
+        graph, opset_imports=opsets, ir_version=8, producer_name="boostrank"
+    )
     helper.set_model_props(onnx_model, {"feature_names": json.dumps(list(model.feature_names))})
     onnx.checker.check_model(onnx_model)
     return bytes(onnx_model.SerializeToString())
 
 
-def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
-    """Convert category sets to splits on extra columns, which are 1 for categories that go right and 0 for others.
+def _tables(
+    forest: Forest, n_features: int
+) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
+    """Convert category sets to splits on extra columns, which are 1 for categories that go right
+    and 0 for others.
 
-    Return the columns with categories in ascending order, a table for each, bool[codes + 2, sets], with the direction
-    of each code, of unknown codes and of missing values, and the forest that splits on the extra columns.
+    Return the columns with categories in ascending order, a table for each, bool[codes + 2, sets],
+    with the direction of each code, of unknown codes and of missing values, and the forest that
+    splits on the extra columns.
     """
     nodes = np.flatnonzero(forest.categorical)
     feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()
@@ -101,12 +130,15 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArr
     for column in columns.tolist():
         nodes_of_column = nodes[feature[nodes] == column]
         listed = [forest.categories(int(number)) for number in forest.threshold[nodes_of_column]]
-        codes = max((int(categories[-1]) + 1 for categories in listed if categories.size), default=0)
+        codes = max(
+            (int(categories[-1]) + 1 for categories in listed if categories.size), default=0
+        )
         cells += (codes + 2) * nodes_of_column.size
         if cells > _MOST_CELLS:
             raise ExportError(
-                f"the {nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would need "
-                "tables of more than 64 MB: number the categories from 0 without gaps, or export to c"
+                f"the {nodes.size} sets of categories, with codes up to {codes - 1} in column"
+                f" {column}, would need tables of more than 64 MB: number the categories from 0"
+                " without gaps, or export to c"
             )
         # Directions of all codes, of unknown codes and of missing values, without repeated columns.
         turned = (forest.kind[nodes_of_column] & LISTED_RIGHT) != 0
@@ -130,7 +162,10 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
 
     inner = forest.feature.size
     tree = np.concatenate([forest.tree.astype(np.int64), forest.leaf_trees()])
-    sides = [np.where(child >= 0, child, inner + ~child).astype(np.int64) for child in (forest.left, forest.right)]
+    sides = [
+        np.where(child >= 0, child, inner + ~child).astype(np.int64)
+        for child in (forest.left, forest.right)
+    ]
     order = np.argsort(tree, kind="stable")  # by tree, root first
     leaf = order >= inner
 
@@ -152,7 +187,9 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
         "target_treeids": tree[order[leaf]],
         "target_nodeids": order[leaf],
         "target_ids": np.zeros(int(leaf.sum()), np.int64),
-        "target_weights_as_tensor": numpy_helper.from_array(forest.value[order[leaf] - inner], "leaves"),
+        "target_weights_as_tensor": numpy_helper.from_array(
+            forest.value[order[leaf] - inner], "leaves"
+        ),
         "base_values_as_tensor": numpy_helper.from_array(np.array([base]), "base"),
     }
 
@@ -169,7 +206,9 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
         with np.errstate(over="ignore"):
             single = np.ascontiguousarray(rows, dtype=np.float32)
         parts = (single[first : first + _TOGETHER] for first in range(0, len(single), _TOGETHER))
-        scores = [np.asarray(session.run([_OUTPUT], {_INPUT: part})[0]).reshape(-1) for part in parts]
+        scores = [
+            np.asarray(session.run([_OUTPUT], {_INPUT: part})[0]).reshape(-1) for part in parts
+        ]
         return np.concatenate([np.zeros(0, np.float32), *scores])
 
     return score
@@ -182,8 +221,14 @@ SPEC = TargetSpec(
     read=_read,
     proved_by=with_version("ONNX Runtime", "onnxruntime"),
     how=(
-        "onnxruntime.InferenceSession({literal}).run(['variable'], {{'input': rows}})[0][:, 0] are the scores.",
-        "rows is float32, [documents, features], in the order of `feature_names` in the file's metadata.",
+        (
+            "onnxruntime.InferenceSession({literal}).run(['variable'], {{'input': rows}})[0][:, 0]"
+            " are the scores."
+        ),
+        (
+            "rows is float32, [documents, features], in the order of `feature_names` in the file's"
+            " metadata."
+        ),
         "Missing values are NaN.",
     ),
     rules=Rules(gives=np.float32),

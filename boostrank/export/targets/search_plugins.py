@@ -25,18 +25,25 @@ from boostrank.export.target import (
 
 _HOW = (
     "features: a feature set with the model's names, in any order: POST _ltr/_featureset/SET",
-    "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary @{path} "
-    "-H 'Content-type: application/json'",
-    "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '"
-    '{{"query": {{...}}, "rescore": {{"window_size": 1000, "query": {{"query_weight": 0, "rescore_query_weight": 1, '
-    '"rescore_query": {{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}}}\'  # window_size: all results',
+    (
+        "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary"
+        " @{path} -H 'Content-type: application/json'"
+    ),
+    (
+        "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d"
+        ' \'{{"query": {{...}}, "rescore": {{"window_size": 1000, "query": {{"query_weight": 0,'
+        ' "rescore_query_weight": 1, "rescore_query": {{"sltr": {{"model": "{model}", "params":'
+        " {{...}}}}}}}}}}}}'  # window_size: all results"
+    ),
 )
 
 
 def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
-    """Return the trees in the format of XGBoost's dump, in which values below a condition go to `yes`.
+    """Return the trees in the format of XGBoost's dump, in which values below a condition go to
+    `yes`.
 
-    `exact_text` writes float32 numbers in full, for programs that read float64, instead of their shortest text.
+    `exact_text` writes float32 numbers in full, for programs that read float64, instead of their
+    shortest text.
     """
     forest = model.trees.forest
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
@@ -47,9 +54,18 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
         name = model.feature_names[forest.feature[index]]
         condition = number(conditions[index])
-        return {"split": name, "split_condition": condition, "missing": left[index], "children": [yes, no]}
+        return {
+            "split": name,
+            "split_condition": condition,
+            "missing": left[index],
+            "children": [yes, no],
+        }
 
-    return list(map(_numbered, nested(forest, lambda value: {"leaf": number(value)}, node, model.trees.base)))
+    return list(
+        map(
+            _numbered, nested(forest, lambda value: {"leaf": number(value)}, node, model.trees.base)
+        )
+    )
 
 
 def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +76,10 @@ def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
             del node["depth"]  # leaves have none in XGBoost's own dumps
             continue
         yes, no = ids = len(nodes), len(nodes) + 1
-        missing, children = yes if node.pop("missing") else no, zip(ids, node.pop("children"), strict=True)
+        missing, children = (
+            yes if node.pop("missing") else no,
+            zip(ids, node.pop("children"), strict=True),
+        )
         below = [{"nodeid": i, "depth": node["depth"] + 1, **child} for i, child in children]
         node |= {"yes": yes, "no": no, "missing": missing, "children": below}
         nodes += below
@@ -68,7 +87,9 @@ def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_dump(model: ServedModel) -> bytes:
-    """Write the body for `_createmodel`, with the trees as a string, so that no JSON parser rounds their numbers."""
+    """Write the body for `_createmodel`, with the trees as a string, so that no JSON parser rounds
+    their numbers.
+    """
     definition = json.dumps(dump(model), separators=(",", ":"))
     inner = {"name": model.name, "model": {"type": "model/xgboost+json", "definition": definition}}
     return (json.dumps({"model": inner}) + "\n").encode()
@@ -83,7 +104,9 @@ def parse_dump(body: str | bytes, columns: Mapping[str, int]) -> tuple[Sequence[
         below = {child["nodeid"]: child for child in node["children"]}
         to_yes = node["missing"] == node["yes"]
         condition = float(node["split_condition"])
-        return Split(columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]])
+        return Split(
+            columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]]
+        )
 
     return json.loads(body), parsed
 

@@ -45,7 +45,9 @@ def write(model: ServedModel) -> bytes:
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
     if len(stores) > 1:
-        raise ExportError(f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}")
+        raise ExportError(
+            f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}"
+        )
     document = {
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
         "name": model.name,
@@ -60,15 +62,19 @@ def write(model: ServedModel) -> bytes:
 
 
 def _before_slack(forest: Forest) -> Float32Array:
-    """Return the thresholds to store, float32[M], so that adding Solr's slack in float32 gives the cut at each node.
+    """Return the thresholds to store, float32[M], so that adding Solr's slack in float32 gives the
+    cut at each node.
 
-    If no number gives the cut, store the next larger number, because the cut may occur as a value. Near 0, store the
-    next smaller number, because zeros must stay on the same side.
+    If no number gives the cut, store the next larger number, because the cut may occur as a value.
+    Near 0, store the next smaller number, because zeros must stay on the same side.
     """
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        below, higher = np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))
+        below, higher = (
+            np.nextafter(near, np.float32(-np.inf)),
+            np.nextafter(near, np.float32(np.inf)),
+        )
         up, down = higher, below
         for number in (near, below):
             up = np.where(number + _SLACK >= cut, number, up)
@@ -83,9 +89,9 @@ def _before_slack(forest: Forest) -> Float32Array:
     if merged.any():
         node = order[np.argmax(merged)]
         raise ExportError(
-            f"column {forest.feature[node]} has thresholds near {cut[node]:.3g} that "
-            "become equal in Solr, which adds 1e-6 to each: multiply the feature by 1,000,000, in the data and in "
-            "Solr, and train again"
+            f"column {forest.feature[node]} has thresholds near {cut[node]:.3g} that become equal"
+            " in Solr, which adds 1e-6 to each: multiply the feature by 1,000,000, in the data and"
+            " in Solr, and train again"
         )
     return stored
 
@@ -102,7 +108,9 @@ def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
         if "value" in node:
             return float(node["value"])
         to_left = node.get("missing") == "left"
-        return Split(columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"])
+        return Split(
+            columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
+        )
 
     trees = json.loads(body)["params"]["trees"]
     return [tree["root"] for tree in trees], parsed
@@ -120,12 +128,18 @@ SPEC = TargetSpec(
     unset=0.0,
     default='"defaultValue": "{value}" in its "params"',
     how=(
-        'features: in the feature store under the names in {path}, each with "params": {{"defaultValue": "NaN"}}; '
-        "without it missing values are 0",
-        "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{path} "
-        "-H 'Content-type: application/json'",
-        "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d 'fl=id,score,[features]' "
-        "--data-urlencode 'rq={{!ltr model=\"{model}\" reRankDocs=1000}}' "
-        " # reRankDocs: all results, which get the model's scores",
+        (
+            'features: in the feature store under the names in {path}, each with "params":'
+            ' {{"defaultValue": "NaN"}}; without it missing values are 0'
+        ),
+        (
+            "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary"
+            " @{path} -H 'Content-type: application/json'"
+        ),
+        (
+            "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d"
+            " 'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model=\"{model}\""
+            " reRankDocs=1000}}'  # reRankDocs: all results, which get the model's scores"
+        ),
     ),
 )

@@ -1,11 +1,13 @@
 """sql: SQL query: a sum of CASE expressions, one per tree, in standard SQL.
 
-Numbers are double precision, because databases round to float32 differently. XGBoost's thresholds are moved to the
-points where rounding to float32 changes, so every document reaches the same leaf. SQLite parses one decimal in 20,000
-with an error of a float64 unit, so only float32 precision is guaranteed. It scores 500 rows per second with 500 trees
-of 63 leaves and a start, so use it for small models or few rows.
+Numbers are double precision, because databases round to float32 differently. XGBoost's thresholds
+are moved to the points where rounding to float32 changes, so every document reaches the same leaf.
+SQLite parses one decimal in 20,000 with an error of a float64 unit, so only float32 precision is
+guaranteed. It scores 500 rows per second with 500 trees of 63 leaves and a start, so use it for
+small models or few rows.
 
-A node's larger child continues the same CASE, and only the smaller child is nested, as SQLite parses 20 levels.
+A node's larger child continues the same CASE, and only the smaller child is nested, as SQLite
+parses 20 levels.
 """
 
 from __future__ import annotations
@@ -32,25 +34,40 @@ _MOST_NESTED = 15
 _MOST_COLUMNS = 2_000
 _MOST_BYTES = 32_000_000
 _Part = tuple[str, int, int]
-"""The body of a CASE (WHEN ... THEN ... ELSE ...), its number of leaves, and its depth of nested CASEs."""
+"""The body of a CASE (WHEN ... THEN ... ELSE ...), its number of leaves, and its depth of nested
+CASEs.
+"""
 
 
 def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
     names = ['d."' + name.replace('"', '""') + '"' for name in model.feature_names]
     # The largest value that goes left at each node.
-    limits = (_turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold).tolist()
+    limits = (
+        _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
+    ).tolist()
 
     def node(i: int, left: _Part, right: _Part) -> _Part:
-        goes_left, goes_right = _tests(forest.kind[i], names[forest.feature[i]], limits[i], forest, i)
-        small, large, test = (left, right, goes_left) if left[1] <= right[1] else (right, left, goes_right)
+        goes_left, goes_right = _tests(
+            forest.kind[i], names[forest.feature[i]], limits[i], forest, i
+        )
+        small, large, test = (
+            (left, right, goes_left) if left[1] <= right[1] else (right, left, goes_right)
+        )
         continued = large[0] if large[0].startswith("WHEN") else f"ELSE {large[0]}"
-        return f"WHEN {test} THEN {_case(small)} {continued}", left[1] + right[1], max(small[2] + 1, large[2])
+        return (
+            f"WHEN {test} THEN {_case(small)} {continued}",
+            left[1] + right[1],
+            max(small[2] + 1, large[2]),
+        )
 
     cases = nested(forest, lambda value: (_number(value), 1, 0), node, most=4096)
     text = "\n".join(
         [
-            f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a query. Written by boostrank.",
+            (
+                f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a"
+                " query. Written by boostrank."
+            ),
             "-- Missing values are NULL, not NaN; set the table name in the last line.",
             f"SELECT d.*,\nCAST({_number(trees.base)} AS DOUBLE PRECISION)",
             *(f"+ {_case(part)}" for part in cases),
@@ -59,14 +76,18 @@ def _write(model: ServedModel) -> bytes:
     )
     # Limits of SQLite and DuckDB.
     for number, most, what in (
-        (max((part[2] for part in cases), default=0), _MOST_NESTED, "nested CASEs, the limit of SQLite's parser"),
+        (
+            max((part[2] for part in cases), default=0),
+            _MOST_NESTED,
+            "nested CASEs, the limit of SQLite's parser",
+        ),
         (len(text), _MOST_BYTES, "bytes"),
         (forest.used.size, _MOST_COLUMNS, "features, the limit of SQLite's tables"),
     ):
         if number > most:
             raise ExportError(
-                f"{number:,} is more than {most:,} {what}; train fewer or smaller trees, or choose another target "
-                "(onnx, c)"
+                f"{number:,} is more than {most:,} {what}; train fewer or smaller trees, or choose"
+                " another target (onnx, c)"
             )
     return text.encode()
 
@@ -101,16 +122,24 @@ def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[
         zero = f"{name} BETWEEN {_number(-ZERO)} AND {_number(ZERO)}"
         left = f"({left} OR {zero})" if nan_left else f"({left} AND NOT {zero})"
         right = f"({right} AND NOT {zero})" if nan_left else f"({right} OR {zero})"
-    return (f"({left} OR {name} IS NULL)", right) if nan_left else (left, f"({right} OR {name} IS NULL)")
+    return (
+        (f"({left} OR {name} IS NULL)", right)
+        if nan_left
+        else (left, f"({right} OR {name} IS NULL)")
+    )
 
 
 def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
     """Return the conditions that a truncated value is one of the categories, and that it is not."""
-    runs = np.split(categories, 1 + np.flatnonzero(np.diff(categories) > 1)) if categories.size else []
+    runs = (
+        np.split(categories, 1 + np.flatnonzero(np.diff(categories) > 1)) if categories.size else []
+    )
     tests = []
     for first, last in ((float(run[0]), float(run[-1])) for run in runs):
         if single:  # values that round to a negative number are no category
-            low, high = _turns(np.nextafter(np.array([first, last + 1.0], np.float32), np.float32(-np.inf))).tolist()
+            low, high = _turns(
+                np.nextafter(np.array([first, last + 1.0], np.float32), np.float32(-np.inf))
+            ).tolist()
             tests.append(f"{name} > {_number(low)} AND {name} <= {_number(high)}")
         else:
             low = f"{name} >= {_number(first)}" if first else f"{name} > -1e0"
@@ -122,7 +151,9 @@ def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
 
 
 def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """Return the largest float64 numbers that round to the given float32 numbers or to lower ones."""
+    """Return the largest float64 numbers that round to the given float32 numbers or to lower
+    ones.
+    """
     after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
     low = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
@@ -135,7 +166,9 @@ def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
 
 
 def _number(number: float) -> str:
-    """Format a number with an exponent, because SQL uses decimal arithmetic without one, and sums would differ."""
+    """Format a number with an exponent, because SQL uses decimal arithmetic without one, and sums
+    would differ.
+    """
     text = repr(number)
     return text if "e" in text else f"{text}e0"
 
@@ -151,7 +184,10 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
         with closing(sqlite3.connect(":memory:")) as base:
             base.execute(f"CREATE TABLE documents ({columns})")
             marks = ", ".join("?" * len(places))
-            base.executemany(f"INSERT INTO documents VALUES ({marks})", rows[:, places].astype(np.float64).tolist())
+            base.executemany(
+                f"INSERT INTO documents VALUES ({marks})",
+                rows[:, places].astype(np.float64).tolist(),
+            )
             return np.array(base.execute(query).fetchall(), np.float64).reshape(-1)
 
     return score
@@ -164,8 +200,14 @@ SPEC = TargetSpec(
     read=_read,
     proved_by=f"SQLite {sqlite3.sqlite_version}",
     how=(
-        "Set the table name in the last line of {file}; it needs one DOUBLE PRECISION column per feature.",
-        "Run it, or create a view from it: each row gets a score. NULL is a missing value, NaN is not.",
+        (
+            "Set the table name in the last line of {file}; it needs one DOUBLE PRECISION column"
+            " per feature."
+        ),
+        (
+            "Run it, or create a view from it: each row gets a score. NULL is a missing value, NaN"
+            " is not."
+        ),
         "It runs in SQLite and DuckDB; DuckDB takes minutes to plan hundreds of large trees.",
     ),
     rules=Rules(gives=np.float32),

@@ -29,7 +29,9 @@ from boostrank.kernels.forest import LISTED_RIGHT
 
 _MOST_CATEGORIES = 2**20
 # Rank features in a ranking expression: `attribute(price)`, `fieldMatch(title).completeness`, `f1`.
-_FEATURE = re.compile(r"[A-Za-z_@][A-Za-z0-9_@$]*(\([A-Za-z0-9_@$.]+(,[A-Za-z0-9_@$.]+)*\)(\.[A-Za-z0-9_@$.]+)?)?")
+_FEATURE = re.compile(
+    r"[A-Za-z_@][A-Za-z0-9_@$]*(\([A-Za-z0-9_@$.]+(,[A-Za-z0-9_@$.]+)*\)(\.[A-Za-z0-9_@$.]+)?)?"
+)
 # Names that Vespa always parses as functions of ranking expressions.
 _FUNCTION = re.compile(
     r"(argmax|argmin|atan2|avg|bit|ceil|cell_cast|concat|cosine_similarity|count|diag|elu|erf|euclidean_distance|exp"
@@ -46,12 +48,16 @@ def _name_fault(names: Sequence[str]) -> str | None:
 
 
 def _write(model: ServedModel) -> bytes:
-    """Write XGBoost's dump in float32 numbers, because Vespa reads float64 numbers, or float32 in large models."""
+    """Write XGBoost's dump in float32 numbers, because Vespa reads float64 numbers, or float32 in
+    large models.
+    """
     return (json.dumps(dump(model, exact_text=True), indent=0) + "\n").encode()
 
 
 def _write_lightgbm(model: ServedModel) -> bytes:
-    """Write LightGBM's dump in float32 numbers, with the next larger thresholds, because Vespa compares with `<`."""
+    """Write LightGBM's dump in float32 numbers, with the next larger thresholds, because Vespa
+    compares with `<`.
+    """
     forest = model.trees.forest
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
     listed_right = (forest.kind & LISTED_RIGHT) != 0
@@ -63,11 +69,19 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
         feature = {"split_feature": int(forest.feature[index])}
         if not forest.categorical[index]:
-            condition = {"threshold": exactly(conditions[index]), "decision_type": "<=", "default_left": left[index]}
+            condition = {
+                "threshold": exactly(conditions[index]),
+                "decision_type": "<=",
+                "default_left": left[index],
+            }
             return feature | condition | {"left_child": yes, "right_child": no}
         codes = "||".join(map(str, forest.categories(int(forest.threshold[index])).tolist()))
         swapped = bool(listed_right[index])
-        condition = {"threshold": codes, "decision_type": "==", "default_left": left[index] != swapped}
+        condition = {
+            "threshold": codes,
+            "decision_type": "==",
+            "default_left": left[index] != swapped,
+        }
         first, second = (no, yes) if swapped else (yes, no)
         return feature | condition | {"left_child": first, "right_child": second}
 
@@ -75,8 +89,8 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
     if count > _MOST_CATEGORIES:
         raise ExportError(
-            f"a categorical split has {count:,} categories, more than the maximum of {_MOST_CATEGORIES:,}: train with "
-            "fewer categories, or choose another target"
+            f"a categorical split has {count:,} categories, more than the maximum of"
+            f" {_MOST_CATEGORIES:,}: train with fewer categories, or choose another target"
         )
     codes = list(range(count))
     # Codes are their own names, up to the highest one.
@@ -85,7 +99,9 @@ def _write_lightgbm(model: ServedModel) -> bytes:
         "version": "v4",
         "objective": "lambdarank",
         "feature_names": list(model.feature_names),
-        "feature_infos": {model.feature_names[column]: {"values": codes} for column in categorical.tolist()},
+        "feature_infos": {
+            model.feature_names[column]: {"values": codes} for column in categorical.tolist()
+        },
         "pandas_categorical": [codes] * categorical.size,
         "tree_info": [{"tree_index": i, "tree_structure": tree} for i, tree in enumerate(trees)],
     }
@@ -117,9 +133,18 @@ VESPA = TargetSpec(
     rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how=(
-        "file:     {file}, whose name must end in .json, into models/ of the application package; then `vespa deploy`",
-        'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function',
-        "features: named as in the rank profile; absent values are missing for attribute() and 0 for query()",
+        (
+            "file:     {file}, whose name must end in .json, into models/ of the application"
+            " package; then `vespa deploy`"
+        ),
+        (
+            'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a'
+            " function"
+        ),
+        (
+            "features: named as in the rank profile; absent values are missing for attribute() and"
+            " 0 for query()"
+        ),
     ),
     finite=True,
     categories=False,
@@ -136,7 +161,10 @@ SPECS = (
         proved_by="reading the file by the rules of Vespa's LightGBMParser",
         how=(
             VESPA.how[0],
-            'profile:  first-phase {{ expression: lightgbm("{file}") }}, or in second-phase or a function',
+            (
+                'profile:  first-phase {{ expression: lightgbm("{file}") }}, or in second-phase or'
+                " a function"
+            ),
             VESPA.how[2],
         ),
         categories=True,

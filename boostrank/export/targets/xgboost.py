@@ -1,8 +1,9 @@
 """xgboost: XGBoost's JSON, for XGBoost's and LightGBM's models.
 
-XGBoost compares in float32 with `<`. LightGBM's thresholds become the next larger float32 numbers, so every float32
-value keeps its direction. Leaves are rounded to float32 and summed in float32, so scores differ from LightGBM's by that
-rounding. Category sets are mirrored, because listed categories go left in LightGBM and right in XGBoost.
+XGBoost compares in float32 with `<`. LightGBM's thresholds become the next larger float32 numbers,
+so every float32 value keeps its direction. Leaves are rounded to float32 and summed in float32, so
+scores differ from LightGBM's by that rounding. Category sets are mirrored, because listed
+categories go left in LightGBM and right in XGBoost.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def _write(model: ServedModel) -> bytes:
     document = XGBOOST.parse(model.body).document
     learner = document["learner"]
     changed: dict[str, Any] = {"feature_names": list(names)}
-    if not learner["objective"]["name"].startswith("rank:"):  # other objectives may transform scores
+    if not learner["objective"]["name"].startswith(
+        "rank:"
+    ):  # other objectives may transform scores
         begins = learner["learner_model_param"] | {"base_score": f"[{model.trees.base!r}]"}
         changed |= {"objective": _RANKING, "learner_model_param": begins}
     return write_json(document | {"learner": learner | changed})
@@ -99,7 +102,9 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
     # No value is below -infinity: mirror a split that sends all numbers left.
     everything = ~categorical & (forest.threshold == np.inf)
     turned = categorical | everything
-    condition = np.where(turned | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest)))
+    condition = np.where(
+        turned | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest))
+    )
     condition[categorical] = 0.0
     left = np.where(turned, forest.right, forest.left)
     right = np.where(turned, forest.left, forest.right)
@@ -132,13 +137,19 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
         sets = np.flatnonzero(inner & categorical[np.where(inner, nodes, 0)]) if node.size else node
         listed = [forest.categories(int(forest.threshold[nodes[at]])).tolist() for at in sets]
 
-        def at_nodes(values: npt.NDArray[Any], leaves: Any, inner: Any = inner, node: Any = node) -> Any:
-            entries = np.where(inner, 0, leaves).astype(np.float32 if values.dtype.kind == "f" else np.int64)
+        def at_nodes(
+            values: npt.NDArray[Any], leaves: Any, inner: Any = inner, node: Any = node
+        ) -> Any:
+            entries = np.where(inner, 0, leaves).astype(
+                np.float32 if values.dtype.kind == "f" else np.int64
+            )
             entries[inner] = values[node]
             return entries.tolist()
 
         if not all(listed):
-            raise ExportError(f"tree {number} has an empty set of categories, which XGBoost does not support")
+            raise ExportError(
+                f"tree {number} has an empty set of categories, which XGBoost does not support"
+            )
         trees.append(
             {
                 "base_weights": weight.astype(np.float32).tolist(),
@@ -176,7 +187,9 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
             single = rows.astype(np.float32)
-        return np.asarray(booster.inplace_predict(single, predict_type="margin", validate_features=False))
+        return np.asarray(
+            booster.inplace_predict(single, predict_type="margin", validate_features=False)
+        )
 
     return score
 
@@ -189,7 +202,10 @@ SPEC = TargetSpec(
     proved_by=with_version("XGBoost", "xgboost", "xgboost-cpu"),
     how=(
         "XGBoost 3.1 and later open {file} by themselves: xgboost.Booster(model_file={literal}).",
-        "Scores are predict(xgboost.DMatrix(rows, feature_names=...), output_margin=True), or inplace_predict(rows).",
+        (
+            "Scores are predict(xgboost.DMatrix(rows, feature_names=...), output_margin=True), or"
+            " inplace_predict(rows)."
+        ),
         "Pass values in the order of the model's features, rounded to float32; NaN is missing.",
     ),
     exact=("xgboost",),

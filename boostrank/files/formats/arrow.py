@@ -29,7 +29,9 @@ class ColumnarSource(TableSource):
     name = ""
 
     @abstractmethod
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(
+        self, file: Any
+    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
         """Return the schema, the number of rows (None if unknown), and a function from (positions,
         rows) to batches."""
 
@@ -60,18 +62,28 @@ class ColumnarSource(TableSource):
             spec = format_by_magic(head)
             if head.startswith(_FEATHER_1):
                 raise FileFormatError(
-                    "the file is Feather of version 1, which is not supported; save it as version 2", file=file.name
+                    "the file is Feather of version 1, which is not supported; save it as"
+                    " version 2",
+                    file=file.name,
                 )
             if spec is None:
-                raise FileFormatError(f"the file is not a {self.name} file: wrong magic number", file=file.name)
+                raise FileFormatError(
+                    f"the file is not a {self.name} file: wrong magic number", file=file.name
+                )
             if spec.source is not type(self):
-                raise FileFormatError(f"this is a {spec.name} file; use --format {spec.name}", file=file.name)
+                raise FileFormatError(
+                    f"this is a {spec.name} file; use --format {spec.name}", file=file.name
+                )
             file.header, file.rows, file.batches = self.open_batches(file.handle)
             schema, names = file.header, file.header.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise FileFormatError(f"the file cannot be read: {' '.join(str(error).split())}", file=file.name) from None
+            raise FileFormatError(
+                f"the file cannot be read: {' '.join(str(error).split())}", file=file.name
+            ) from None
         if file.rows is not None and file.rows < 0:
-            raise FileFormatError(f"the file is damaged: it declares {file.rows:,} rows", file=file.name)
+            raise FileFormatError(
+                f"the file is damaged: it declares {file.rows:,} rows", file=file.name
+            )
         # Choose the columns, and check their types.
         declared = {field.name for field in schema if pa.types.is_dictionary(field.type)}
         noted = _categorical(schema)
@@ -80,21 +92,32 @@ class ColumnarSource(TableSource):
         columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
         if reading.lenient and reading.space is None:
             text = [position for position in columns.places if is_text(schema.field(position).type)]
-            columns = self.with_text(columns, {at: (0, 0) for at in text if at not in columns.coded}, 0, file.name)
+            columns = self.with_text(
+                columns, {at: (0, 0) for at in text if at not in columns.coded}, 0, file.name
+            )
         numbers, texts = columns.needed(reading)
         file.places = sorted({*numbers, *texts, *(range(len(names)) if reading.whole else ())})
         for position in columns.places:
-            _check_type(schema.field(position), position in columns.coded, file.name, reading.takes_categories)
+            _check_type(
+                schema.field(position),
+                position in columns.coded,
+                file.name,
+                reading.takes_categories,
+            )
         file.columns = columns
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         """Return the arrays of a record batch, whose rows count from 1."""
         arrays, rows = chunk
-        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=sum(map(_bytes_of, arrays.values())))
+        return Batch(
+            file, np.arange(1, rows + 1), rows, arrays, size=sum(map(_bytes_of, arrays.values()))
+        )
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
         """Return the rows as a record batch, with its schema."""
-        rows = arrow().RecordBatch.from_arrays(list(batch.arrays.values()), schema=batch.file.header)
+        rows = arrow().RecordBatch.from_arrays(
+            list(batch.arrays.values()), schema=batch.file.header
+        )
         return rows, rows.schema, batch.lines
 
 
@@ -103,7 +126,9 @@ class ArrowSource(ColumnarSource):
 
     name = "Arrow"
 
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(
+        self, file: Any
+    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
         """Open an Arrow stream or file; return schema, None, and a function that yields batches."""
         ipc = arrow(".ipc")
         is_stream = bytes(file.read(len(_STREAM))) == _STREAM
@@ -128,13 +153,17 @@ class ParquetSource(ColumnarSource):
 
     name = "Parquet"
 
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(
+        self, file: Any
+    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
         """Open a Parquet file; return schema, number of rows, a function that yields batches."""
         parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
         schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
 
         def batches(places: list[int], count: int) -> Iterator[Any]:
-            yield from parquet.iter_batches(batch_size=count, columns=[schema.names[position] for position in places])
+            yield from parquet.iter_batches(
+                batch_size=count, columns=[schema.names[position] for position in places]
+            )
 
         return schema, rows, batches
 
@@ -160,20 +189,30 @@ class ColumnarFile(File):
         done = 0
         try:
             for batch in self.batches(self.places, rows):
-                batch.validate()  # check buffer lengths before anything reads them, even for their total size
+                # Check buffer lengths before anything reads them, even for their total size.
+                batch.validate()
                 self.text_bytes += _bytes_of(batch)
                 if self._max_bytes is not None and self.text_bytes > self._max_bytes:
-                    raise FileFormatError(f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name)
-                arrays = {position: batch.column(name) for position, name in zip(self.places, names, strict=True)}
+                    raise FileFormatError(
+                        f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name
+                    )
+                arrays = {
+                    position: batch.column(name)
+                    for position, name in zip(self.places, names, strict=True)
+                }
                 for first in range(0, batch.num_rows, rows):
-                    part = {position: array.slice(first, rows) for position, array in arrays.items()}
+                    part = {
+                        position: array.slice(first, rows) for position, array in arrays.items()
+                    }
                     chunk = part, min(rows, batch.num_rows - first)
                     self.done = self.size * done // self.rows if self.rows else self.size
                     yield lambda _, chunk=chunk: chunk  # type: ignore[misc]
                 done += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             words = " ".join(str(error).split())
-            raise FileFormatError(f"the file is damaged after row {done:,}: {words}", file=self.name) from None
+            raise FileFormatError(
+                f"the file is damaged after row {done:,}: {words}", file=self.name
+            ) from None
 
     def close(self) -> None:
         """Close the file and release the memory of its batches."""
@@ -210,9 +249,14 @@ def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, i
     kept = {
         field.name
         for field in schema
-        if getattr(field.type, "ordered", False) and not any(key.startswith(b"_PL_") for key in field.metadata or ())
+        if getattr(field.type, "ordered", False)
+        and not any(key.startswith(b"_PL_") for key in field.metadata or ())
     }
-    noted = {name: field.get("num_categories") for name, field in categorical.items() if field.get("ordered")}
+    noted = {
+        name: field.get("num_categories")
+        for name, field in categorical.items()
+        if field.get("ordered")
+    }
     return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
 
 
@@ -233,14 +277,18 @@ def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) 
         what = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
         what = "contains text"
-        what += f": --categorical {typed_names(column.name)} reads it as categories" * takes_categories
+        what += (
+            f": --categorical {typed_names(column.name)} reads it as categories" * takes_categories
+        )
     elif types.is_temporal(kind):
         what = f"contains times ({kind}): convert it to numbers, such as days since a date"
     raise FileFormatError(f"column {column.name!r} {what}; {drop}", file=file)
 
 
 SPECS = (
-    Format("parquet", ParquetSource, (".parquet", ".pq", ".parq"), begins=(b"PAR1",), is_table=True),
+    Format(
+        "parquet", ParquetSource, (".parquet", ".pq", ".parq"), begins=(b"PAR1",), is_table=True
+    ),
     Format(
         "arrow",
         ArrowSource,

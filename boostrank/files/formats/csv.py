@@ -50,10 +50,15 @@ class CsvSource(TableSource):
         line, newline, _ = file.head.partition(b"\n")
         if not newline and len(file.head) >= text_files.HEAD:
             raise FileFormatError(
-                f"the first line exceeds {text_files.HEAD >> 10} KiB: is this a table?", file=file.name
+                f"the first line exceeds {text_files.HEAD >> 10} KiB: is this a table?",
+                file=file.name,
             )
         if not line.strip():
-            words = "the first line is blank: it must name the columns" if line else "no rows: the file is empty"
+            words = (
+                "the first line is blank: it must name the columns"
+                if line
+                else "no rows: the file is empty"
+            )
             raise FileFormatError(words, file=file.name)
         try:
             header = _header(line.removesuffix(b"\r"), self.delimiter)
@@ -75,10 +80,18 @@ class CsvSource(TableSource):
         if table is not None:
             lines = np.arange(1, n_lines + 1)
             if table.num_rows != n_lines:  # some lines are blank
-                starts, stops = np.append(0, ends + 1)[:n_lines], np.append(ends, array.size)[:n_lines]
-                blank = (stops == starts) | ((stops == starts + 1) & (np.append(array, 0)[starts] == 13))
+                starts, stops = (
+                    np.append(0, ends + 1)[:n_lines],
+                    np.append(ends, array.size)[:n_lines],
+                )
+                blank = (stops == starts) | (
+                    (stops == starts + 1) & (np.append(array, 0)[starts] == 13)
+                )
                 lines = lines[~blank]
-            arrays = {position: table.column(str(position)).combine_chunks() for position in (*numbers, *texts)}
+            arrays = {
+                position: table.column(str(position)).combine_chunks()
+                for position in (*numbers, *texts)
+            }
             parsed = Batch(file, lines.astype(np.int64), n_lines, arrays)
         if table is None or lines.size != table.num_rows:
             parsed = self._line_by_line(text, file, numbers, texts)
@@ -98,25 +111,45 @@ class CsvSource(TableSource):
         text, line = {}, 0
         raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
-        for position in columns.places if self.reading.space is None and not self.reading.skip else ():
-            cells = {i: row[position].strip() for i, row in enumerate(rows, 2) if row and row[position].strip()}
+        for position in (
+            columns.places if self.reading.space is None and not self.reading.skip else ()
+        ):
+            cells = {
+                i: row[position].strip()
+                for i, row in enumerate(rows, 2)
+                if row and row[position].strip()
+            }
             cells = {i: word for i, word in cells.items() if word.encode().lower() not in STAND_INS}
-            if cells and position not in columns.coded and all(self._is_text(word) for word in set(cells.values())):
+            if (
+                cells
+                and position not in columns.coded
+                and all(self._is_text(word) for word in set(cells.values()))
+            ):
                 text[position] = len(set(cells.values())), len(cells)
                 line = min(line or min(cells), min(cells))
         return text, line
 
     def _is_text(self, word: str) -> bool:
-        return bool(self._number(word, "", True)[1]) and not NUMBER.fullmatch(word) and not WRITTEN.fullmatch(word)
+        return (
+            bool(self._number(word, "", True)[1])
+            and not NUMBER.fullmatch(word)
+            and not WRITTEN.fullmatch(word)
+        )
 
-    def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
+    def _table(
+        self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]
+    ) -> Any:
         """Return an Arrow table whose column names are positions, or None if pyarrow fails."""
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
         pa, reader = arrow(), arrow(".csv")
-        first = bytes(text.buffer[text.start : text.buffer.index(b"\n", text.start)]).split(self.delimiter.encode())
+        first = bytes(text.buffer[text.start : text.buffer.index(b"\n", text.start)]).split(
+            self.delimiter.encode()
+        )
         words = [cell.strip(b' "\r') in _TRUTH for cell in first] + width * [False]
-        types = {str(position): pa.bool_() if words[position] else pa.float64() for position in numbers}
+        types = {
+            str(position): pa.bool_() if words[position] else pa.float64() for position in numbers
+        }
         types |= {str(position): pa.string() for position in texts}
         types = types or {"0": pa.string()}  # validates every row even if no column is needed
         buffer = pa.py_buffer(memoryview(text.buffer)[text.start : text.end])
@@ -124,7 +157,9 @@ class CsvSource(TableSource):
         try:
             return reader.read_csv(
                 buffer,
-                read_options=reader.ReadOptions(use_threads=False, column_names=names, block_size=len(buffer) + 1),
+                read_options=reader.ReadOptions(
+                    use_threads=False, column_names=names, block_size=len(buffer) + 1
+                ),
                 parse_options=reader.ParseOptions(delimiter=self.delimiter),
                 convert_options=reader.ConvertOptions(
                     column_types=types,
@@ -138,7 +173,9 @@ class CsvSource(TableSource):
         except pa.ArrowInvalid:
             return None
 
-    def _line_by_line(self, text: Text, file: File, numbers: Sequence[int], texts: Sequence[int]) -> Batch:
+    def _line_by_line(
+        self, text: Text, file: File, numbers: Sequence[int], texts: Sequence[int]
+    ) -> Batch:
         """Return the readable rows of a chunk, and record why the others are refused."""
         pa, columns = arrow(), file.columns
         rows: list[list[str]] = []
@@ -157,7 +194,9 @@ class CsvSource(TableSource):
         for position in numbers:
             values, is_feature = [], position in columns.places
             for number, row in zip(lines, rows, strict=True):
-                value, words = self._number(row[position].strip(), columns.header[position], is_feature)
+                value, words = self._number(
+                    row[position].strip(), columns.header[position], is_feature
+                )
                 values.append(value)
                 if words:
                     word = row[position].strip()
@@ -177,7 +216,10 @@ class CsvSource(TableSource):
         except UnicodeDecodeError:
             return "the line is not UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)", []
         except csv.Error:
-            return 'a quote (") is not closed on its line: double the quote; cells cannot span lines', []
+            return (
+                'a quote (") is not closed on its line: double the quote; cells cannot span lines',
+                [],
+            )
         if len(row) != width:
             words = f"the row has {len(row):,} cells, but the first line has {width:,} names"
             if len(row) > width and self.delimiter == ",":
@@ -193,14 +235,21 @@ class CsvSource(TableSource):
         cell = f"value {quote_token(word.encode())} of column {name!r}"
         if NUMBER.fullmatch(word):
             value = float(word)
-            return (math.nan, f"{cell} exceeds the range of float64: rescale it") if math.isinf(value) else (value, "")
+            return (
+                (math.nan, f"{cell} exceeds the range of float64: rescale it")
+                if math.isinf(value)
+                else (value, "")
+            )
         if word.encode() in _TRUTH:
             return float(word.lower() == "true"), ""
         if _INF.fullmatch(word):
             return float(word), ""
         typed = typed_names(name)
         if word.encode().lower() in STAND_INS:
-            words = f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
+            words = (
+                f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it"
+                " as one"
+            )
         elif WRITTEN.fullmatch(word):
             words = PLAIN_DIGITS
         elif is_feature:
@@ -222,18 +271,25 @@ class CsvSource(TableSource):
         if self.reading.pick is None:
             column = trimmed
         else:
-            column = pc.if_else(pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$"), trimmed, column)
+            column = pc.if_else(
+                pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$"), trimmed, column
+            )
         if position == columns.qid and position not in columns.texts:
             return column
         words = pa.array(["", *self.reading.missing_tokens], pa.string())
-        column = pc.if_else(pc.is_in(trimmed, value_set=words), pa.scalar(None, pa.string()), column)
+        column = pc.if_else(
+            pc.is_in(trimmed, value_set=words), pa.scalar(None, pa.string()), column
+        )
         if position not in columns.coded or self.reading.known is None:
             return column
         categories = self.reading.known[columns.names[columns.places.index(position)]]
         if not categories.values or isinstance(categories.values[0], str):
             return column
         coded = column.dictionary_encode()
-        words = [None if w is None else float(w) if NUMBER.fullmatch(w) else w for w in coded.dictionary.to_pylist()]
+        words = [
+            None if w is None else float(w) if NUMBER.fullmatch(w) else w
+            for w in coded.dictionary.to_pylist()
+        ]
         if all(isinstance(word, float | None) for word in words):
             return pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.float64()))
         return column
@@ -243,8 +299,8 @@ def _header(line: bytes, delimiter: str) -> list[str]:
     """Return the column names in the first line."""
     if _LIBSVM.match(line):
         raise DataError(
-            f"the file seems to be libsvm text (label qid:ID number:value ...): {quote_token(line)}; "
-            "pass --format libsvm"
+            "the file seems to be libsvm text (label qid:ID number:value ...):"
+            f" {quote_token(line)}; pass --format libsvm"
         )
     try:
         text = line.decode()
@@ -255,10 +311,16 @@ def _header(line: bytes, delimiter: str) -> list[str]:
     if text.lower().startswith("sep="):
         raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
     try:
-        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))]
+        names = [
+            name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))
+        ]
     except csv.Error as error:
         raise DataError(f"the first line cannot be split into names: {error}") from None
-    others = {",": "commas: pass --format csv", "\t": "tabs: pass --format tsv", ";": "semicolons: write commas"}
+    others = {
+        ",": "commas: pass --format csv",
+        "\t": "tabs: pass --format tsv",
+        ";": "semicolons: write commas",
+    }
     for other, words in others.items():
         if len(names) == 1 and other != delimiter and other in text:
             raise DataError(f"the columns seem to be separated by {words}")
@@ -272,6 +334,14 @@ class TsvSource(CsvSource):
 
 
 SPECS = (
-    Format("csv", CsvSource, (".csv",), is_table=True, looks_so=lambda head: separator_in(head) == b","),
-    Format("tsv", TsvSource, (".tsv", ".tab"), is_table=True, looks_so=lambda head: separator_in(head) == b"\t"),
+    Format(
+        "csv", CsvSource, (".csv",), is_table=True, looks_so=lambda head: separator_in(head) == b","
+    ),
+    Format(
+        "tsv",
+        TsvSource,
+        (".tsv", ".tab"),
+        is_table=True,
+        looks_so=lambda head: separator_in(head) == b"\t",
+    ),
 )

@@ -24,7 +24,16 @@ from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.files import blocks as slots
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
-from boostrank.files.chunks import CELL, STAND_INS, Text, TextFile, open_text, packing, quote_token, separator_in
+from boostrank.files.chunks import (
+    CELL,
+    STAND_INS,
+    Text,
+    TextFile,
+    open_text,
+    packing,
+    quote_token,
+    separator_in,
+)
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.files.source import Format, OneSource, Reading, Source
@@ -32,7 +41,11 @@ from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
-_REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
+_REPEATED = {
+    "stop": parse.REPEATED_STOP,
+    "first": parse.REPEATED_FIRST,
+    "last": parse.REPEATED_LAST,
+}
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
 _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
@@ -43,14 +56,16 @@ _NO_LABEL = b"0 "  # is put before rows without a label
 BUDGET = 12 << 20  # bytes that a process parses by `parse_plain` before it compiles the parser
 
 _PLAIN_NUMBER = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?"
-_ROW = re.compile(rb"%b qid:(0|[1-9][0-9]{0,17})(?: [0-9]{1,9}:%b)* *" % (_PLAIN_NUMBER, _PLAIN_NUMBER))
+_ROW = re.compile(
+    rb"%b qid:(0|[1-9][0-9]{0,17})(?: [0-9]{1,9}:%b)* *" % (_PLAIN_NUMBER, _PLAIN_NUMBER)
+)
 _COMMENT = re.compile(rb" *#[^\n\r\0]*")
 
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
 _TO_TABLE = (
-    'import sys, pandas; rows = [line.split("#")[0].split() for line in open(sys.argv[1])]; '
-    'pandas.DataFrame([dict([("label", row[0])] + [cell.rsplit(":", 1) for cell in row[1:]]) for row in rows if row])'
-    ".fillna(0).to_csv(sys.argv[2], index=False)"
+    'import sys, pandas; rows = [line.split("#")[0].split() for line in open(sys.argv[1])];'
+    ' pandas.DataFrame([dict([("label", row[0])] + [cell.rsplit(":", 1) for cell in row[1:]]) for'
+    " row in rows if row]).fillna(0).to_csv(sys.argv[2], index=False)"
 )
 
 _UNEXPECTED_LABEL = parse.INCOMPLETE + 1  # found here, not by the parser
@@ -59,29 +74,77 @@ _RULES = (
     (parse.LABEL, rb"(?i)[+-]*(nan|inf|infinity)\Z", "label {token} is not finite"),
     (parse.LABEL, text_files.NUMBER.pattern, "label {token} exceeds the range of float64"),
     (parse.LABEL, rb"qid:|\d+:", "the row starts with {token}: its label is missing"),
-    (parse.LABEL, rb".*,", "label {token} is not a single number with a decimal point; rows have one label each"),
+    (
+        parse.LABEL,
+        rb".*,",
+        "label {token} is not a single number with a decimal point; rows have one label each",
+    ),
     (parse.LABEL, rb"", "label {token} is not a number"),
     (_UNEXPECTED_LABEL, rb"", "the row has the label {token}, but the first rows have none"),
-    (parse.NO_QID, rb"", "the row has no qid; write qid:ID after the label (or, for all rows, sizes to FILE.query)"),
-    (parse.UNEXPECTED_QID, rb"", "the row has {token}, but the first rows have no qid; all rows or none must have one"),
+    (
+        parse.NO_QID,
+        rb"",
+        "the row has no qid; write qid:ID after the label (or, for all rows, sizes to FILE.query)",
+    ),
+    (
+        parse.UNEXPECTED_QID,
+        rb"",
+        "the row has {token}, but the first rows have no qid; all rows or none must have one",
+    ),
     (parse.QID, rb"qid:\Z", "qid: is not followed by an id"),
-    (parse.QID, rb".*#", "qid {value} contains '#'; put a blank before a comment, or remove '#' from the id"),
-    (parse.QID, rb"qid:" + text_files.NUMBER.pattern, "qid {value} is not an integer; ids must be integers or text"),
+    (
+        parse.QID,
+        rb".*#",
+        "qid {value} contains '#'; put a blank before a comment, or remove '#' from the id",
+    ),
+    (
+        parse.QID,
+        rb"qid:" + text_files.NUMBER.pattern,
+        "qid {value} is not an integer; ids must be integers or text",
+    ),
     (parse.QID, rb"", "qid {value} contains control characters, or is not UTF-8"),
     (parse.FEATURE, rb"qid:", "{token} is the second qid of the row, or does not follow the label"),
     (parse.FEATURE, rb"[^:]*\Z", "{token} has no colon; expected number:value"),
     (parse.FEATURE, rb":", "{token} has no feature number before the colon"),
     (parse.FEATURE, rb"-\d+:", "feature number {number} is negative"),
     (parse.FEATURE, rb"", "feature number {number} is not a whole number"),
-    (parse.ZERO_ID, rb"", "feature 0 occurs in a 1-based file; use --zero-based true if the file is 0-based"),
-    (parse.LARGE_ID, rb"", "feature number {number} is above {most:,}; raise --max-feature if it is correct"),
-    (parse.DUPLICATE, rb"", "feature {feature} occurs twice in the row; --repeated first (or last) keeps one"),
-    (parse.DESCENDING, rb"", "feature {feature} follows a larger number; --strict requires ascending numbers"),
-    (parse.INCOMPLETE, rb"", "the last line ends inside {token}, without a newline: the file is truncated"),
-    (parse.INFINITE, rb"", "value {value} of feature {feature} is infinite; use --inf keep or --inf missing"),
+    (
+        parse.ZERO_ID,
+        rb"",
+        "feature 0 occurs in a 1-based file; use --zero-based true if the file is 0-based",
+    ),
+    (
+        parse.LARGE_ID,
+        rb"",
+        "feature number {number} is above {most:,}; raise --max-feature if it is correct",
+    ),
+    (
+        parse.DUPLICATE,
+        rb"",
+        "feature {feature} occurs twice in the row; --repeated first (or last) keeps one",
+    ),
+    (
+        parse.DESCENDING,
+        rb"",
+        "feature {feature} follows a larger number; --strict requires ascending numbers",
+    ),
+    (
+        parse.INCOMPLETE,
+        rb"",
+        "the last line ends inside {token}, without a newline: the file is truncated",
+    ),
+    (
+        parse.INFINITE,
+        rb"",
+        "value {value} of feature {feature} is infinite; use --inf keep or --inf missing",
+    ),
     (parse.OVERFLOW, rb"", "value {value} of feature {feature} " + BEYOND_FLOAT32),
     (parse.VALUE, rb"[^:]*:\Z", "feature {feature} has no value after the colon"),
-    (parse.VALUE, rb".*:[+-]?\d+,\d+\Z", "value {value} of feature {feature} is not a number; write a decimal point"),
+    (
+        parse.VALUE,
+        rb".*:[+-]?\d+,\d+\Z",
+        "value {value} of feature {feature} is not a number; write a decimal point",
+    ),
     (parse.VALUE, rb"", "value {value} of feature {feature} is not a number"),
 )
 _spent = 0
@@ -91,7 +154,9 @@ class Scratch:
     """Reusable output buffers of the parser, for text of `size` bytes."""
 
     def __init__(self, size: int, options: Int64Array) -> None:
-        rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2  # the shortest rows are "0 qid:1\n" and "0\n"
+        rows = (
+            size // (8 if options[parse.EXPECT_QID] else 2) + 2
+        )  # the shortest rows are "0 qid:1\n" and "0\n"
         cells = size // 4 + 2  # the shortest cell is "1:0 "
         self.size = size
         self.labels = np.empty(rows, np.float64)
@@ -104,7 +169,14 @@ class Scratch:
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
         cells_and_rows = self.labels, self.lines, self.row_ends, self.ids, self.values
-        self.outputs = (self.undecided, *cells_and_rows, self.runs, self.comments, self.bad, self.state)
+        self.outputs = (
+            self.undecided,
+            *cells_and_rows,
+            self.runs,
+            self.comments,
+            self.bad,
+            self.state,
+        )
 
 
 def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
@@ -115,7 +187,11 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
         return False
     text = bytes(source.buffer[source.start : source.end]).replace(b"\r\n", b"\n")
     comments = b"#" in text
-    if options[parse.EXPECT_QID] == 0 or options[parse.N_TOKENS] > 0 or (comments and options[parse.KEEP_COMMENTS]):
+    if (
+        options[parse.EXPECT_QID] == 0
+        or options[parse.N_TOKENS] > 0
+        or (comments and options[parse.KEEP_COMMENTS])
+    ):
         return False
     _spent += source.size
     if comments:
@@ -151,9 +227,17 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
     out.ids[:cells], out.values[:cells] = ids, values
     runs, _ = slots.runs_of(np.array(qids, np.int64), out.lines)
     out.runs[: len(runs)] = runs
-    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = rows, rows, cells, len(runs)
+    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = (
+        rows,
+        rows,
+        cells,
+        len(runs),
+    )
     state[slots.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
-    state[slots.TOP_ID], state[slots.TOP_LINE] = top, np.searchsorted(ends, ids.argmax(), "right") + 1
+    state[slots.TOP_ID], state[slots.TOP_LINE] = (
+        top,
+        np.searchsorted(ends, ids.argmax(), "right") + 1,
+    )
     state[slots.ZERO_LINE] = np.searchsorted(ends, zero[0], "right") + 1 if zero.size else 0
     return True
 
@@ -168,7 +252,10 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
     if lone := re.search(rb"\r(?!\Z)", text):
         return text_files.LONE_RETURN, lone.start()
     if code not in (parse.QID, parse.COMMENT) and not text.isascii():
-        return f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9", 0
+        return (
+            f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9",
+            0,
+        )
     return None
 
 
@@ -191,13 +278,20 @@ def check_no_names(head: bytes, file: str) -> None:
 def check_no_table(head: bytes, file: str) -> None:
     """Refuse a table that was passed as libsvm text."""
     separator, line = separator_in(head), head.partition(b"\n")[0]
-    if not separator and b"," in line and not text_files.CELL.search(line) and not line.lstrip().startswith(b"#"):
+    if (
+        not separator
+        and b"," in line
+        and not text_files.CELL.search(line)
+        and not line.lstrip().startswith(b"#")
+    ):
         is_csv = len(line.strip().split(b",")) > 2 and b" " not in line.strip()
         separator = b"," if is_csv else b""
     if separator:
         kind = "csv" if separator == b"," else "tsv"
         raise FileFormatError(
-            f"the file seems to be {kind.upper()}: {quote_token(line)}; use --format {kind}", file=file, line=1
+            f"the file seems to be {kind.upper()}: {quote_token(line)}; use --format {kind}",
+            file=file,
+            line=1,
         )
 
 
@@ -228,7 +322,9 @@ class LibsvmSource(Source):
             self._choose_options(file)
         number, base = _base_in_comment(file.head), self.base
         if None not in (number, base) and number != base and self.reading.zero_based == "auto":
-            words = f"a comment says that features count from {number}, but those of the training data"
+            words = (
+                f"a comment says that features count from {number}, but those of the training data"
+            )
             raise FileFormatError(
                 f"{words} or first file count from {base}: write both alike, or pass "
                 f"--zero-based {str(not base).lower()} if it is wrong",
@@ -257,7 +353,9 @@ class LibsvmSource(Source):
         """Choose the number of the first feature and the options for the compiled parser."""
         reading, space, zero_based = self.reading, self.reading.space, self.reading.zero_based
         if space is not None and reading.n_features is not None:
-            raise ParameterError("n_features and like exclude each other: the training data define the features")
+            raise ParameterError(
+                "n_features and like exclude each other: the training data define the features"
+            )
         written = base_in(first.head)
         if zero_based != "auto":
             self.base = int(zero_based != "true")
@@ -327,13 +425,22 @@ class LibsvmSource(Source):
             if parse_plain(text, options, scratch):
                 break
             parse.parse_lines(
-                array, text.start, text.end, options, token_text, token_ends, decided_at, decided, *scratch.outputs
+                array,
+                text.start,
+                text.end,
+                options,
+                token_text,
+                token_ends,
+                decided_at,
+                decided,
+                *scratch.outputs,
             )
             undecided = scratch.undecided[: state[slots.UNDECIDED]]
             if not undecided.size:
                 break
             decided_at = np.union1d(decided_at, undecided)
-            decided = np.array([float(_NUMBER.match(text.buffer, p)[0]) for p in decided_at.tolist()])  # type: ignore[index]
+            matches = [_NUMBER.match(text.buffer, start) for start in decided_at.tolist()]
+            decided = np.array([float(match[0]) for match in matches if match is not None])
         return self._block(text, scratch, tokens)
 
     def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
@@ -341,17 +448,29 @@ class LibsvmSource(Source):
         rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
         faults = [self._fault(fault, text) for fault in described]
-        stand_ins = {fault.stand_in[0]: (fault.line, fault.stand_in[1]) for fault in reversed(faults) if fault.stand_in}
+        stand_ins = {
+            fault.stand_in[0]: (fault.line, fault.stand_in[1])
+            for fault in reversed(faults)
+            if fault.stand_in
+        }
         if self.reading.lenient and stand_ins:  # parse again with these words as missing values
             again = self._parse(text, scratch, [*tokens, *stand_ins])
             again.stand_ins = stand_ins | again.stand_ins
             again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
             return again
-        block = Block(scratch.labels[:rows].copy(), counts, scratch.lines[:rows].copy(), bad=faults, size=text.size)
+        block = Block(
+            scratch.labels[:rows].copy(),
+            counts,
+            scratch.lines[:rows].copy(),
+            bad=faults,
+            size=text.size,
+        )
         block.unterminated = text.unterminated
         block.runs = scratch.runs[: counts[slots.RUNS]].copy()
         for i in np.flatnonzero(block.runs[:, slots.RUN_IS_INTEGER] == 0).tolist():
-            block.names[i] = bytes(text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]])
+            block.names[i] = bytes(
+                text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]]
+            )
         if self.reading.whole:
             block.text, ends = text.lines()
             block.ends = ends[block.lines - 1]
@@ -359,7 +478,9 @@ class LibsvmSource(Source):
         self._keep_cells(block, scratch)
         if self.options[parse.KEEP_COMMENTS]:
             comments = scratch.comments[:rows].tolist()
-            block.document_names = np.array([name_in(bytes(text.buffer[a:b])) for a, b in comments], object)
+            block.document_names = np.array(
+                [name_in(bytes(text.buffer[a:b])) for a, b in comments], object
+            )
             block.words = words_in(text.buffer[text.start : text.end])
         return block
 
@@ -375,9 +496,17 @@ class LibsvmSource(Source):
             code = _UNEXPECTED_LABEL
         if general is not None:
             return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
-        token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
+        token = (
+            token.split(b"#", 1)[0].removesuffix(b"\r")
+            if code != parse.QID
+            else token.removesuffix(b"\r")
+        )
         number, _, value = token.partition(b":")
-        parts = {"token": quote_token(token), "number": quote_token(number), "value": quote_token(value)}
+        parts = {
+            "token": quote_token(token),
+            "number": quote_token(number),
+            "value": quote_token(value),
+        }
         words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
         words = words.format(**parts, feature=feature, most=self.reading.max_feature)
         # Some codes have more to say, or another place in the line.
@@ -386,7 +515,10 @@ class LibsvmSource(Source):
         stand_in = None
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode(), at + len(number) + 2 - added
-            words += f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])} reads it as one"
+            words += (
+                f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])}"
+                " reads it as one"
+            )
         if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
         if code == parse.DUPLICATE:
@@ -394,7 +526,9 @@ class LibsvmSource(Source):
             at = places[1] if len(places) > 1 else at
         if code == parse.LARGE_ID and self.reading.rows_alone:
             last = int(self.options[parse.LIMIT])
-            words = f"feature {feature} occurs, but the model has the features {self.base} to {last}: "
+            words = (
+                f"feature {feature} occurs, but the model has the features {self.base} to {last}: "
+            )
             if feature == last + 1 and self.base == 0:
                 words += "does the file count from 1? It must count from 0, like the model's files"
             else:
@@ -404,8 +538,8 @@ class LibsvmSource(Source):
             at = zero.start(1) if zero else at
             if self.reading.space is not None:
                 words = (
-                    "feature 0: the file counts from 0, but the training data from 1 (the default of arrays); "
-                    "use --zero-based true if the training data was an array"
+                    "feature 0: the file counts from 0, but the training data from 1 (the default"
+                    " of arrays); use --zero-based true if the training data was an array"
                 )
         return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
 
@@ -417,9 +551,15 @@ class LibsvmSource(Source):
         if self._open[-1].is_packed:
             source = f"<({_unpacker_of(path)} -dc {source})"
         if self.weighted or _WEIGHTED.match(line):
-            words = f"{quote_token(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
+            words = (
+                f"{quote_token(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight"
+                " holds weights"
+            )
             command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
-            return f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} > {new}.weight`"
+            return (
+                f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} >"
+                f" {new}.weight`"
+            )
         if not self.lacks_labels:
             return f"{words}, but the first rows have one"
         words += ". Only predict, verify and export take such rows"
@@ -451,13 +591,20 @@ class LibsvmSource(Source):
         base, columns = self._columns(totals)
         space, by_number = self.reading.space, self.numbered_names(base)
         if self._names and by_number != self._names:
-            totals.warn("the feature names in the text differ from those of --feature-names, which are used")
+            totals.warn(
+                "the feature names in the text differ from those of --feature-names, which are used"
+            )
         names: tuple[str, ...] = ()
         if space is not None and self.place_of(base) is None:
             names = space.feature_names
-            by_position = not by_number and space.index_base is None and self.reading.zero_based == "auto"
+            by_position = (
+                not by_number and space.index_base is None and self.reading.zero_based == "auto"
+            )
             if by_position and not all(map(NUMBERED.fullmatch, names)):
-                totals.warn(f"the text has no feature names; they are assigned by position, {base} is {names[0]!r}")
+                totals.warn(
+                    f"the text has no feature names; they are assigned by position, {base} is"
+                    f" {names[0]!r}"
+                )
         elif by_number:
             names = tuple(by_number.get(base + i, f"f{base + i}") for i in range(columns))
         if not names:
@@ -482,22 +629,34 @@ class LibsvmSource(Source):
         if space is not None:
             columns = self._width(space)
             if base == 0 and not has_zero and top == columns and reading.zero_based == "auto":
-                words = f"no row has feature 0, but this one has feature {top}, one past the last of the training data"
+                words = (
+                    f"no row has feature 0, but this one has feature {top}, one past the last of"
+                    " the training data"
+                )
                 mend = "the file seems to be 1-based; if it is not, use --zero-based true"
                 file, line = totals.place(line)
                 raise FileFormatError(f"{words}: {mend}", file=file, line=line)
             return base, columns
         names = self.numbered_names(base)
         if reading.n_features is None and names:
-            last, unnamed = max(names), next((i for i in range(base, top + 1) if i not in names), None)
+            last, unnamed = (
+                max(names),
+                next((i for i in range(base, top + 1) if i not in names), None),
+            )
             if unnamed is not None or min(names) < base:
-                words = f"the features count from {base}" if unnamed is None else f"feature {unnamed} has none"
+                words = (
+                    f"the features count from {base}"
+                    if unnamed is None
+                    else f"feature {unnamed} has none"
+                )
                 raise FileFormatError(
-                    f"there are names for the features {min(names)} to {last}, but {words}", file=totals.name
+                    f"there are names for the features {min(names)} to {last}, but {words}",
+                    file=totals.name,
                 )
             if last > top:
                 totals.warn_or_refuse(
-                    f"there are names for the features {base} to {last}, but no row has one above {top}"
+                    f"there are names for the features {base} to {last}, but no row has one above"
+                    f" {top}"
                 )
             return base, last + 1 - base
         if reading.n_features is None:
@@ -505,7 +664,9 @@ class LibsvmSource(Source):
         if top + 1 - base > reading.n_features:
             file, line = totals.place(line)
             raise FileFormatError(
-                f"feature {top} is beyond n_features={reading.n_features} of a {base}-based file", file=file, line=line
+                f"feature {top} is beyond n_features={reading.n_features} of a {base}-based file",
+                file=file,
+                line=line,
             )
         return base, reading.n_features
 
@@ -536,7 +697,9 @@ def _base_in_comment(head: bytes) -> int | None:
 def base_in(head: bytes) -> int | None:
     """Return the number of the first feature by a comment or the first rows of a text, or None."""
     number = _base_in_comment(head)
-    if number is None and any(token.startswith(b"0:") for row in _first_rows(head) for token in row):
+    if number is None and any(
+        token.startswith(b"0:") for row in _first_rows(head) for token in row
+    ):
         return 0
     return number
 

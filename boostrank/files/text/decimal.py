@@ -1,13 +1,15 @@
-"""Compiled conversion of decimal digits to the nearest double, with the same results as Python's `float`.
+"""Compiled conversion of decimal digits to the nearest double, with the same results as Python's
+`float`.
 
-Numbers are `mantissa * 10^exponent` with at most 19 digits. Small numbers use Clinger's method (both factors are exact
-doubles, so one operation rounds once). Others use the method of Eisel and Lemire, which multiplies by a 128-bit power
-of five and rounds the product. Subnormal doubles, and longer numbers that 19 digits do not determine, are "undecided",
-and the caller uses Python.
+Numbers are `mantissa * 10^exponent` with at most 19 digits. Small numbers use Clinger's method
+(both factors are exact doubles, so one operation rounds once). Others use the method of Eisel and
+Lemire, which multiplies by a 128-bit power of five and rounds the product. Subnormal doubles, and
+longer numbers that 19 digits do not determine, are "undecided", and the caller uses Python.
 
-Sources: W. Clinger, "How to read floating point numbers accurately", PLDI 1990. D. Lemire, "Number parsing at a
-gigabyte per second", Software: Practice and Experience 51(8), 2021; table and tie rule from section 5. N. Mushtak,
-D. Lemire, "Fast number parsing without fallback", the same journal 53(7), 2023: 128 bits are enough.
+Sources: W. Clinger, "How to read floating point numbers accurately", PLDI 1990. D. Lemire, "Number
+parsing at a gigabyte per second", Software: Practice and Experience 51(8), 2021; table and tie rule
+from section 5. N. Mushtak, D. Lemire, "Fast number parsing without fallback", the same journal
+53(7), 2023: 128 bits are enough.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.kernels.intrinsics import Bytes, blanks_at, decimal_before, leading_zeros, trailing_zeros
+from boostrank.kernels.intrinsics import (
+    Bytes,
+    blanks_at,
+    decimal_before,
+    leading_zeros,
+    trailing_zeros,
+)
 from boostrank.kernels.jit import inline
 
 Word = np.uint64
@@ -28,20 +36,28 @@ MAX_DIGITS = 19  # every number of 19 digits fits in 64 bits
 
 SMALLEST_POWER, LARGEST_POWER = -342, 308  # below, every 19-digit number rounds to 0; above, to inf
 
-EXACT_POWERS = np.array([10.0**i for i in range(23)])  # 10^22 is the largest power of ten that is exact as a double
+EXACT_POWERS = np.array(
+    [10.0**i for i in range(23)]
+)  # 10^22 is the largest power of ten that is exact as a double
 
 # By sign, and by number of digits after the point plus 1; 0 without a point.
 _SIGNED_POWERS = np.array([sign * 10.0 ** max(0, i - 1) for sign in (1.0, -1.0) for i in range(16)])
 
 _MAX_EXACT = np.uint64(1 << 53)
 _LOW32 = np.uint64(0xFFFFFFFF)
-_UNDECIDED_BITS = np.uint64(0x1FF)  # 64 - 55: the bits of the product below those that decide rounding
-_HUGE_EXPONENT = 1 << 40  # far beyond what the digits of a line can offset, and ten times it fits in int64
+_UNDECIDED_BITS = np.uint64(
+    0x1FF
+)  # 64 - 55: the bits of the product below those that decide rounding
+_HUGE_EXPONENT = (
+    1 << 40
+)  # far beyond what the digits of a line can offset, and ten times it fits in int64
 _U0, _U1, _U3, _U9, _U10, _U32, _U63 = (np.uint64(i) for i in (0, 1, 3, 9, 10, 32, 63))
 
 
 def _powers_of_five() -> npt.NDArray[np.uint64]:
-    """Return 5^q for q from SMALLEST_POWER to LARGEST_POWER, scaled to 128 bits, uint64[651, 2] (high, low)."""
+    """Return 5^q for q from SMALLEST_POWER to LARGEST_POWER, scaled to 128 bits, uint64[651, 2]
+    (high, low).
+    """
     table = np.empty((LARGEST_POWER - SMALLEST_POWER + 1, 2), np.uint64)
     for q in range(SMALLEST_POWER, LARGEST_POWER + 1):
         power = 5 ** abs(q)
@@ -71,7 +87,9 @@ def high_product(a: Word, b: Word) -> tuple[Word, Word]:
 
 @inline
 def nearest_double(mantissa: Word, exponent: Any) -> float:
-    """Return the double nearest to mantissa * 10^exponent (ties to even), inf on overflow, NaN if undecided."""
+    """Return the double nearest to mantissa * 10^exponent (ties to even), inf on overflow, NaN if
+    undecided.
+    """
     if mantissa == _U0 or exponent < SMALLEST_POWER:
         return 0.0
     if exponent > LARGEST_POWER:
@@ -91,7 +109,13 @@ def nearest_double(mantissa: Word, exponent: Any) -> float:
     power = ((217706 * exponent) >> 16) + 63 + np.int64(top) - shift + 1023
     if power <= 0:
         return math.nan  # subnormal doubles are rare: leave them to Python
-    if low <= _U1 and exponent >= -4 and exponent <= 23 and bits & _U3 == _U1 and bits << (top + _U9) == high:
+    if (
+        low <= _U1
+        and exponent >= -4
+        and exponent <= 23
+        and bits & _U3 == _U1
+        and bits << (top + _U9) == high
+    ):
         bits = bits ^ _U1  # a tie: round to even
     bits = (bits + (bits & _U1)) >> _U1
     return math.ldexp(np.float64(bits), int(power - 1075))
@@ -112,7 +136,9 @@ def ends_token(text: Bytes, p: int) -> bool:
 
 @inline
 def _long_number(text: Bytes, start: int) -> float:
-    """Return the well-formed unsigned number at `start`, which has more than 19 digits, or NaN if undecided."""
+    """Return the well-formed unsigned number at `start`, which has more than 19 digits, or NaN if
+    undecided.
+    """
     mantissa, digits, exponent, rest, after_dot = _U0, 0, 0, False, False
     p = start
     while True:
@@ -139,7 +165,9 @@ def _long_number(text: Bytes, start: int) -> float:
 
 @inline
 def _exponent(text: Bytes, p: int) -> tuple[int, int, bool]:
-    """Return (position after, value, whether well formed) of an exponent `e+12` at p, or (p, 0, True) without one."""
+    """Return (position after, value, whether well formed) of an exponent `e+12` at p, or (p, 0,
+    True) without one.
+    """
     if text[p] != 101 and text[p] != 69:
         return p, 0, True
     p += 1
@@ -156,7 +184,9 @@ def _exponent(text: Bytes, p: int) -> tuple[int, int, bool]:
 
 @inline
 def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
-    """Return (position after, whether well formed, value) of the decimal number at p; NaN if Python must decide."""
+    """Return (position after, whether well formed, value) of the decimal number at p; NaN if Python
+    must decide.
+    """
     negative = text[p] == MINUS
     if negative or text[p] == PLUS:
         p += 1
@@ -195,10 +225,12 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
 
 @inline
 def scan_short(text: Bytes, p: int) -> tuple[int, bool, float]:
-    """Return (position after, whether matched, value) of a decimal number of at most 15 bytes before a blank.
+    """Return (position after, whether matched, value) of a decimal number of at most 15 bytes
+    before a blank.
 
-    The value equals that of `scan_number`, but this function is faster, because no step depends on the number of
-    digits. Other numbers (exponents, plus signs, more digits) do not match. Sixteen readable bytes must precede p.
+    The value equals that of `scan_number`, but this function is faster, because no step depends on
+    the number of digits. Other numbers (exponents, plus signs, more digits) do not match. Sixteen
+    readable bytes must precede p.
     """
     size: Any = np.int64(trailing_zeros(blanks_at(text, p)))
     negative = 1 if text[p] == MINUS else 0

@@ -2,9 +2,10 @@
 
     label qid:ID number:value number:value ... # comment
 
-The text must be followed by newlines (`files.PADDING`), so that loops need no bounds checks. `formats.libsvm` turns the
-code of an error and the position of its token into a message. Helpers take pointers, because passing an array between
-functions costs two atomic operations, which take as long as parsing a number.
+The text must be followed by newlines (`files.PADDING`), so that loops need no bounds checks.
+`formats.libsvm` turns the code of an error and the position of its token into a message. Helpers
+take pointers, because passing an array between functions costs two atomic operations, which take as
+long as parsing a number.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from boostrank.kernels.intrinsics import Bytes, pointer_to, word_at
 from boostrank.kernels.jit import F1, I1, INT, entry_point, inline
 
 NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, decimal.TAB
-HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS
+HASH, COLON, DOT, PLUS, MINUS = (
+    decimal.HASH,
+    decimal.COLON,
+    decimal.DOT,
+    decimal.PLUS,
+    decimal.MINUS,
+)
 MAX_DIGITS = decimal.MAX_DIGITS
 
 # Codes of errors in a row: in the label or query id, in a feature number, in a value, or elsewhere.
@@ -38,8 +45,8 @@ KEEP_COMMENTS, HEADS_ONLY, UNTERMINATED, N_TOKENS, N_KNOWN, N_OPTIONS = range(8,
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 
-# Columns of `bad`: code, line (1-based, in this chunk), start of line and token, feature number. After the
-# BAD_KEPT described rows there is one more slot, for the error of the current row.
+# Columns of `bad`: code, line (1-based, in this chunk), start of line and token, feature number.
+# After the BAD_KEPT described rows there is one more slot, for the error of the current row.
 BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
 
 _U0, _U10 = np.uint64(0), np.uint64(10)
@@ -70,7 +77,9 @@ def _is_word(text: Bytes, p: int, q: int, word: bytes) -> bool:
 
 
 @inline
-def _is_missing(text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token_ends: Int64Array) -> bool:
+def _is_missing(
+    text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token_ends: Int64Array
+) -> bool:
     """Return whether text[p:q] is a token for a missing value."""
     begin = 0
     for t in range(n_tokens):
@@ -86,9 +95,16 @@ def _is_missing(text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token
 
 @inline
 def _resolve(
-    p: int, n_known: int, known_at: Int64Array, known: Float64Array, undecided: Int64Array, state: Int64Array
+    p: int,
+    n_known: int,
+    known_at: Int64Array,
+    known: Float64Array,
+    undecided: Int64Array,
+    state: Int64Array,
 ) -> float:
-    """Return Python's value of the undecided number at p. If it is not available yet, record p and return 0."""
+    """Return Python's value of the undecided number at p. If it is not available yet, record p and
+    return 0.
+    """
     i = state[slots.RESOLVED]
     while i < n_known and known_at[i] < p:
         i += 1
@@ -102,13 +118,20 @@ def _resolve(
 
 @inline
 def _is_utf8(text: Bytes, p: int, q: int) -> bool:
-    """Return whether text[p:q] is valid UTF-8, without overlong forms, surrogates, or anything beyond U+10FFFF."""
+    """Return whether text[p:q] is valid UTF-8, without overlong forms, surrogates, or anything
+    beyond U+10FFFF.
+    """
     while p < q:
         first, second = text[p], text[p + 1]
         more = 0 if first < 0x80 else 1 if first < 0xE0 else 2 if first < 0xF0 else 3
         low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
         high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
-        if (0x80 <= first < 0xC2) or first > 0xF4 or p + more >= q or (more > 0 and not low <= second <= high):
+        if (
+            (0x80 <= first < 0xC2)
+            or first > 0xF4
+            or p + more >= q
+            or (more > 0 and not low <= second <= high)
+        ):
             return False
         for i in range(2, more + 1):
             if text[p + i] & 0xC0 != 0x80:
@@ -119,7 +142,9 @@ def _is_utf8(text: Bytes, p: int, q: int) -> bool:
 
 @inline
 def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> bool:
-    """Record the query id text[p:q] if it differs from that of the previous row. Return False if it is invalid."""
+    """Record the query id text[p:q] if it differs from that of the previous row. Return False if it
+    is invalid.
+    """
     before, length = state[slots.QID_START], q - p
     if length == 0 or text[q] == HASH:
         return False
@@ -135,11 +160,20 @@ def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> 
         dots += 1 if c == DOT else 0
         control = control or c < BLANK or c == 127
     signs = 1 if text[p] == MINUS or text[p] == PLUS else 0
-    if control or not _is_utf8(text, p, q) or (dots == 1 and digits > 0 and digits + signs + 1 == length):
+    if (
+        control
+        or not _is_utf8(text, p, q)
+        or (dots == 1 and digits > 0 and digits + signs + 1 == length)
+    ):
         return False
     # Canonical integers: no plus, no leading zero, within int64. Everything else is text.
     first = p + 1 if text[p] == MINUS else p
-    is_integer = digits == q - first and digits > 0 and digits <= MAX_DIGITS and (text[first] != 48 or length == 1)
+    is_integer = (
+        digits == q - first
+        and digits > 0
+        and digits <= MAX_DIGITS
+        and (text[first] != 48 or length == 1)
+    )
     number = _U0
     if is_integer:
         for i in range(first, q):
@@ -168,7 +202,9 @@ def _head(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse the label at p and the query id. Return the position after them, or -1 after filling in `fault`."""
+    """Parse the label at p and the query id. Return the position after them, or -1 after filling in
+    `fault`.
+    """
     fault[BAD_CODE], fault[BAD_TOKEN] = LABEL, p
     at = p
     p, good, label = scan_number(text, p)
@@ -180,7 +216,9 @@ def _head(
     while text[p] == BLANK or text[p] == TAB:
         p += 1
     fault[BAD_TOKEN] = p
-    if text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON:  # qid:
+    if (
+        text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON
+    ):  # qid:
         fault[BAD_CODE] = QID if options[EXPECT_QID] == 1 else UNEXPECTED_QID
         q = _token_end(text, p)
         return q if options[EXPECT_QID] == 1 and _query(text, p + 4, q, runs, state) else -1
@@ -189,7 +227,9 @@ def _head(
 
 
 @inline
-def _special(text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: Int64Array) -> tuple[bool, float]:
+def _special(
+    text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: Int64Array
+) -> tuple[bool, float]:
     """Return whether text[p:q], which is not a decimal number, is accepted, and its value."""
     fault[BAD_CODE] = VALUE
     if _is_word(text, p, q, _NAN):
@@ -220,9 +260,16 @@ def _cells(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse number:value pairs from p to the end of the row. Return the end, or -1 after filling in `fault`."""
+    """Parse number:value pairs from p to the end of the row. Return the end, or -1 after filling in
+    `fault`.
+    """
     begin = cells = state[slots.CELLS]
-    previous, top, beyond, disorder = -1, 0, 0, 0  # disorder: 1 for a repeated number, 2 for a smaller one
+    previous, top, beyond, disorder = (
+        -1,
+        0,
+        0,
+        0,
+    )  # disorder: 1 for a repeated number, 2 for a smaller one
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
     quick = min(max_id, _HEADS.size - 1) if n_tokens == 0 and p >= 16 else -1
     while True:
@@ -260,7 +307,11 @@ def _cells(
         at, good, value = p, False, 0.0
         if quick >= 0:
             p, good, value = scan_short(text, p)
-        if not good and n_tokens > 0 and _is_missing(text, p, _token_end(text, p), n_tokens, tokens, token_ends):
+        if (
+            not good
+            and n_tokens > 0
+            and _is_missing(text, p, _token_end(text, p), n_tokens, tokens, token_ends)
+        ):
             p, value = _token_end(text, p), math.nan
             state[slots.MISSING] += 1
         elif not good:
@@ -326,7 +377,9 @@ def _cells(
 
 @inline
 def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, stable: bool) -> None:
-    """Sort the values in a row by feature number, in place. Unsorted rows are rare, so a simple sort suffices."""
+    """Sort the values in a row by feature number, in place. Unsorted rows are rare, so a simple
+    sort suffices.
+    """
     for gap in _SORT_GAPS:
         if stable and gap > 1:
             continue
@@ -340,7 +393,9 @@ def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, sta
 
 @inline
 def _line_end(text: Bytes, p: int) -> int:
-    """Return the position of the line end after a comment, or -1 if the comment contains NUL or a lone return."""
+    """Return the position of the line end after a comment, or -1 if the comment contains NUL or a
+    lone return.
+    """
     while text[p] != NEWLINE:
         if text[p] == 0:
             return -1
@@ -384,19 +439,28 @@ def parse_lines(
         buffer: uint8 text, of which buffer[start:end] consists of whole lines.
         options: int64[N_OPTIONS].
         tokens, token_ends: concatenated tokens for missing values, and the end of each token.
-        known_at, known: positions and values of numbers that an earlier call on this text left undecided.
-        undecided: positions of numbers that Python must parse. If there are any, call again with `known`. Output.
-        labels, lines, row_ends: label, line from 1, and number of cells up to the end of each row. Output.
+        known_at, known: positions and values of numbers that an earlier call on this text left
+            undecided.
+        undecided: positions of numbers that Python must parse. If there are any, call again with
+            `known`. Output.
+        labels, lines, row_ends: label, line from 1, and number of cells up to the end of each row.
+            Output.
         ids, values: feature number and value of each cell, ascending within a row. Output.
         runs: first row of each query, N_RUN columns. Output.
         comments: start and end of each row's comment, if requested. Output.
-        bad: the first BAD_KEPT refused rows, N_BAD columns. Without SKIP, parsing stops at the first row. Output.
+        bad: the first BAD_KEPT refused rows, N_BAD columns. Without SKIP, parsing stops at the
+            first row. Output.
         state: N_STATE counts. Output.
     """
     text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)
     tokens, token_ends, labels = pointer_to(tokens_), pointer_to(token_ends_), pointer_to(labels_)
     known_at, known, undecided = pointer_to(known_at_), pointer_to(known_), pointer_to(undecided_)
-    ids, values, runs, fault = pointer_to(ids_), pointer_to(values_), pointer_to(runs_), pointer_to(bad[slots.BAD_KEPT])
+    ids, values, runs, fault = (
+        pointer_to(ids_),
+        pointer_to(values_),
+        pointer_to(runs_),
+        pointer_to(bad[slots.BAD_KEPT]),
+    )
     saved = pointer_to(state_[slots.N_STATE :])
     p = start
     while p < end:
@@ -417,7 +481,18 @@ def parse_lines(
                 tail = _next_line(text, tail) - 1
             elif tail >= 0:
                 tail = _cells(
-                    text, tail, options, tokens, token_ends, known_at, known, undecided, ids, values, state, fault
+                    text,
+                    tail,
+                    options,
+                    tokens,
+                    token_ends,
+                    known_at,
+                    known,
+                    undecided,
+                    ids,
+                    values,
+                    state,
+                    fault,
                 )
         p = tail
         if tail >= 0 and text[tail] == HASH:

@@ -1,22 +1,25 @@
-"""Cross-fitted linear start, which is a ridge regression within queries. Each training row starts from a prediction by
-regressions on folds that do not contain the row.
+"""Cross-fitted linear start, which is a ridge regression within queries. Each training row starts
+from a prediction by regressions on folds that do not contain the row.
 
     w = argmin (1/Q) sum_q (v_q/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
 
-x: scaled functions of the features, minus their mean over the query. t: gains, minus their mean over the query, divided
-by their deviation there. v: query weights with mean 1. The regression ignores what a query's documents have in common,
-and long queries have no more weight than short ones. Document weights multiply gains.
+x: scaled functions of the features, minus their mean over the query. t: gains, minus their mean
+over the query, divided by their deviation there. v: query weights with mean 1. The regression
+ignores what a query's documents have in common, and long queries have no more weight than short
+ones. Document weights multiply gains.
 
-Each feature enters in three forms. Its rank among the training documents is robust to heavy tails and future outliers.
-The others are its value, and whether it is 0 or missing, which means absence in ranking data. All are step functions
-(`fit.start.steps`), so the start is a step function of each feature, which trees can represent. With a monotone
-constraint, the function is replaced by the closest monotone function in all regressions.
+Each feature enters in three forms. Its rank among the training documents is robust to heavy tails
+and future outliers. The others are its value, and whether it is 0 or missing, which means absence
+in ranking data. All are step functions (`fit.start.steps`), so the start is a step function of each
+feature, which trees can represent. With a monotone constraint, the function is replaced by the
+closest monotone function in all regressions.
 
-Trees that start from the regression's predictions of its own training rows would build on its overfitting. Therefore,
-they start from predictions by regressions on the other folds (stacking: Wolpert 1992; cross-fitting: Chernozhukov et
-al. 2018), while the model contains the regression on all rows. The ridge minimises the squared error over the folds.
-Scores are scaled by half of the factor at which a softmax over each query fits the query's gains best. At the full
-scale, pairs that the regression ranks correctly would have almost no gradient (`experiments/peers`).
+Trees that start from the regression's predictions of its own training rows would build on its
+overfitting. Therefore, they start from predictions by regressions on the other folds (stacking:
+Wolpert 1992; cross-fitting: Chernozhukov et al. 2018), while the model contains the regression on
+all rows. The ridge minimises the squared error over the folds. Scores are scaled by half of the
+factor at which a softmax over each query fits the query's gains best. At the full scale, pairs that
+the regression ranks correctly would have almost no gradient (`experiments/peers`).
 """
 
 from __future__ import annotations
@@ -69,8 +72,8 @@ MOST_COLUMNS = 2_000
 _MOST_SCALE = 100.0
 _NUMBERS_SHARED = 32_000_000  # limit on the size of sums by fold
 _WIDE = (
-    "the linear start uses {:,} of the {:,} features, those with the highest single correlation with the labels; trees "
-    "also use the other {:,}"
+    "the linear start uses {:,} of the {:,} features, those with the highest single correlation"
+    " with the labels; trees also use the other {:,}"
 )
 
 _Basis = tuple[Curves, list[Float64Array]]
@@ -81,7 +84,8 @@ class CrossFitted:
     """A linear start with initial scores of the training rows.
 
     Args:
-        scores: float64[N], predictions for the training rows by regressions on folds that do not contain them.
+        scores: float64[N], predictions for the training rows by regressions on folds that do not
+            contain them.
     """
 
     start: LinearStart
@@ -89,9 +93,14 @@ class CrossFitted:
     description: dict[str, Any]
 
     def scores_of(self, sets: Sequence[RankingDataset], threads: int) -> list[Float64Array | None]:
-        """Return the initial scores for the training set and other sets, or None if the engine can compute them."""
+        """Return the initial scores for the training set and other sets, or None if the engine can
+        compute them.
+        """
         parts = ((data, whole_of(data.features) is not None) for data in sets[1:])
-        return [self.scores, *(scores_of(self.start, data, threads) if part else None for data, part in parts)]
+        return [
+            self.scores,
+            *(scores_of(self.start, data, threads) if part else None for data, part in parts),
+        ]
 
 
 StartFitter = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
@@ -107,12 +116,18 @@ def _one_blas_thread() -> Iterator[None]:
         yield
 
 
-def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset) -> Limits:
-    """Return the constraints on a model that follow from the parameters and the categorical features."""
+def limits_of(
+    engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset
+) -> Limits:
+    """Return the constraints on a model that follow from the parameters and the categorical
+    features.
+    """
     limits = engine.params.limits(params, names)
     turned = next((i for i in train_set.categorical if limits.direction[i]), None)
     if turned is not None:
-        raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
+        raise ParameterError(
+            f"monotone_constraints: {names[turned]!r} is categorical, and has no direction"
+        )
     return replace(limits, unused=tuple(sorted({*limits.unused, *train_set.categorical})))
 
 
@@ -134,13 +149,17 @@ def begins_linear(
     if start == AUTO_START and not (is_auto and engine.starts_linear):
         return False
     if start not in (AUTO_START, LINEAR_START):
-        raise ParameterError(f"start={start!r}: expected {LINEAR_START!r}, {AUTO_START!r} or 'none'")
+        raise ParameterError(
+            f"start={start!r}: expected {LINEAR_START!r}, {AUTO_START!r} or 'none'"
+        )
     try:
         reason = f"{engine.name} grows no trees"
         if engine.starts_linear:
             reason = engine.params.unstartable(settings.params) or ""
         if reason:
-            raise ParameterError(f"no linear start with these parameters: {reason}; start='none' omits it")
+            raise ParameterError(
+                f"no linear start with these parameters: {reason}; start='none' omits it"
+            )
         if settings.objective is not None and train_set.document_weights is not None:
             settings.objective.check_gain_weights("the linear start", "start='none' omits it")
     except ParameterError as error:
@@ -157,8 +176,8 @@ class Regressions:
 
     Args:
         columns: int64[c], the features used, in ascending order.
-        whole, others: functions of features that sum to the score, for the regression on all rows and for each
-            regression that leaves out a fold. All have the same steps.
+        whole, others: functions of features that sum to the score, for the regression on all rows
+            and for each regression that leaves out a fold. All have the same steps.
         moved: maximum change of a score when the start is simplified.
     """
 
@@ -169,13 +188,17 @@ class Regressions:
     scale: float = 1.0
     moved: float = 0.0
 
-    def scores(self, data: Source, fold: Int64Array, threads: int) -> tuple[Float64Array, Int64Array]:
+    def scores(
+        self, data: Source, fold: Int64Array, threads: int
+    ) -> tuple[Float64Array, Int64Array]:
         """Return initial scores for training rows, float64[N], and the number of rows in each step.
 
         Args:
             fold: int64[Q], fold of each query, from `folds`.
         """
-        rows = Rows(data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads)
+        rows = Rows(
+            data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads
+        )
         scores, counts = rows.join_scores(rows.parts, self.predicted, self.whole)
         return scores * self.scale, counts
 
@@ -187,7 +210,9 @@ class Regressions:
     def _levels(self) -> Float64Array:
         return np.stack([curves.levels for curves in self.others])
 
-    def cross_fitted(self, names: tuple[str, ...], scores: Float64Array, counts: Int64Array) -> CrossFitted:
+    def cross_fitted(
+        self, names: tuple[str, ...], scores: Float64Array, counts: Int64Array
+    ) -> CrossFitted:
         """Return the initial scores with the model's start, which is the regression on all rows."""
         curves = {
             int(self.columns[position]): curve.times(self.scale)
@@ -195,17 +220,23 @@ class Regressions:
         }
         start = LinearStart(names, simplified(curves, self.moved))
         model = "ridge regression within queries, cross-fitted, in steps"
-        return CrossFitted(start, scores, {"model": model, "ridge": self.ridge, "scale": self.scale, "folds": FOLDS})
+        return CrossFitted(
+            start,
+            scores,
+            {"model": model, "ridge": self.ridge, "scale": self.scale, "folds": FOLDS},
+        )
 
 
 @_one_blas_thread()
-def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None) -> CrossFitted:
+def cross_fitted(
+    data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
+) -> CrossFitted:
     """Fit a cross-fitted start.
 
     Args:
-        data: N documents with d features, in memory or on disk. With more than about 60,000 documents, a sample of
-            whole queries is used. With more than `MOST_FEATURES` features, those with the highest single correlation
-            with the gains are used.
+        data: N documents with d features, in memory or on disk. With more than about 60,000
+            documents, a sample of whole queries is used. With more than `MOST_FEATURES` features,
+            those with the highest single correlation with the gains are used.
         limits: constraints. Features that trees cannot use are ignored.
     """
     rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
@@ -213,13 +244,16 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
 
 
 class FoldStarts:
-    """Linear starts for trainings that each leave out one fold. Quantiles and sums by fold are computed once.
+    """Linear starts for trainings that each leave out one fold. Quantiles and sums by fold are
+    computed once.
 
-    No start uses a label from its held-out fold. Quantiles do not depend on labels and are computed from all rows.
+    No start uses a label from its held-out fold. Quantiles do not depend on labels and are computed
+    from all rows.
 
     Args:
         fold: int64[Q], fold of each query, starting from 0.
-        inner: int64[Q], inner fold of each query, below `FOLDS`, for the trainings that leave out a different fold.
+        inner: int64[Q], inner fold of each query, below `FOLDS`, for the trainings that leave out a
+            different fold.
     """
 
     def __init__(self, fold: Int64Array, inner: Int64Array) -> None:
@@ -229,7 +263,12 @@ class FoldStarts:
 
     @_one_blas_thread()
     def without(
-        self, fold: int, data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
+        self,
+        fold: int,
+        data: RankingDataset,
+        gain: Gain,
+        threads: int = 1,
+        limits: Limits | None = None,
     ) -> CrossFitted:
         """Fit a start, as `cross_fitted` does, to the rows outside a fold."""
         if self._shared is None:
@@ -239,24 +278,36 @@ class FoldStarts:
         if sums is None:
             return cross_fitted(data, gain, threads, limits)
         parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
-        rows = replace(whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries))
-        return _started(rows, _solutions(rows, basis, sums.of_groups(np.arange(self._count) != fold)))
+        rows = replace(
+            whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries)
+        )
+        return _started(
+            rows, _solutions(rows, basis, sums.of_groups(np.arange(self._count) != fold))
+        )
 
     def _learnt(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
     ) -> tuple[Rows, _Basis, Sums | None]:
-        """Compute the shared data, but no sums if labels select the features or if the sums would be large."""
+        """Compute the shared data, but no sums if labels select the features or if the sums would
+        be large.
+        """
         pairs = self._fold * FOLDS + self._inner
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data.queries, data.n_features, pairs)
-        most = REGRESSED * self._count // (self._count - 1)  # gives each training its usual number of documents
+        most = (
+            REGRESSED * self._count // (self._count - 1)
+        )  # gives each training its usual number of documents
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
         if columns.size > MOST_FEATURES:
             return rows, (Curves.of([]), []), None
         basis = _basis(rows.together(spread(parts, RANKED)), threads)
         numbers = self._count * FOLDS * basis[0].feature.size ** 2
-        return rows, basis, sums_of(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None
+        return (
+            rows,
+            basis,
+            sums_of(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None,
+        )
 
 
 @_one_blas_thread()
@@ -277,27 +328,41 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
     """Return the scores by a start in steps, float64[N]."""
     columns = np.sort(np.array(list(start.curves), np.int64))
-    curves = Curves.of([(number, start.curves[column]) for number, column in enumerate(columns.tolist())])
+    curves = Curves.of(
+        [(number, start.curves[column]) for number, column in enumerate(columns.tolist())]
+    )
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
-    return rows.join_scores(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)[0]
+    return rows.join_scores(
+        rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves
+    )[0]
 
 
 def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> Rows:
     """Return all rows with the features that a start uses."""
     limits = limits or Limits.none(data.features.shape[1])
     columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
-    rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=REGRESSED)
+    rows = Rows(
+        data,
+        parts_of(data.queries, data.features.shape[1]),
+        columns,
+        threads,
+        gains,
+        regressed=REGRESSED,
+    )
     if columns.size > MOST_FEATURES:
-        warn_user(_WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning)
+        warn_user(
+            _WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning
+        )
         rows = replace(rows, columns=_best_columns(rows))
     return replace(rows, direction=limits.direction[rows.columns])
 
 
 def _best_columns(rows: Rows) -> Int64Array:
-    """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, in ascending order.
+    """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, in
+    ascending order.
 
-    Features are compared by the larger of two correlations within queries, for sign(x) ln(1 + |x|) and for x != 0. Both
-    transformations preserve sparsity.
+    Features are compared by the larger of two correlations within queries, for sign(x) ln(1 + |x|)
+    and for x != 0. Both transformations preserve sparsity.
     """
     width = rows.data.features.shape[1]
 
@@ -307,7 +372,8 @@ def _best_columns(rows: Rows) -> Int64Array:
         target, weight = targets(rows.gains[part.at], part.queries)
         weight = weight / part.queries.sizes
         of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
-        # Weighted products and squares of x minus its query mean, without centring x, which would make it dense.
+        # Weighted products and squares of x minus its query mean, without centring x, which would
+        # make it dense.
         each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
         columns = []
         for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):
@@ -316,14 +382,18 @@ def _best_columns(rows: Rows) -> Int64Array:
             columns.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
         return np.stack(columns, axis=1)
 
-    products, squares = sum(each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width), np.zeros((2, 2, width)))
+    products, squares = sum(
+        each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width), np.zeros((2, 2, width))
+    )
     worth = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
     best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
     return np.sort(rows.columns[best])
 
 
 def _basis(rows: Float32Array, threads: int) -> _Basis:
-    """Return step functions for each feature (rank, value, is zero, is missing) and document counts of the steps."""
+    """Return step functions for each feature (rank, value, is zero, is missing) and document counts
+    of the steps.
+    """
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
@@ -345,7 +415,10 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
     each, documents = [curves for curves, _ in features], [counts for _, counts in features]
     if sum(map(len, each)) > MOST_COLUMNS:
         each = [curves[:1] for curves in each]
-    return Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves]), documents
+    return (
+        Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves]),
+        documents,
+    )
 
 
 def _regressed(rows: Rows) -> Regressions:
@@ -361,17 +434,27 @@ def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
 
 
 def _curves(
-    basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: Sums, direction: Int64Array | None
+    basis: Curves,
+    documents: list[Float64Array],
+    weights: Float64Array,
+    sums: Sums,
+    direction: Int64Array | None,
 ) -> list[Curves]:
-    """Combine the basis into one monotone step function per feature for each row of the weights, float64[r, c]."""
+    """Combine the basis into one monotone step function per feature for each row of the weights,
+    float64[r, c].
+    """
     assert direction is not None
     each, used = divide(weights, sums.scale), sums.scale > 0.0
     functions = list(basis)
     combined: list[list[tuple[int, Curve]]] = [[] for _ in weights]
     for feature in np.unique(basis.feature[used]).tolist():
         columns = np.flatnonzero((basis.feature == feature) & used)
-        bounds = max((functions[j][1].bounds for j in columns.tolist()), key=len)  # others have the same, or none
-        levels = np.stack([np.broadcast_to(functions[j][1].constant, bounds.size + 1) for j in columns.tolist()])
+        bounds = max(
+            (functions[j][1].bounds for j in columns.tolist()), key=len
+        )  # others have the same, or none
+        levels = np.stack(
+            [np.broadcast_to(functions[j][1].constant, bounds.size + 1) for j in columns.tolist()]
+        )
         missing = np.array([functions[j][1].missing for j in columns.tolist()])
         weight = each[:, columns]
         less = weight @ sums.mean[columns]
@@ -379,15 +462,21 @@ def _curves(
             zip(weight @ levels - less[:, np.newaxis], weight @ missing - less, strict=True)
         ):
             curve = Curve(bounds, constant, float(none))
-            combined[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
+            combined[r].append(
+                (feature, isotonic(curve, documents[feature], int(direction[feature])))
+            )
     return [Curves.of(pairs) for pairs in combined]
 
 
 def _started(rows: Rows, regressions: Regressions) -> CrossFitted:
     """Scale the regressions, and return the start with its initial scores."""
     scores, counts = rows.join_scores(rows.parts, regressions.predicted, regressions.whole)
-    regressions = _scaled(regressions, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
-    return regressions.cross_fitted(tuple(rows.data.feature_names), scores * regressions.scale, counts)
+    regressions = _scaled(
+        regressions, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)])
+    )
+    return regressions.cross_fitted(
+        tuple(rows.data.feature_names), scores * regressions.scale, counts
+    )
 
 
 def _scaled(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
@@ -402,11 +491,17 @@ def _scaled(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regre
     return replace(regressions, scale=scale, moved=moved)
 
 
-def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex) -> float:
-    """Return the factor at which the softmax of the scores has the lowest cross entropy with the shares of the gain."""
+def _softmax_scale(
+    scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex
+) -> float:
+    """Return the factor at which the softmax of the scores has the lowest cross entropy with the
+    shares of the gain.
+    """
     starts, sizes = queries.ptr[:-1], queries.sizes
     total = np.repeat(np.add.reduceat(gains, starts), sizes)
-    shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0) * np.repeat(weights, sizes)
+    shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0) * np.repeat(
+        weights, sizes
+    )
     taught = np.add.reduceat(shares, starts)
     target = float(shares @ scores)
     centred = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
@@ -415,6 +510,8 @@ def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Ar
     top = float(taught @ np.maximum.reduceat(scores, starts))
 
     def loss(scale: float) -> float:
-        return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (top - target)
+        return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (
+            top - target
+        )
 
     return float(minimize_scalar(loss, bounds=(0.0, _MOST_SCALE), method="bounded").x)

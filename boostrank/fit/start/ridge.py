@@ -1,4 +1,5 @@
-"""Ridge regression within queries from sums over folds, which are computed in a single pass over the rows.
+"""Ridge regression within queries from sums over folds, which are computed in a single pass over
+the rows.
 
 A few whole queries are read at a time.
 """
@@ -31,7 +32,9 @@ N = TypeVar("N", bound=np.generic)
 
 
 class Sampled(NamedTuple):
-    """The rows of several data sets, for which `features` and other arrays only return the parts in `sampled`."""
+    """The rows of several data sets, for which `features` and other arrays only return the parts in
+    `sampled`.
+    """
 
     queries: QueryIndex
     feature_names: tuple[str, ...]
@@ -128,7 +131,9 @@ class Rows:
 
     def together(self, parts: tuple[Part, ...]) -> Float32Array:
         """Return the rows of several parts, float32[n, c]."""
-        rows = np.empty((sum(part.queries.n_documents for part in parts), self.columns.size), np.float32)
+        rows = np.empty(
+            (sum(part.queries.n_documents for part in parts), self.columns.size), np.float32
+        )
         begin = 0
         for part in parts:
             end = begin + part.queries.n_documents
@@ -136,7 +141,9 @@ class Rows:
             begin = end
         return rows
 
-    def each(self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], R], numbers: int = 0) -> Iterator[R]:
+    def each(
+        self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], R], numbers: int = 0
+    ) -> Iterator[R]:
         """Apply `work` to each part and its rows, float32[n, c]; see `each_of`."""
         return each_of(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
 
@@ -154,8 +161,12 @@ class Rows:
         return np.concatenate(scores), counts
 
 
-def each_of(parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, numbers: int) -> Iterator[R]:
-    """Yield the result of `work` for each part in order, with only a few results in memory at a time."""
+def each_of(
+    parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, numbers: int
+) -> Iterator[R]:
+    """Yield the result of `work` for each part in order, with only a few results in memory at a
+    time.
+    """
     step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, numbers)))
     for first in range(0, len(parts), step):
         yield from run_parallel(work, parts[first : first + step], threads)
@@ -171,9 +182,11 @@ class Sums:
     """Sufficient statistics for a regression on c scaled functions, for each fold.
 
     Args:
-        xx, xt, tt: float64[F, c, c], [F, c], [F]: weighted sums of products of functions and targets.
+        xx, xt, tt: float64[F, c, c], [F, c], [F]: weighted sums of products of functions and
+            targets.
         queries: float64[F], total weight of queries with a target.
-        mean, scale: float64[c], mean and deviation of the functions. The scale is 0 for constant functions.
+        mean, scale: float64[c], mean and deviation of the functions. The scale is 0 for constant
+            functions.
     """
 
     xx: Float64Array
@@ -184,7 +197,8 @@ class Sums:
     scale: Float64Array
 
     def of_groups(self, outer: npt.NDArray[np.bool_]) -> Sums:
-        """Add up groups of `FOLDS` folds, where F is a multiple of `FOLDS` and fold k of each group is added to fold k.
+        """Add up groups of `FOLDS` folds, where F is a multiple of `FOLDS` and fold k of each group
+        is added to fold k.
 
         Args:
             outer: bool[F / FOLDS], the groups to include.
@@ -199,7 +213,9 @@ class Sums:
 
 
 def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
-    """Return gains standardised within queries, float64[n], and query weights, float64[q]. Constant queries get 0."""
+    """Return gains standardised within queries, float64[n], and query weights, float64[q]. Constant
+    queries get 0.
+    """
     target = gains - np.repeat(query_mean(gains, queries), queries.sizes)
     deviation = np.sqrt(query_mean(target * target, queries))
     differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
@@ -217,12 +233,15 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
     """Compute the sums for each of `count` folds over the parts."""
     columns = basis.feature.size
 
-    def products(part: Part, rows_here: Float32Array) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
+    def products(
+        part: Part, rows_here: Float32Array
+    ) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
         x, sizes = basis.values(rows_here), part.queries.sizes
         moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
         t, weight = targets(rows.gains[part.at], part.queries)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
-        # Centre within queries and scale rows by the square root of their weight, so that products are weighted sums.
+        # Centre within queries and scale rows by the square root of their weight, so that products
+        # are weighted sums.
         x -= np.repeat(query_mean(x, part.queries), sizes, axis=0)
         x *= root[:, np.newaxis]
         t = t * root
@@ -252,7 +271,9 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
 
 
 def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
-    """Return the weights without each fold and from all folds, float64[FOLDS + 1, c], and the best ridge for them."""
+    """Return the weights without each fold and from all folds, float64[FOLDS + 1, c], and the best
+    ridge for them.
+    """
     weights = run_parallel(lambda k: _solved(sums, k), (*range(FOLDS), None), threads)
     errors = np.zeros(RIDGES.size)  # squared errors on held-out folds
     for k in range(FOLDS):

@@ -1,11 +1,12 @@
 """Step functions for a linear start, with their bounds, levels, and simplification.
 
-A start is piecewise constant, so that ordinary trees can represent it, and every program that reads an engine's files
-computes its scores correctly. The engines bin features about as finely (`experiments/start`).
+A start is piecewise constant, so that ordinary trees can represent it, and every program that reads
+an engine's files computes its scores correctly. The engines bin features about as finely
+(`experiments/start`).
 
-No bound is a float32 number or 0, so that programs agree on values next to a bound, whether they compare by `<` or
-`<=`, and in float32 or float64. Solr sends values up to 1e-6 above a threshold to the left. No training value is in
-that range if values are that far apart.
+No bound is a float32 number or 0, so that programs agree on values next to a bound, whether they
+compare by `<` or `<=`, and in float32 or float64. Solr sends values up to 1e-6 above a threshold to
+the left. No training value is in that range if values are that far apart.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ from boostrank.kernels.curves import Curve, rounded_down
 
 MOST_STEPS = 255
 RARE = 0.02
-"""Minimum share of documents with a zero or missing value, and of documents without, for a function of its own."""
+"""Minimum share of documents with a zero or missing value, and of documents without, for a function
+of its own.
+"""
 MOVED = 1e-3
-"""Maximum change of a score through simplification, relative to the standard deviation of the scores."""
+"""Maximum change of a score through simplification, relative to the standard deviation of the
+scores.
+"""
 SLACK = 1.5e-6
 """Solr's tolerance above a threshold, which is 1e-6 plus rounding."""
 
@@ -39,8 +44,9 @@ class Values:
     Args:
         distinct: float64[u], float32 numbers in ascending order.
         counts: int64[u], number of documents with each value.
-        bounds: float64[k], bounds of the steps in ascending order. There are at most `MOST_STEPS` steps with about
-            equally many documents. Zeros have a separate step unless they are rare.
+        bounds: float64[k], bounds of the steps in ascending order. There are at most `MOST_STEPS`
+            steps with about equally many documents. Zeros have a separate step unless they are
+            rare.
     """
 
     distinct: Float64Array
@@ -65,7 +71,9 @@ class Values:
 
     @property
     def ranks(self) -> Float64Array:
-        """Share of documents below each value, plus half of the share of documents with that value, float64[u]."""
+        """Share of documents below each value, plus half of the share of documents with that value,
+        float64[u].
+        """
         ends = np.cumsum(self.counts)
         return np.asarray((ends - self.counts / 2.0) / max(1, int(self.counts.sum())))
 
@@ -89,7 +97,9 @@ class Values:
 
 
 def between(low: Float64Array, high: Float64Array) -> Float64Array:
-    """Return bounds about halfway between float32 numbers low < high, float64[k]. No bound is a float32 number."""
+    """Return bounds about halfway between float32 numbers low < high, float64[k]. No bound is a
+    float32 number.
+    """
     middle = low / 2.0 + high / 2.0
     middle = np.where((low < 0.0) & (high > 0.0), low / 2.0, middle)
     middle = np.where((high - middle <= SLACK) & (high - low > SLACK), low, middle)
@@ -97,7 +107,8 @@ def between(low: Float64Array, high: Float64Array) -> Float64Array:
 
 
 def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
-    """Return the closest monotone step function, weighted by documents. The value for missing values is kept.
+    """Return the closest monotone step function, weighted by documents. The value for missing
+    values is kept.
 
     Args:
         documents: float64[k + 1], number of documents in each step.
@@ -106,7 +117,10 @@ def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
     if direction == 0:
         return curve
     weights = np.maximum(documents, 1.0)
-    return replace(curve, constant=isotonic_regression(curve.constant, weights=weights, increasing=direction > 0).x)
+    return replace(
+        curve,
+        constant=isotonic_regression(curve.constant, weights=weights, increasing=direction > 0).x,
+    )
 
 
 def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:
@@ -129,7 +143,8 @@ def _merged(curve: Curve, moved: float) -> Curve:
     """Merge adjacent steps as long as no level changes by more than `moved`."""
     levels = curve.constant.tolist()
     ends, merged = [], []
-    # Extend each step while the range of its levels is at most 2 * moved; the new level is the middle of the range.
+    # Extend each step while the range of its levels is at most 2 * moved; the new level is the
+    # middle of the range.
     low = high = levels[0]
     for i, level in enumerate(levels):
         if max(high, level) - min(low, level) > 2.0 * moved:
@@ -142,6 +157,8 @@ def _merged(curve: Curve, moved: float) -> Curve:
             high = level
     documents = curve.documents
     if documents is not None:
-        documents = np.append(np.add.reduceat(documents[:-1], [0, *(end + 1 for end in ends)]), documents[-1])
+        documents = np.append(
+            np.add.reduceat(documents[:-1], [0, *(end + 1 for end in ends)]), documents[-1]
+        )
     levels_left = np.array([*merged, (low + high) / 2.0])
     return Curve(curve.bounds[ends], levels_left, curve.missing, documents=documents)

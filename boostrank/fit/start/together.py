@@ -1,4 +1,5 @@
-"""Linear start for training on several workers, which equals the start on one machine with the same shards.
+"""Linear start for training on several workers, which equals the start on one machine with the same
+shards.
 
 The first worker collects a sample of tens of thousands of rows and fits the coefficients.
 """

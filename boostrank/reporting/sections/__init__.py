@@ -1,4 +1,6 @@
-"""Report sections. Each module declares one section as its `SPEC` (`boostrank.reporting.section.Section`)."""
+"""Report sections. Each module declares one section as its `SPEC`
+(`boostrank.reporting.section.Section`).
+"""
 
 from __future__ import annotations
 

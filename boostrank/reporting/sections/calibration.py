@@ -1,4 +1,6 @@
-"""Reliability of calibrated scores, which compares predicted and observed grades by prediction and by segment."""
+"""Reliability of calibrated scores, which compares predicted and observed grades by prediction and
+by segment.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ class Calibration(Result):
     Args:
         bins: reliability of the calibrated scores, by document bin.
         uncalibrated_error: calibration error of the raw scores.
-        parts: data by segment: the criterion, the segment, its numbers of queries and documents, the predicted and
-            observed value, and the interval of the observed value.
+        parts: data by segment: the criterion, the segment, its numbers of queries and documents,
+            the predicted and observed value, and the interval of the observed value.
         fitted_here: whether the map was fitted to these data.
     """
 
@@ -45,7 +47,9 @@ class Calibration(Result):
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
         groups = (Column("by"), Column("part"), Column("queries", format=""))
-        return Table("calibration", bins, numbers), Table("calibration-parts", self.parts, (*groups, *numbers))
+        return Table("calibration", bins, numbers), Table(
+            "calibration-parts", self.parts, (*groups, *numbers)
+        )
 
 
 def calibration(c: Context) -> Calibration:
@@ -69,8 +73,12 @@ def calibration(c: Context) -> Calibration:
 
 def _parts(result: Calibration) -> dict[str, Any]:
     frame = result.to_frame()
-    tips = tooltips("predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d")
-    base = alt.Chart(frame).encode(x=alt.X("predicted:Q", title="predicted mean grade"), tooltip=tips)
+    tips = tooltips(
+        "predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d"
+    )
+    base = alt.Chart(frame).encode(
+        x=alt.X("predicted:Q", title="predicted mean grade"), tooltip=tips
+    )
     y = alt.Y("predicted:Q", title="observed", scale=alt.Scale(zero=False))
     figure = alt.layer(
         base.mark_line(strokeDash=[4, 4], strokeWidth=1).encode(y=y),

@@ -9,7 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from boostrank.clicks.estimation import NONSENSE, CurveCheck, check_propensities, estimate_propensities
+from boostrank.clicks.estimation import (
+    NONSENSE,
+    CurveCheck,
+    check_propensities,
+    estimate_propensities,
+)
 from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at_the_top
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
@@ -44,7 +49,11 @@ class Against:
     @property
     def verdict(self) -> str:
         """The verdict "better", "worse" or "unclear", or "" without a result."""
-        return "" if self.gate is None else look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
+        return (
+            ""
+            if self.gate is None
+            else look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
+        )
 
 
 @result_class
@@ -52,13 +61,17 @@ class ClickData(Result):
     """Result of `click_data`.
 
     Args:
-        documents, shown, clicked: numbers of all documents, of shown documents and of clicked documents.
+        documents, shown, clicked: numbers of all documents, of shown documents and of clicked
+            documents.
         impressions, clicks: total numbers of impressions and clicks.
         moved: share of clicked documents that were shown at several positions.
         propensities: examination propensities by position.
-        origin: source of the propensities, which is "log", "given" or "model" (the model's training).
-        check: test of propensities from another source than this log, or None if the log cannot test them.
-        positions: table of the positions that have impressions, with the 95% interval of `propensity`.
+        origin: source of the propensities, which is "log", "given" or "model" (the model's
+            training).
+        check: test of propensities from another source than this log, or None if the log cannot
+            test them.
+        positions: table of the positions that have impressions, with the 95% interval of
+            `propensity`.
         prior: exposure added to each document.
         top_shown: share of documents at the model's top ranks that were ever shown.
         against: comparison with another ranker, or None without another ranker.
@@ -87,7 +100,9 @@ class ClickData(Result):
 
 
 def propensity_table(name: str, positions: Data) -> Table:
-    """Return a table of the columns `position`, `propensity`, `low` and `high`, and possibly of clicks."""
+    """Return a table of the columns `position`, `propensity`, `low` and `high`, and possibly of
+    clicks.
+    """
     help = "probability of examination relative to position 1"
     columns = (
         Column("position", format=""),
@@ -105,7 +120,10 @@ def click_data(c: Context) -> ClickData:
     if log is None:
         raise DataError("there is no click log; --clicks reads FILE.clicks next to the data")
     if data.n_documents != log.n_documents:
-        raise DataError(f"the click log has {log.n_documents:,} documents, but the data has {data.n_documents:,}")
+        raise DataError(
+            f"the click log has {log.n_documents:,} documents, but the data has"
+            f" {data.n_documents:,}"
+        )
     if not log.clicks.any():
         raise DataError("the click log has no clicks")
     previous = c.previous or (None if c.start is None else (START, c.start))
@@ -145,7 +163,9 @@ def click_data(c: Context) -> ClickData:
 
 
 def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
-    """Return the propensities and the prior from a model's training, or None and the default prior without a record."""
+    """Return the propensities and the prior from a model's training, or None and the default prior
+    without a record.
+    """
     record: Any = model.info.get("data")
     for key in ("reader", "clicks"):
         record = record.get(key) if isinstance(record, Mapping) else None
@@ -176,7 +196,10 @@ def _curve(
     assert curve is not None
     try:
         check = check_propensities(rows, curve, queries)
-    except (DataError, ParameterError):  # no document moved, or clicks at all positions were excluded
+    except (
+        DataError,
+        ParameterError,
+    ):  # no document moved, or clicks at all positions were excluded
         check = None
     origin = "model" if requested is None else "given"
     return curve, origin, check
@@ -196,7 +219,11 @@ def _positions(log: ClickLog, curve: Propensities) -> Data:
     used = np.flatnonzero(impressions)
     clicks = np.bincount(log.positions - 1, log.clicks, log.depth)[used]
     impressions = impressions[used]
-    data: Data = {"position": used + 1, "impressions": impressions.astype(int), "clicks": clicks.astype(int)}
+    data: Data = {
+        "position": used + 1,
+        "impressions": impressions.astype(int),
+        "clicks": clicks.astype(int),
+    }
     data["rate"] = clicks / impressions
     unknown = np.full(log.depth, np.nan)
     propensities = propensities_by_position(curve).items()
@@ -207,17 +234,25 @@ def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
     notes, all_of_them = [], int(log.impressions.sum())
     lost = all_of_them - int(used.impressions.sum())
     if lost:
-        notes.append(f"{lost:,} of {all_of_them:,} impressions are ignored, as their positions have no propensity.")
+        notes.append(
+            f"{lost:,} of {all_of_them:,} impressions are ignored, as their positions have no"
+            " propensity."
+        )
     vague = 0 if curve.errors is None else int((curve.errors > NONSENSE).sum())
     if vague:
         notes.append(
-            f"The propensities of {vague:,} positions are unreliable, with an uncertainty of a factor of 2.7 or more."
+            f"The propensities of {vague:,} positions are unreliable, with an uncertainty of a"
+            " factor of 2.7 or more."
         )
     return notes
 
 
 def _parts(result: ClickData) -> dict[str, Any]:
-    return {"top": TOP, "depths": len(result.positions["position"]), "curve": curve_chart(result.positions)}
+    return {
+        "top": TOP,
+        "depths": len(result.positions["position"]),
+        "curve": curve_chart(result.positions),
+    }
 
 
 def curve_chart(positions: Data) -> Chart:
@@ -225,11 +260,21 @@ def curve_chart(positions: Data) -> Chart:
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     values = frame["propensity"]
-    ends = max(frame["low"].min(), values.min() / 3.0), min(frame["high"].max(), max(values.max(), 1.0) * 3.0)
-    domain = [float(np.nanmin([ends[0], values.min()]) / 1.1), float(np.nanmax([ends[1], values.max()]) * 1.1)]
+    ends = (
+        max(frame["low"].min(), values.min() / 3.0),
+        min(frame["high"].max(), max(values.max(), 1.0) * 3.0),
+    )
+    domain = [
+        float(np.nanmin([ends[0], values.min()]) / 1.1),
+        float(np.nanmax([ends[1], values.max()]) * 1.1),
+    ]
     scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
     x = alt.X("position:Q", axis=whole(), scale=alt.Scale(nice=False, zero=False, padding=12))
-    y = {"title": "examined, relative to position 1", "scale": scale, "axis": alt.Axis(format="~g", tickCount=6)}
+    y = {
+        "title": "examined, relative to position 1",
+        "scale": scale,
+        "axis": alt.Axis(format="~g", tickCount=6),
+    }
     interval = ("low:Q .3f from", "high:Q .3f to")
     tips = ("position:Q d", "propensity:Q .3f", *interval, "rate:Q .3f clicks per impression")
     figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y)
@@ -237,5 +282,11 @@ def curve_chart(positions: Data) -> Chart:
 
 
 SPEC = Section(
-    "clicks", "Clicks", click_data, _parts, position=60, after=("learning",), applies=lambda c: c.clicks is not None
+    "clicks",
+    "Clicks",
+    click_data,
+    _parts,
+    position=60,
+    after=("learning",),
+    applies=lambda c: c.clicks is not None,
 )

@@ -1,10 +1,11 @@
 """Feature importance, measured by the permutation loss in the ranking metric, by SHAP and by gain.
 
-The loss in a metric when a feature is shuffled within queries measures how much the feature helps the ranking. Gain
-includes every use of a feature in training, and SHAP includes every effect on scores, even if ranks do not change.
+The loss in a metric when a feature is shuffled within queries measures how much the feature helps
+the ranking. Gain includes every use of a feature in training, and SHAP includes every effect on
+scores, even if ranks do not change.
 
-Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within queries because the
-level of scores does not affect ranks.
+Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within
+queries because the level of scores does not affect ranks.
 """
 
 from __future__ import annotations
@@ -49,10 +50,14 @@ if TYPE_CHECKING:
 VERDICTS = {
     "useful": "significant loss when shuffled, adjusted for all features (Holm)",
     "unclear": "not significant, but a relevant loss remains possible",
-    "redundant": "no relevant loss alone, but one together with its cluster; keep one feature of the cluster",
+    "redundant": (
+        "no relevant loss alone, but one together with its cluster; keep one feature of the cluster"
+    ),
     "removable": "has gain, but no relevant loss when shuffled",
     "harmful": "significant improvement when shuffled, adjusted for all features (Holm)",
-    "query-level": "constant within each query: does not rank by itself, so it was exchanged between queries",
+    "query-level": (
+        "constant within each query: does not rank by itself, so it was exchanged between queries"
+    ),
     "unused": "not used by any tree",
 }
 """The meaning of each verdict."""
@@ -85,7 +90,8 @@ _VERDICT_COLOURS = {
 
 @dataclass(frozen=True)
 class Effect:
-    """The loss in the metric when several features are shuffled together. Query-level features stay fixed.
+    """The loss in the metric when several features are shuffled together. Query-level features stay
+    fixed.
 
     Args:
         loss, low, high: mean loss over queries and its 95% interval.
@@ -104,19 +110,21 @@ class Effect:
 class Importance(Result):
     """Result of `importance`. Arrays have one entry per feature, in model order.
 
-    Intervals are 95% bootstrap intervals over queries. Queries are shuffled independently, so the intervals include the
-    randomness of shuffling. The intervals are pointwise: of 100 features without effect, about five exclude 0. The
-    verdicts "useful" and "harmful" use `p_holm`, which adjusts for all features.
+    Intervals are 95% bootstrap intervals over queries. Queries are shuffled independently, so the
+    intervals include the randomness of shuffling. The intervals are pointwise: of 100 features
+    without effect, about five exclude 0. The verdicts "useful" and "harmful" use `p_holm`, which
+    adjusts for all features.
 
     Args:
         value, low, high: the model's metric and its interval.
-        loss, loss_low, loss_high: float64[d], loss of the metric when the feature is shuffled within queries, and its
-            interval. Query-level features are exchanged between queries. Unused features have a loss of 0.
-        p_holm: float64[d], Holm-adjusted p-values for a zero loss (Student's t over queries), or NaN for query-level
-            and unused features.
+        loss, loss_low, loss_high: float64[d], loss of the metric when the feature is shuffled
+            within queries, and its interval. Query-level features are exchanged between queries.
+            Unused features have a loss of 0.
+        p_holm: float64[d], Holm-adjusted p-values for a zero loss (Student's t over queries), or
+            NaN for query-level and unused features.
         gain, splits: float64[d] and int64[d], total gain and number of splits in the trees.
-        shap: float64[d], mean over queries of the mean absolute contribution, centred within queries, or NaN if the
-            engine has none.
+        shap: float64[d], mean over queries of the mean absolute contribution, centred within
+            queries, or NaN if the engine has none.
         verdicts: d keys of `VERDICTS`.
         groups: effects of the requested groups.
         clusters: effects of the features that rank documents alike.
@@ -164,11 +172,16 @@ class Importance(Result):
 
     def named(self, verdict: str) -> tuple[str, ...]:
         """Return the features that have a given verdict."""
-        return tuple(n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict)
+        return tuple(
+            n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict
+        )
 
     def tables(self) -> tuple[Table, ...]:
         """Return the features in `order`, the groups and the clusters."""
-        data = {"feature": np.array(self.feature_names, object), "verdict": np.array(self.verdicts, object)}
+        data = {
+            "feature": np.array(self.feature_names, object),
+            "verdict": np.array(self.verdicts, object),
+        }
         data |= {name: getattr(self, name) for name in self._ARRAYS}
         data = {name: values[self.order] for name, values in data.items()}
         table = Table("importance", data)
@@ -190,7 +203,12 @@ class Importance(Result):
             Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
             Column("gain", format=".1%", help="share of the gain of all splits"),
             Column("splits", format="", help="number of splits"),
-            Column("shap", "SHAP", ".3f", "mean absolute contribution to the score, centred within the query"),
+            Column(
+                "shap",
+                "SHAP",
+                ".3f",
+                "mean absolute contribution to the score, centred within the query",
+            ),
         )
         return (
             replace(table, columns=columns, cells=cells),
@@ -236,19 +254,23 @@ def importance(
         data: labelled, held-out queries.
         metric: metric with one cut-off, or a function (see `Metric`).
         repeats: number of shuffles per query, or None for 1 to 5, depending on the cost.
-        shap_documents: number of documents in the sample for contributions, which consists of whole queries. 0 means no
-            contributions. None limits the work to about ten seconds.
-        negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
+        shap_documents: number of documents in the sample for contributions, which consists of whole
+            queries. 0 means no contributions. None limits the work to about ten seconds.
+        negligible: largest negligible loss. A feature is removable if the interval of its loss ends
+            below this value.
         options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents,
             seed, threads, progress.
 
     Raises:
-        ParameterError: a number out of range, a metric with several cut-offs, or a group with an unknown feature.
+        ParameterError: a number out of range, a metric with several cut-offs, or a group with an
+            unknown feature.
         DataError: features other than the model's, or only excluded queries.
     """
     parsed = Metric.of(metric)
     if len(parsed.cutoffs) > 1:
-        raise ParameterError(f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}")
+        raise ParameterError(
+            f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
+        )
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
     return measure_importance(context, repeats, shap_documents, negligible)
@@ -268,7 +290,9 @@ def measure_importance(
     }
     for name, (value, smallest, largest) in numbers.items():
         if value is not None and not smallest <= value <= largest:
-            raise ParameterError(f"{name}={value} is out of range; allowed: {smallest} to {largest}")
+            raise ParameterError(
+                f"{name}={value} is out of range; allowed: {smallest} to {largest}"
+            )
     ranker, data, seed, workers = context.model, context.data, context.seed, context.workers
     metric, documents = context.main, context.documents
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
@@ -278,7 +302,9 @@ def measure_importance(
         for feature in features:
             if feature not in column_of:
                 hint = did_you_mean(feature, column_of, list_all=False)
-                raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
+                raise ParameterError(
+                    f"group {group!r}: the model has no feature {feature!r}.{hint}"
+                )
     # Ordering ties by name is too slow for thousands of changed scores.
     rules = context.rules.without_names
 
@@ -321,12 +347,18 @@ def measure_importance(
     # Measure all units in one call, then separate the results.
     losses = measure(units, "shuffling")
     several = _effects(losses, units)[len(single) :]
-    least = [float(np.abs(correlation[np.ix_(of_cluster, of_cluster)]).min()) for of_cluster in members]
-    clusters = tuple(replace(effect, correlation=r) for effect, r in zip(several, least, strict=False))
+    least = [
+        float(np.abs(correlation[np.ix_(of_cluster, of_cluster)]).min()) for of_cluster in members
+    ]
+    clusters = tuple(
+        replace(effect, correlation=r) for effect, r in zip(several, least, strict=False)
+    )
     groups = several[len(members) :]
 
     # Decide the verdicts.
-    needed = {name for cluster in clusters if cluster.high > negligible for name in cluster.features}
+    needed = {
+        name for cluster in clusters if cluster.high > negligible for name in cluster.features
+    }
     p_holm = np.full(d, np.nan)
     within = [i for i, feature in enumerate(single) if not feature.between]
     p_holm[trees.used[within]] = holm(losses.p[within])
@@ -339,7 +371,9 @@ def measure_importance(
         elif losses.high[i] <= negligible:
             verdicts[column] = "redundant" if feature_names[column] in needed else "removable"
         else:
-            verdicts[column] = "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
+            verdicts[column] = (
+                "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
+            )
     # Shuffle all removable features together.
     removable = [c for c in range(d) if verdicts[c] == "removable"]
     all_of_them = [unit("removable", removable, 3 * d)]
@@ -391,10 +425,16 @@ def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
     return tuple(Effect(unit.name, unit.features, *of_unit) for unit, of_unit in rows)
 
 
-def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
-    """Return the rank correlations between used features that vary within queries, and the positions of these."""
+def _correlation(
+    rows: DenseRows, constant: set[int], trees: Trees, seed: int
+) -> tuple[Float64Array, list[int]]:
+    """Return the rank correlations between used features that vary within queries, and the
+    positions of these.
+    """
     varying = [at for at in range(rows.columns.size) if at not in constant]
-    varying = sorted(sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES])
+    varying = sorted(
+        sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES]
+    )
     chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
     queries, numbers = rows.data.queries.take(chosen)
     columns = rows.columns[varying]
@@ -403,7 +443,12 @@ def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -
 
 
 def _shap(
-    model: RankingModel, data: RankingDataset, documents: int, seed: int, threads: int, say: Progress
+    model: RankingModel,
+    data: RankingDataset,
+    documents: int,
+    seed: int,
+    threads: int,
+    say: Progress,
 ) -> tuple[Float64Array, int]:
     """Return the mean absolute centred contributions, float64[d], and the number of documents."""
     d = data.n_features
@@ -415,7 +460,9 @@ def _shap(
     try:
         for queries, parts in contributions_by_query(model, data, chosen, threads, say):
             counts = sizes[queries]
-            of_query[queries] = np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts) / counts[:, None]
+            of_query[queries] = (
+                np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts) / counts[:, None]
+            )
     except ModelError:
         return nothing
     weights = data.queries.each_weight[chosen]
@@ -443,15 +490,28 @@ def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
     """Draw the losses and the gain shares, coloured by verdict."""
     present = set(frame["verdict"])
     scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
-    colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*scale], range=[*scale.values()]))
+    colours = alt.Color(
+        "verdict:N", title=None, scale=alt.Scale(domain=[*scale], range=[*scale.values()])
+    )
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
+    tips = (
+        "feature:N",
+        "verdict:N",
+        *loss,
+        "gain:Q .2% share of gain",
+        "gain_rank:Q d rank by gain",
+    )
     share = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
     marks: dict[str, Callable[[Any], Any]] = {
         "importance-loss": partial(ranges, title=f"loss of {metric}", value="loss"),
         "importance-gain": lambda base: base.mark_bar(height=11, opacity=0.75).encode(x=share),
     }
-    return [row_chart(name, frame, "feature:N", tips, draw, color=colours) for name, draw in marks.items()]
+    return [
+        row_chart(name, frame, "feature:N", tips, draw, color=colours)
+        for name, draw in marks.items()
+    ]
 
 
-SPEC = Section("importance", "Feature importance", measure_importance, _parts, position=20, short="Features")
+SPEC = Section(
+    "importance", "Feature importance", measure_importance, _parts, position=20, short="Features"
+)

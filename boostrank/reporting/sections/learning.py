@@ -1,6 +1,8 @@
-"""Learning curve, with the metric of the model's first rounds and the metrics that the training recorded.
+"""Learning curve, with the metric of the model's first rounds and the metrics that the training
+recorded.
 
-Each tree adds to the scores of the trees before it, so one pass over the trees measures all points of the curve.
+Each tree adds to the scores of the trees before it, so one pass over the trees measures all points
+of the curve.
 """
 
 from __future__ import annotations
@@ -40,17 +42,19 @@ class Learning(Result):
     """Result of `learning`.
 
     Args:
-        prefixes: the curve as a table. `rounds` ascends from 0 to the rounds that prediction uses. `value` is the mean
-            metric of the first rounds, with its 95% interval. `lost` is the mean of the whole model's metric minus that
-            of the first rounds, with its pointwise paired interval. Errors of neighbouring points are correlated.
+        prefixes: the curve as a table. `rounds` ascends from 0 to the rounds that prediction uses.
+            `value` is the mean metric of the first rounds, with its 95% interval. `lost` is the
+            mean of the whole model's metric minus that of the first rounds, with its pointwise
+            paired interval. Errors of neighbouring points are correlated.
         queries, documents: numbers of queries and documents in the sample.
-        history: table of the metrics that the training recorded in each round, which is empty without a record.
+        history: table of the metrics that the training recorded in each round, which is empty
+            without a record.
         best_rounds: number of rounds that prediction uses.
         trained_rounds: number of rounds in the training, or None if unknown.
         negligible: largest negligible loss.
         begins: description of the model with 0 rounds.
-        scores: float64[N], scores of the whole model in row order; None unless they were computed for all documents, in
-            the order of the engine's sum.
+        scores: float64[N], scores of the whole model in row order; None unless they were computed
+            for all documents, in the order of the engine's sum.
     """
 
     metric: str
@@ -84,7 +88,9 @@ class Learning(Result):
         return int(self.prefixes["rounds"][-1])
 
     def enough(self, *, sure: bool = True) -> int:
-        """Return the first point from which on no point loses more than `negligible`, by the intervals or the means."""
+        """Return the first point from which on no point loses more than `negligible`, by the
+        intervals or the means.
+        """
         lost = self.prefixes["lost_high" if sure else "lost"]
         matters = np.flatnonzero(~(lost[:-1] <= self.negligible))
         return int(matters[-1]) + 1 if matters.size else 0
@@ -94,7 +100,10 @@ class Learning(Result):
         rounds, lost = self.prefixes["rounds"], self.prefixes["lost"]
         last = rounds.size - 1
         if last < 2:
-            return f"The model has {self.total} round{'s' * (self.total != 1)}, so none can be left out."
+            return (
+                f"The model has {self.total} round{'s' * (self.total != 1)}, so none can be left"
+                " out."
+            )
         sure, guess = self.enough(), self.enough(sure=False)
         at = sure
         if sure == last:
@@ -104,20 +113,27 @@ class Learning(Result):
         if at == sure:
             text += f"; beyond that, every 95% interval excludes a loss of {self.negligible:g}."
         elif at == guess:
-            text += f". The mean loss is below {self.negligible:g}, but these queries are too few to be sure."
+            text += (
+                f". The mean loss is below {self.negligible:g}, but these queries are too few to be"
+                " sure."
+            )
         else:
             text = f"Every round counts: {text}."
         better = np.flatnonzero(self.prefixes["lost_high"][:-1] < -self.negligible)
         if better.size:
             best = int(better[np.argmin(lost[better])])
             fewer = f"{rounds[best]:,} of them {self._change(best)}"
-            text += f" Fewer rounds rank better: {fewer}, but this number was chosen on these queries."
+            text += (
+                f" Fewer rounds rank better: {fewer}, but this number was chosen on these queries."
+            )
         return text
 
     def _change(self, at: int) -> str:
         """Format the loss or gain at one point, such as `lose 0.0004 [0.0001, 0.0007]`."""
         lost = self.prefixes["lost"][at]
-        amount = amount_with_interval(lost, self.prefixes["lost_low"][at], self.prefixes["lost_high"][at])
+        amount = amount_with_interval(
+            lost, self.prefixes["lost_low"][at], self.prefixes["lost_high"][at]
+        )
         return f"{'lose' if lost >= 0.0 else 'gain'} {amount}"
 
 
@@ -126,8 +142,8 @@ def learning(c: Context) -> Learning:
     model, data = c.model, c.data
     if model.info.averaged:
         raise ModelError(
-            f"the model is an average of {len(model.info.averaged)} models, so a prefix of its trees is not a model; "
-            "its record lists the metric of fewer trees under 'price'"
+            f"the model is an average of {len(model.info.averaged)} models, so a prefix of its"
+            " trees is not a model; its record lists the metric of fewer trees under 'price'"
         )
     trees = model.trees()
     walker_of(model, trees, data, c.workers)
@@ -144,12 +160,21 @@ def learning(c: Context) -> Learning:
         for metric, values in metrics.items()
         for number, value in enumerate(values, 1)
     ]
-    history = dict(zip(("dataset", "metric", "round", "value"), zip(*rows, strict=True), strict=True)) if rows else {}
+    history = (
+        dict(zip(("dataset", "metric", "round", "value"), zip(*rows, strict=True), strict=True))
+        if rows
+        else {}
+    )
     notes = []
     if not history:
-        notes.append("The model file has no record of its training, so only the curve on these data is shown.")
+        notes.append(
+            "The model file has no record of its training, so only the curve on these data is"
+            " shown."
+        )
     if "dart" in map(str, (model.info.parameters or {}).values()):
-        notes.append("DART rescales earlier trees, so a prefix of the trees is not a model of the training.")
+        notes.append(
+            "DART rescales earlier trees, so a prefix of the trees is not a model of the training."
+        )
     all_scores = scores if part is data and trees.double else None
     return Learning(
         metric=c.metric,
@@ -168,7 +193,9 @@ def learning(c: Context) -> Learning:
 
 
 def points(rounds: int) -> Int64Array:
-    """Return the rounds at which the curve is measured, from 0 to all rounds and denser at the beginning."""
+    """Return the rounds at which the curve is measured, from 0 to all rounds and denser at the
+    beginning.
+    """
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
 
 
@@ -176,18 +203,23 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Data, int
     """Measure a model's prefixes in one pass.
 
     Returns:
-        The curve as a table, the number of included queries, and the final scores, float64[N]. XGBoost scores
-        lack base_score and are not rounded to float32.
+        The curve as a table, the number of included queries, and the final scores, float64[N].
+        XGBoost scores lack base_score and are not rounded to float32.
     """
     model, metric, conventions, threads = c.model, c.main, c.rules.without_names, c.workers
-    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
+    BoundMetrics(
+        [metric], data.labels, data.queries, conventions, threads
+    )  # raises if the metric is undefined
     assert trees.forest is not None
     rounds = points(model.best_iteration)
     # Keep the trees of a round together (XGBoost's num_parallel_tree).
     cuts = (rounds * trees.count) // max(1, model.best_iteration)
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     # Each walker adds the trees between two points to the scores.
-    parts = [start_alone(trees.forest), *(some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist()))]
+    parts = [
+        start_alone(trees.forest),
+        *(some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist())),
+    ]
     walkers = [Walker(part, trees.used) for part in parts]
     per_query, final = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
 
@@ -210,7 +242,9 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Data, int
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
-    """Return the trees `first` to `last` (exclusive) without the linear start; node and leaf numbers stay."""
+    """Return the trees `first` to `last` (exclusive) without the linear start; node and leaf
+    numbers stay.
+    """
     if last <= first:
         return replace(start_alone(forest), start=None)
     tree = np.clip(forest.tree - first, 0, last - first - 1)
@@ -227,7 +261,11 @@ def _beginning(trees: Trees, rules: Conventions) -> str:
 
 def _parts(result: Learning) -> dict[str, Any]:
     several = result.prefixes["rounds"].size > 1
-    charts = {"value": _value(result), "lost": _lost(result)} if several else {"value": None, "lost": None}
+    charts = (
+        {"value": _value(result), "lost": _lost(result)}
+        if several
+        else {"value": None, "lost": None}
+    )
     recorded = list(dict.fromkeys(result.history.get("metric", ())))
     first = [name for name in recorded if name == result.metric] or recorded[:1]
     drawn = dict.fromkeys([*first, *(name for name in recorded if name == LOSS)])
@@ -240,17 +278,30 @@ def _rounds(title: str = "rounds") -> Any:
 
 
 def _value(result: Learning) -> Chart:
-    frame, how = result.to_frame("prefixes"), {"title": result.metric, "scale": alt.Scale(zero=False)}
+    frame, how = (
+        result.to_frame("prefixes"),
+        {"title": result.metric, "scale": alt.Scale(zero=False)},
+    )
     tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-    return Chart("learning-prefixes", frame, lines(frame, _rounds(), "value", tips, band=("low", "high"), **how))
+    return Chart(
+        "learning-prefixes",
+        frame,
+        lines(frame, _rounds(), "value", tips, band=("low", "high"), **how),
+    )
 
 
 def _lost(result: Learning) -> Chart:
     frame = result.to_frame("prefixes")[["rounds", "lost", "lost_low", "lost_high"]]
     small = max(result.negligible, 1e-6)
     values = frame.drop(columns="rounds").to_numpy()
-    scale, ticks = stretched(small, (float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=small))))
-    how = {"title": "loss, stretched near 0", "scale": scale, "axis": alt.Axis(values=ticks, format="~g")}
+    scale, ticks = stretched(
+        small, (float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=small)))
+    )
+    how = {
+        "title": "loss, stretched near 0",
+        "scale": scale,
+        "axis": alt.Axis(values=ticks, format="~g"),
+    }
     tips = ("rounds:Q ,d", "lost:Q +.4f", "lost_low:Q .4f from", "lost_high:Q .4f to")
     drawn = lines(frame, _rounds(), "lost", tips, band=("lost_low", "lost_high"), **how)
     return Chart("learning-lost", frame, drawn)
@@ -268,4 +319,11 @@ def _history(result: Learning, metric: str) -> Chart:
     return Chart(name, frame, drawn)
 
 
-SPEC = Section("learning", "Learning", learning, _parts, position=40, applies=lambda c: not c.model.info.averaged)
+SPEC = Section(
+    "learning",
+    "Learning",
+    learning,
+    _parts,
+    position=40,
+    applies=lambda c: not c.model.info.averaged,
+)

@@ -32,7 +32,8 @@ from boostrank.reporting.table import Column, Data, Table, pandas
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
-# Numbers of top documents, of relevant documents below them, and of features, for each of the worst queries.
+# Numbers of top documents, of relevant documents below them, and of features, for each of the worst
+# queries.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
 # The chart shows the largest segments up to this number, and the table shows all.
 _MOST_DRAWN = 30
@@ -44,10 +45,11 @@ class WorstQuery:
 
     Args:
         parts: the query's segment by kind.
-        features: features whose contributions vary most among the listed documents, or none if the engine has no
-            contributions.
-        documents: table of the top documents and of the best-labelled documents below them, with the model's rank (ties
-            keep row order), name, label, score, and contributions of `features`, float64[n, f], minus their means.
+        features: features whose contributions vary most among the listed documents, or none if the
+            engine has no contributions.
+        documents: table of the top documents and of the best-labelled documents below them, with
+            the model's rank (ties keep row order), name, label, score, and contributions of
+            `features`, float64[n, f], minus their means.
     """
 
     qid: str
@@ -66,9 +68,10 @@ class QueryValues(Result):
         values: float64[Q], metric of each query, with NaN for excluded queries.
         sizes: int64[Q], number of documents of each query.
         of_part: each query's segment by kind, [Q].
-        parts: table of the segments with an included query: mean, its 95% interval (NaN for fewer than 20 queries), and
-            quantiles over queries.
-        worst: queries with the lowest values. Ties are ordered by the best label, then by the number of documents.
+        parts: table of the segments with an included query: mean, its 95% interval (NaN for fewer
+            than 20 queries), and quantiles over queries.
+        worst: queries with the lowest values. Ties are ordered by the best label, then by the
+            number of documents.
     """
 
     metric: str
@@ -84,7 +87,12 @@ class QueryValues(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the values of the queries, the segments and the worst queries."""
-        queries = {"qid": self.qids, self.metric: self.values, "documents": self.sizes, **self.of_part}
+        queries = {
+            "qid": self.qids,
+            self.metric: self.values,
+            "documents": self.sizes,
+            **self.of_part,
+        }
         help = "mean over queries; its interval needs at least 20 queries"
         columns = (
             Column("name", "part"),

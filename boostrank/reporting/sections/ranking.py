@@ -27,10 +27,10 @@ class Ranking(Result):
     """Result of `ranking`.
 
     Args:
-        depth: table of each ranking's mean metric by cut-off `k`, with its 95% interval; empty for metrics without
-            cut-offs.
-        grades: table of the 5%, 50% and 95% quantiles of the scores by grade, minus their query's mean, over queries
-            with at least two documents; empty if labels are not grades.
+        depth: table of each ranking's mean metric by cut-off `k`, with its 95% interval; empty for
+            metrics without cut-offs.
+        grades: table of the 5%, 50% and 95% quantiles of the scores by grade, minus their query's
+            mean, over queries with at least two documents; empty if labels are not grades.
     """
 
     metric: str
@@ -59,7 +59,9 @@ def ranking(c: Context) -> Ranking:
         names = [f"{family}@{k}" for k in ks]
         values = {name: c.bound(names).per_query(of_ranking) for name, of_ranking in scores.items()}
         # With equal scores, the mean over tied orders is the mean of a random order.
-        values[RANDOM] = c.bound(names, replace(c.rules, ties="expected")).per_query(np.zeros(data.n_documents))
+        values[RANDOM] = c.bound(names, replace(c.rules, ties="expected")).per_query(
+            np.zeros(data.n_documents)
+        )
         for name, per_query in values.items():
             columns = np.column_stack([per_query[metric] for metric in names])
             means = means_over_queries(columns, queries.each_weight, seed=c.seed)
@@ -78,8 +80,12 @@ def _by_grade(c: Context) -> Data:
     if not 0 < grades.size <= _MOST_GRADES:
         return {}
     centred = within_queries(c.scores, sizes)
-    quantiles = np.array([np.quantile(centred[compared & (labels == g)], (0.05, 0.5, 0.95)) for g in grades])
-    return {"grade": grades, "documents": counts} | dict(zip(("low", "median", "high"), quantiles.T, strict=True))
+    quantiles = np.array(
+        [np.quantile(centred[compared & (labels == g)], (0.05, 0.5, 0.95)) for g in grades]
+    )
+    return {"grade": grades, "documents": counts} | dict(
+        zip(("low", "median", "high"), quantiles.T, strict=True)
+    )
 
 
 def _parts(result: Ranking) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Feature shapes, shown by accumulated local effects and by contributions to single documents.
 
-Source: D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised learning models",
-JRSS B 82 (2020), equations 15 and 16. A feature's values are split into intervals with about equal counts. The local
-effect for a document is the change of its score from the lower to the upper end of its interval, with all other
-features fixed. The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never
-moves a feature far from its own value. One pass over the trees computes the curves of all features.
+Source: D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised
+learning models", JRSS B 82 (2020), equations 15 and 16. A feature's values are split into intervals
+with about equal counts. The local effect for a document is the change of its score from the lower
+to the upper end of its interval, with all other features fixed. The curve accumulates the mean
+local effects from left to right. Unlike partial dependence, it never moves a feature far from its
+own value. One pass over the trees computes the curves of all features.
 """
 
 from __future__ import annotations
@@ -51,21 +52,25 @@ _RESAMPLES = 400
 
 @dataclass(frozen=True, eq=False)
 class AleCurve:
-    """The accumulated local effects of one feature, with pointwise 95% bootstrap intervals over queries.
+    """The accumulated local effects of one feature, with pointwise 95% bootstrap intervals over
+    queries.
 
-    Categories are in the arbitrary order of their codes, so the shape of their curve has no meaning.
+    Categories are in the arbitrary order of their codes, so the shape of their curve has no
+    meaning.
 
     Args:
-        edges: float64[K+1], interval ends in ascending order. They are values that occur in the data. A constant
-            feature has one edge or none.
-        effect: float64[K+1], effect at each edge, centred over the documents with a value. It is linear within
-            intervals, as in the authors' R package ALEPlot.
+        edges: float64[K+1], interval ends in ascending order. They are values that occur in the
+            data. A constant feature has one edge or none.
+        effect: float64[K+1], effect at each edge, centred over the documents with a value. It is
+            linear within intervals, as in the authors' R package ALEPlot.
         low, high: float64[K+1], interval of `effect`.
-        counts: int64[K], number of documents per interval. Intervals include their upper end, and the first interval
-            also includes its lower end.
+        counts: int64[K], number of documents per interval. Intervals include their upper end, and
+            the first interval also includes its lower end.
         missing: number of documents without a value.
-        missing_effect: mean change in the score when the value is removed, or NaN if no value is missing.
-        query_level: whether the feature is constant within every query, so that it ranks no documents by itself.
+        missing_effect: mean change in the score when the value is removed, or NaN if no value is
+            missing.
+        query_level: whether the feature is constant within every query, so that it ranks no
+            documents by itself.
     """
 
     feature: str
@@ -85,14 +90,18 @@ class AleCurve:
 
     @property
     def rising(self) -> float:
-        """The fraction of the total variation that is upward, between 0 and 1, or NaN if the curve is constant."""
+        """The fraction of the total variation that is upward, between 0 and 1, or NaN if the curve
+        is constant.
+        """
         steps = np.diff(self.effect)
         total = float(np.abs(steps).sum())
         return float(steps[steps > 0.0].sum()) / total if total > 0.0 else math.nan
 
     @property
     def direction(self) -> str:
-        """The direction of the curve in words. A curve rises or falls if at least 90% of its variation does."""
+        """The direction of the curve in words. A curve rises or falls if at least 90% of its
+        variation does.
+        """
         if np.isnan(self.rising):
             return "flat"
         if self.rising > 0.9:
@@ -126,9 +135,10 @@ class Shapes(Result):
 
     Args:
         top: names of the features that have a chart.
-        dependence: table of the TreeSHAP contributions of `top` to the scores of the same documents, minus the mean of
-            the query. It is empty if the engine has no contributions.
-        curves: accumulated local effects of every feature in the trees, first those of `top`, then by `swing`.
+        dependence: table of the TreeSHAP contributions of `top` to the scores of the same
+            documents, minus the mean of the query. It is empty if the engine has no contributions.
+        curves: accumulated local effects of every feature in the trees, first those of `top`, then
+            by `swing`.
         documents, shap_documents: number of documents in the samples for curves and dependence.
         categories: names of the codes 0, 1, ... of each categorical feature.
     """
@@ -147,20 +157,37 @@ class Shapes(Result):
         """Return the curves, the features and the dependence."""
         columns = (
             Column("feature"),
-            Column("direction", help="Direction of at least 90% of the curve. Categories have none."),
+            Column(
+                "direction", help="Direction of at least 90% of the curve. Categories have none."
+            ),
             Column("swing", format=".4f", help="range of the curve, in score units"),
             Column("lowest", "from", ".5g", "lowest value"),
             Column("highest", "to", ".5g", "highest value"),
             Column("share_missing", "missing", ".1%", "share of documents without a value"),
-            Column("missing_effect", "if missing", "+.4f", "mean change of the score without the value"),
+            Column(
+                "missing_effect", "if missing", "+.4f", "mean change of the score without the value"
+            ),
         )
-        keys = ("feature", "swing", "rising", "lowest", "highest", "documents", "missing", "missing_effect")
+        keys = (
+            "feature",
+            "swing",
+            "rising",
+            "lowest",
+            "highest",
+            "documents",
+            "missing",
+            "missing_effect",
+        )
         features = table_of_objects("features", self.curves, columns, *keys, "query_level")
         cells: Data = {"share_missing": [curve.share_missing for curve in self.curves]}
         for end in ("lowest", "highest"):
             values = zip(self.curves, features.data[end], strict=True)
-            cells[end] = [Cell(value, self.category(curve.feature, value)) for curve, value in values]
-        directions = [None if curve.feature in self.categories else curve.direction for curve in self.curves]
+            cells[end] = [
+                Cell(value, self.category(curve.feature, value)) for curve, value in values
+            ]
+        directions = [
+            None if curve.feature in self.categories else curve.direction for curve in self.curves
+        ]
         looks = ["faint" if curve.query_level else "" for curve in self.curves]
         cells["direction"] = list(map(Cell, directions, directions, looks))
         return (
@@ -178,10 +205,17 @@ class Shapes(Result):
 
 
 def _points(shapes: Shapes, curve: AleCurve) -> Data:
-    """Return the edges of a curve as rows, preceded by a row for missing values if there are any."""
+    """Return the edges of a curve as rows, preceded by a row for missing values if there are
+    any.
+    """
     # Row i has the number of documents in the interval that ends at edge i.
     counts = [0, *curve.counts.tolist()][: curve.edges.size]
-    data: Data = {"value": curve.edges, "effect": curve.effect, "low": curve.low, "high": curve.high}
+    data: Data = {
+        "value": curve.edges,
+        "effect": curve.effect,
+        "low": curve.low,
+        "high": curve.high,
+    }
     data["documents"] = counts
     if curve.missing:
         missing = (np.nan, curve.missing_effect, np.nan, np.nan, curve.missing)
@@ -203,12 +237,14 @@ def shapes(
     """Measure how scores depend on each feature, without using labels.
 
     Args:
-        top: number of features to show, the first ones of `importance` or else those with the largest gain.
+        top: number of features to show, the first ones of `importance` or else those with the
+            largest gain.
         bins: maximum number of intervals per curve, at least 1.
         points: maximum number of documents in the dependence.
-        documents: number of documents in the sample for curves, which consists of whole queries. None limits the work
-            to about ten seconds on two cores, with at most 20,000 documents.
-        shap_documents: the same for contributions, where 0 means none, and None limits the work to eight seconds.
+        documents: number of documents in the sample for curves, which consists of whole queries.
+            None limits the work to about ten seconds on two cores, with at most 20,000 documents.
+        shap_documents: the same for contributions, where 0 means none, and None limits the work to
+            eight seconds.
     """
     model, data, seed = c.model, c.data, c.seed
     if not data.n_documents:
@@ -226,7 +262,13 @@ def shapes(
     sample = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
     rows = DenseRows(sample, trees.used, model.absent_is_missing)
     curves = accumulated_local_effects(
-        walker, rows, names, bins=bins, seed=seed, threads=c.workers, progress=partial(c.progress, "local effects")
+        walker,
+        rows,
+        names,
+        bins=bins,
+        seed=seed,
+        threads=c.workers,
+        progress=partial(c.progress, "local effects"),
     )
     notes: list[str] = []
     if shap_documents is None:
@@ -235,11 +277,15 @@ def shapes(
     first = {name: i for i, name in enumerate(chosen)}
     # Look up category names by the data's column names.
     of_columns = zip(columns, map(model.categories.get, model.feature_names), strict=True)
-    categories = {name: tuple(map(str, of.values or ())) for name, of in of_columns if of is not None}
+    categories = {
+        name: tuple(map(str, of.values or ())) for name, of in of_columns if of is not None
+    }
     return Shapes(
         top=chosen,
         dependence=dependence,
-        curves=tuple(sorted(curves, key=lambda curve: (first.get(curve.feature, len(first)), -curve.swing))),
+        curves=tuple(
+            sorted(curves, key=lambda curve: (first.get(curve.feature, len(first)), -curve.swing))
+        ),
         documents=rows.data.n_documents,
         shap_documents=explained,
         all_documents=data.n_documents,
@@ -249,7 +295,9 @@ def shapes(
     )
 
 
-def _dependence(c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]) -> tuple[Data, int]:
+def _dependence(
+    c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]
+) -> tuple[Data, int]:
     """Return the dependence for some features, and the number of sampled documents."""
     if not documents or not chosen:
         return {}, 0
@@ -277,7 +325,10 @@ def _parts(result: Shapes) -> dict[str, Any]:
     for number, feature in enumerate(result.top, 1):
         chart = _chart(result, number, curves[feature], points[points["feature"] == feature])
         charts.append((chart, curves[feature]))
-    return {"largest": max(result.curves, key=lambda curve: curve.swing, default=None), "charts": charts}
+    return {
+        "largest": max(result.curves, key=lambda curve: curve.swing, default=None),
+        "charts": charts,
+    }
 
 
 def _chart(shapes: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
@@ -285,7 +336,9 @@ def _chart(shapes: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
     feature, nominal = curve.feature, curve.feature in shapes.categories
     # The points of the curve are followed by those of the documents.
     frame = pandas().DataFrame(_points(shapes, curve)).drop(columns="feature").assign(kind="curve")
-    documents = points.rename(columns={"part": "effect"})[["value", "effect"]].assign(kind="document")
+    documents = points.rename(columns={"part": "effect"})[["value", "effect"]].assign(
+        kind="document"
+    )
     documents["category"] = [shapes.category(feature, value) for value in documents["value"]]
     frame = pandas().concat([frame, documents], ignore_index=True)
     missing = frame["value"].isna()
@@ -293,17 +346,24 @@ def _chart(shapes: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
     if nominal:
         frame["category"] = frame["category"].where(~missing, "missing")
         title = alt.Tooltip("category:N", title=feature)
-        x = alt.X("category:N", title=None, sort=None, axis=alt.Axis(labelAngle=-35, labelLimit=110))
+        x = alt.X(
+            "category:N", title=None, sort=None, axis=alt.Axis(labelAngle=-35, labelLimit=110)
+        )
     else:
         frame = frame.drop(columns="category")
         frame.loc[missing & (frame["kind"] == "curve"), "kind"] = "missing"
         frame.loc[missing & (frame["kind"] == "document"), "kind"] = "missing document"
         x = _across(curve, frame.loc[~missing, "value"].to_numpy(float))
     ends = frame[["effect", "low", "high"]].to_numpy(float)
-    scale = alt.Scale(domain=[float(np.nanmin(ends, initial=0.0)), float(np.nanmax(ends, initial=0.0))], nice=True)
+    scale = alt.Scale(
+        domain=[float(np.nanmin(ends, initial=0.0)), float(np.nanmax(ends, initial=0.0))], nice=True
+    )
     y = alt.Y("effect:Q", title="score", scale=scale)
     low = alt.Y("low:Q", title="score", scale=scale)
-    tips = [title, *tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d")]
+    tips = [
+        title,
+        *tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"),
+    ]
     # Draw the documents, the curve and its interval.
     base, main = alt.Chart(frame), COLOURS["main"]
     line = base.transform_filter("datum.kind == 'curve'").encode(x=x, tooltip=tips)
@@ -321,12 +381,18 @@ def _chart(shapes: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
         ]
     # Draw the documents without a value.
     if curve.missing and not nominal:
-        level = base.transform_filter("datum.kind == 'missing'").encode(x=alt.value(24), tooltip=tips)
-        lost = base.transform_filter("datum.kind == 'missing document'").encode(x=alt.value(24), y=y)
+        level = base.transform_filter("datum.kind == 'missing'").encode(
+            x=alt.value(24), tooltip=tips
+        )
+        lost = base.transform_filter("datum.kind == 'missing document'").encode(
+            x=alt.value(24), y=y
+        )
         layers += [
             lost.mark_tick(orient="horizontal", size=16, opacity=0.35, color=COLOURS["faint"]),
             level.mark_point(shape="diamond", size=80, color=COLOURS["bad"]).encode(y=y),
-            level.mark_text(baseline="top").encode(y=alt.value(_HEIGHT + 7), text=alt.value("missing")),
+            level.mark_text(baseline="top").encode(
+                y=alt.value(_HEIGHT + 7), text=alt.value("missing")
+            ),
         ]
     slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")[:40] or "feature"
     figure = alt.layer(*layers).properties(height=_HEIGHT)
@@ -337,7 +403,10 @@ def _across(curve: AleCurve, values: Any) -> Any:
     """Return the horizontal axis of a numeric feature, with room for missing values."""
     size = np.abs(curve.edges[curve.edges != 0.0])
     # SI prefixes for thousands, none for fractions.
-    axis: dict[str, Any] = {"format": "~s" if size.max(initial=0.0) >= 1000.0 else ".3~g", "tickCount": 5}
+    axis: dict[str, Any] = {
+        "format": "~s" if size.max(initial=0.0) >= 1000.0 else ".3~g",
+        "tickCount": 5,
+    }
     scale = alt.Scale(zero=False, nice=False)
     if size.size and size.max() > _SKEWED * np.median(size):
         small = 10.0 ** np.floor(np.log10(np.median(size)))
@@ -375,8 +444,12 @@ def accumulated_local_effects(
     constant = set(rows.constant_within_queries(threads).tolist())
     queries = rows.data.queries
     # Count how often each query is drawn, float64[_RESAMPLES, Q].
-    draws = np.random.default_rng(seed).integers(0, max(1, len(queries)), size=(_RESAMPLES, len(queries)))
-    times = np.array([np.bincount(draw, minlength=len(queries)) for draw in draws], dtype=np.float64)
+    draws = np.random.default_rng(seed).integers(
+        0, max(1, len(queries)), size=(_RESAMPLES, len(queries))
+    )
+    times = np.array(
+        [np.bincount(draw, minlength=len(queries)) for draw in draws], dtype=np.float64
+    )
     owner = queries.of_rows()
     curves = []
     for c, name in enumerate(names):
@@ -385,21 +458,31 @@ def accumulated_local_effects(
         key = owner * (intervals + 1) + at
         size = len(queries) * (intervals + 1)
         sums = np.bincount(key, change[:, c], size).reshape(-1, intervals + 1)[:, 1:]
-        counts = np.bincount(key, minlength=size).reshape(-1, intervals + 1)[:, 1:].astype(np.float64)
+        counts = (
+            np.bincount(key, minlength=size).reshape(-1, intervals + 1)[:, 1:].astype(np.float64)
+        )
         # Compute the curve, and its bootstrap interval from the redrawn sums.
         mean = _means(sums.sum(axis=0), counts.sum(axis=0), 0.0)
         effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
         again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
-        effect, low, high = np.stack([effect, *np.quantile(again, [0.025, 0.975], axis=0)])[:, : edges[c].size]
+        effect, low, high = np.stack([effect, *np.quantile(again, [0.025, 0.975], axis=0)])[
+            :, : edges[c].size
+        ]
         loss = float(to_missing[c][~lost[:, c]].mean()) if c in to_missing else math.nan
         documents = np.bincount(at[at > 0], minlength=intervals + 1)[1:]
         of_query = c in constant and intervals > 0
-        curves.append(AleCurve(name, edges[c], effect, low, high, documents, int(lost[:, c].sum()), loss, of_query))
+        curves.append(
+            AleCurve(
+                name, edges[c], effect, low, high, documents, int(lost[:, c].sum()), loss, of_query
+            )
+        )
     return tuple(curves)
 
 
 def _ends(present: Float64Array, bins: int) -> Float64Array:
-    """Return the interval ends: values that are frequent enough to fill an interval, and quantiles of the others."""
+    """Return the interval ends: values that are frequent enough to fill an interval, and quantiles
+    of the others.
+    """
     values, counts = np.unique(present, return_counts=True)
     if values.size <= bins + 1:
         return values
@@ -420,7 +503,9 @@ def _walk(
     threads: int,
     progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:
-    """Return the local effects, float64[n, c], and the effects of removing values from columns that lack some."""
+    """Return the local effects, float64[n, c], and the effects of removing values from columns that
+    lack some.
+    """
     n, c = values.shape
     lost = np.isnan(values)
     gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
@@ -438,7 +523,9 @@ def _walk(
         for batch in in_batches(np.arange(c), block_rows.shape[0]):
             unit = units_of(batch, c)
             to_upper = scorer.changes(block_rows, upper, unit, batch.size)
-            change[documents, batch] = (to_upper - scorer.changes(block_rows, lower, unit, batch.size)).T
+            change[documents, batch] = (
+                to_upper - scorer.changes(block_rows, lower, unit, batch.size)
+            ).T
         if gone.size:
             base = scorer.scores(block_rows)
             nothing = np.full_like(block_rows, np.nan)
@@ -460,7 +547,10 @@ def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
     """Accumulate mean local effects, float64[r, K], into centred curves, float64[r, K+1]."""
     curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
     middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
-    return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])
+    return np.asarray(
+        curve
+        - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None]
+    )
 
 
 SPEC = Section("shapes", "Shapes", shapes, _parts, position=30, after=("importance",))

@@ -1,4 +1,5 @@
-"""Verdict on a ranker, whose metrics are compared with those of untrained rankings and a previous model.
+"""Verdict on a ranker, whose metrics are compared with those of untrained rankings and a previous
+model.
 
 All rankings are measured on the same queries, so leads are means of paired differences.
 """
@@ -26,13 +27,20 @@ from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
+from boostrank.reporting.segments import (
+    FEWEST_FOR_INTERVAL,
+    NEGLIGIBLE,
+    TIE,
+    amount_with_interval,
+    means_over_queries,
+)
 from boostrank.reporting.table import Column, Table, table_of_objects
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
 
-# Limit on the number of values from which one half chooses a feature (50 MB in float32, a few seconds).
+# Limit on the number of values from which one half chooses a feature (50 MB in float32, a few
+# seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _LARGEST = float(np.finfo(np.float32).max)
 # Number of random orders that are measured if a metric is a function.
@@ -45,9 +53,10 @@ class Standing:
 
     Args:
         value, low, high: mean over queries and its 95% interval.
-        lead, lead_low, lead_high: mean of the paired differences, model minus this ranking, and its interval, or NaN
-            for the model itself.
-        better, worse: numbers of queries that the model ranks better and worse, or 0 for the model itself.
+        lead, lead_low, lead_high: mean of the paired differences, model minus this ranking, and its
+            interval, or NaN for the model itself.
+        better, worse: numbers of queries that the model ranks better and worse, or 0 for the model
+            itself.
     """
 
     metric: str
@@ -80,7 +89,8 @@ class Verdict(Result):
         ties: how the order of tied documents affects the headline metric.
         per_query: the model's values by metric, float64[Q], with NaN for excluded queries.
         queries, documents: numbers of queries and documents in the data.
-        empty: number of queries without a relevant document. The conventions determine whether they are included.
+        empty: number of queries without a relevant document. The conventions determine whether they
+            are included.
         matters: difference that exceeds training noise by metric, if it was measured.
         meaning: what each metric measures, by its name without a cut-off.
     """
@@ -102,7 +112,9 @@ class Verdict(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the standings of all rankings in all metrics."""
-        standings = [standing for ranking in self.rankings for standing in ranking.standings.values()]
+        standings = [
+            standing for ranking in self.rankings for standing in ranking.standings.values()
+        ]
         names = [ranking.name for ranking in self.rankings for _ in ranking.standings]
         columns = (
             Column("ranking"),
@@ -133,7 +145,9 @@ class Verdict(Result):
         return "within the training noise" if small else ""
 
     def trees_sentence(self) -> str:
-        """Describe the lead over the linear start, or without one, warn if the model does not beat a random order."""
+        """Describe the lead over the linear start, or without one, warn if the model does not beat
+        a random order.
+        """
         base = self.baseline(START) or self.baseline(RANDOM)
         if base is None:
             return ""
@@ -172,7 +186,8 @@ def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines."""
     data, rules, first, main = c.data, c.rules, c.metric, c.main
     bound = c.bound(c.metrics)
-    # Measure each baseline: the previous model, the linear start, the single feature, random order and file order.
+    # Measure each baseline: the previous model, the linear start, the single feature, random order
+    # and file order.
     notes: list[str] = []
     rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
     if c.previous is not None:
@@ -181,26 +196,44 @@ def verdict(c: Context) -> Verdict:
         rankings.append((START, "the model without its trees", bound.per_query(c.start)))
     chosen = single_feature(c)
     if chosen is None:
-        notes.append("There is no single-feature baseline: too few queries are included to choose a feature on half.")
+        notes.append(
+            "There is no single-feature baseline: too few queries are included to choose a feature"
+            " on half."
+        )
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     rankings.append((RANDOM, *_by_chance(c)))
     position = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
-    rankings.append((FILE_ORDER, "the rows of each query in file order", bound.per_query(-position.astype(float))))
+    rankings.append(
+        (
+            FILE_ORDER,
+            "the rows of each query in file order",
+            bound.per_query(-position.astype(float)),
+        )
+    )
     per_query = bound.per_query(c.scores)
-    standings = _standings(bound.names, [per_query, *(values for _, _, values in rankings)], data, c.seed)
+    standings = _standings(
+        bound.names, [per_query, *(values for _, _, values in rankings)], data, c.seed
+    )
     counted = standings[0][first].queries
     if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
-        notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from {first}.")
+        notes.append(
+            f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from"
+            f" {first}."
+        )
 
-    # Measure the effect of ties on the headline metric, and count the queries without a relevant document.
+    # Measure the effect of ties on the headline metric, and count the queries without a relevant
+    # document.
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
     of_labels = main if main.function is None else Metric("precision")
     (empty,) = c.bound([of_labels], where_relevant, partial=True).per_query(c.scores).values()
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
-    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([main], of).values(c.scores), first)
+    ties = TieReport.of(
+        data.n_documents, tied, rules, lambda of: c.bound([main], of).values(c.scores), first
+    )
     baselines = tuple(
-        Ranking(name, about, standing) for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
+        Ranking(name, about, standing)
+        for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
     )
     return Verdict(
         metric=first,
@@ -231,7 +264,10 @@ def _by_chance(c: Context) -> tuple[str, dict[str, Float64Array]]:
 
 
 def _standings(
-    names: Sequence[str], rankings: Sequence[Mapping[str, Float64Array]], data: RankingDataset, seed: int
+    names: Sequence[str],
+    rankings: Sequence[Mapping[str, Float64Array]],
+    data: RankingDataset,
+    seed: int,
 ) -> list[dict[str, Standing]]:
     """Return the standing of each ranking in each metric. The first ranking is the model."""
     values = np.column_stack([r[name] for r in rankings for name in names])
@@ -278,7 +314,8 @@ class SingleFeature:
 def single_feature(c: Context) -> SingleFeature | None:
     """Rank each half of the queries by the feature and direction that are best on the other half.
 
-    Missing values rank last in either direction. On large data, the choice uses a sample of each half.
+    Missing values rank last in either direction. On large data, the choice uses a sample of each
+    half.
 
     Returns:
         The ranking, or None if a half has no included query or if there is no feature.
@@ -293,7 +330,8 @@ def single_feature(c: Context) -> SingleFeature | None:
     most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
     choices: list[tuple[int, float]] = []
     for half in halves:
-        # Sample a fixed number of queries, because a fixed number of documents would favour short lists.
+        # Sample a fixed number of queries, because a fixed number of documents would favour short
+        # lists.
         documents = int(data.queries.sizes[half].sum())
         sample = half[: max(1, half.size * most // max(documents, most))]
         chosen = _choose(data.take(np.sort(sample)), c.main, c.rules, c.threads)
@@ -316,7 +354,9 @@ def _choose(
 ) -> tuple[int, float] | None:
     """Return the column and the sign with the best metric, or None if all queries are excluded."""
     try:
-        bound = BoundMetrics([metric], data.labels, data.queries, replace(conventions, ties="expected"), threads)
+        bound = BoundMetrics(
+            [metric], data.labels, data.queries, replace(conventions, ties="expected"), threads
+        )
     except DataError:
         return None
     best, chosen = -np.inf, None
@@ -332,14 +372,18 @@ def _choose(
 
 def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
     """Return finite scores that rank missing values last."""
-    return np.nan_to_num(sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)
+    return np.nan_to_num(
+        sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST
+    )
 
 
 def _parts(result: Verdict) -> dict[str, Any]:
     leads = [(baseline, baseline.standings[result.metric]) for baseline in result.baselines]
     return {
         "against": leads[0] if leads else (None, None),
-        "leads": [(base, lead, *lead_words(lead)) for base, lead in leads if base.name != FILE_ORDER],
+        "leads": [
+            (base, lead, *lead_words(lead)) for base, lead in leads if base.name != FILE_ORDER
+        ],
         "few": result.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "start": START,
         "file_order": FILE_ORDER,
@@ -353,7 +397,9 @@ def _parts(result: Verdict) -> dict[str, Any]:
 def _chart(result: Verdict) -> Chart:
     frame = result.to_frame()
     frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
-    frame = frame.reset_index(drop=True).assign(kind=["model"] + ["baseline"] * len(result.baselines))
+    frame = frame.reset_index(drop=True).assign(
+        kind=["model"] + ["baseline"] * len(result.baselines)
+    )
     colours = alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     colour = alt.Color("kind:N", legend=None, scale=colours)

@@ -24,20 +24,37 @@ def run(lab: Lab) -> Findings:
     rows, lines = [], []
     for penalty in PENALTIES:
         params = {"objective": "smooth-ndcg", "scaling": "none", "lambda_l2": penalty}
-        cells = [Cell(f, {**params, "ridge": ridges[f]}, STEPS * len(SIGMAS), curves=True) for f in FOLDS]
+        cells = [
+            Cell(f, {**params, "ridge": ridges[f]}, STEPS * len(SIGMAS), curves=True) for f in FOLDS
+        ]
         curves = [lab.result(cell)["curves"] for cell in cells]
-        ends = {name: np.mean([c[name] for c in curves], axis=0)[STEPS - 1 :: STEPS] for name in SETS}
+        ends = {
+            name: np.mean([c[name] for c in curves], axis=0)[STEPS - 1 :: STEPS] for name in SETS
+        }
         rows += [
-            [f"{penalty:g}", f"{sigma:g}", *(f"{ends[name][i]:.3f}" for name in SETS)] for i, sigma in enumerate(SIGMAS)
+            [f"{penalty:g}", f"{sigma:g}", *(f"{ends[name][i]:.3f}" for name in SETS)]
+            for i, sigma in enumerate(SIGMAS)
         ]
         lines += [Line(f"{name}, lambda {penalty:g}", SIGMAS, ends[name].tolist()) for name in SETS]
     return Findings(
         "SmoothNDCG along its annealing",
-        [(f"NDCG@10 after each stage of {STEPS} steps, mean over folds, LETOR's conventions",
-          markdown(["lambda", "sigma", *SETS], rows))],
-        [("annealing.svg", "SmoothNDCG: NDCG@10 after each stage", "sigma (annealed from right to left)",
-          "NDCG@10 (LETOR's conventions)", lines, True)],
-    )  # fmt: skip
+        [
+            (
+                f"NDCG@10 after each stage of {STEPS} steps, mean over folds, LETOR's conventions",
+                markdown(["lambda", "sigma", *SETS], rows),
+            )
+        ],
+        [
+            (
+                "annealing.svg",
+                "SmoothNDCG: NDCG@10 after each stage",
+                "sigma (annealed from right to left)",
+                "NDCG@10 (LETOR's conventions)",
+                lines,
+                True,
+            )
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -26,16 +26,30 @@ ROUNDS, K = 40, 10
 
 
 def run(lab: Lab) -> Findings:
-    """Train with each alpha and beta, and measure the error at the regression's weights and after every step."""
-    of_alpha = {a: _errors(lab, {"objective": "approx-ndcg", "alpha": a}, _ndcg, a, 0.0) for a in ALPHAS}
+    """Train with each alpha and beta, and measure the error at the regression's weights and after
+    every step.
+    """
+    of_alpha = {
+        a: _errors(lab, {"objective": "approx-ndcg", "alpha": a}, _ndcg, a, 0.0) for a in ALPHAS
+    }
     cut = {
         b: _errors(
-            lab, {"objective": "approx-ndcg", "alpha": ALPHA_OF_BETAS, "beta": b, "k": K}, _ndcg, ALPHA_OF_BETAS, b
+            lab,
+            {"objective": "approx-ndcg", "alpha": ALPHA_OF_BETAS, "beta": b, "k": K},
+            _ndcg,
+            ALPHA_OF_BETAS,
+            b,
         )
         for b in BETAS
     }
     precise = {
-        b: _errors(lab, {"objective": "approx-ap", "alpha": ALPHA_OF_BETAS, "beta": b}, _ap, ALPHA_OF_BETAS, b)
+        b: _errors(
+            lab,
+            {"objective": "approx-ap", "alpha": ALPHA_OF_BETAS, "beta": b},
+            _ap,
+            ALPHA_OF_BETAS,
+            b,
+        )
         for b in BETAS
     }
     steps = list(range(1, ROUNDS + 1))
@@ -46,25 +60,46 @@ def run(lab: Lab) -> Findings:
         (f"ApproxAP, alpha {ALPHA_OF_BETAS:g}", precise, "beta"),
     ):
         rows = [
-            [f"{value:g}", *(f"{errors[i - 1]:.3f}" for i in (1, 5, 10, 20, 40))] for value, errors in errors_of.items()
+            [f"{value:g}", *(f"{errors[i - 1]:.3f}" for i in (1, 5, 10, 20, 40))]
+            for value, errors in errors_of.items()
         ]
-        tables.append((f"{heading}: mean |error| over the training queries of fold {FOLD}, after so many steps",
-                       markdown([name, "1", "5", "10", "20", "40"], rows)))  # fmt: skip
+        tables.append(
+            (
+                (
+                    f"{heading}: mean |error| over the training queries of fold {FOLD}, after so"
+                    " many steps"
+                ),
+                markdown([name, "1", "5", "10", "20", "40"], rows),
+            )
+        )
     pictures = [
-        (f"approximation-{name}.svg", title, "steps", "mean |error|",
-         [Line(f"{letter} {value:g}", steps, errors) for value, errors in errors_of.items()], False)
+        (
+            f"approximation-{name}.svg",
+            title,
+            "steps",
+            "mean |error|",
+            [Line(f"{letter} {value:g}", steps, errors) for value, errors in errors_of.items()],
+            False,
+        )
         for name, title, letter, errors_of in (
             ("alpha", "ApproxNDCG: error of the approximation along training", "alpha", of_alpha),
             ("beta", f"ApproxNDCG@{K}: error along training", "beta", cut),
             ("ap", "ApproxAP: error along training", "beta", precise),
         )
-    ]  # fmt: skip
+    ]
     return Findings("The error of the approximations", tables, pictures)
 
 
-def _errors(lab: Lab, params: dict[str, Any], measure: Any, alpha: float, beta: float) -> list[float]:
+def _errors(
+    lab: Lab, params: dict[str, Any], measure: Any, alpha: float, beta: float
+) -> list[float]:
     """Mean over queries of |approximate - exact|, after every step."""
-    params = {**params, "scaling": "none", "lambda_l2": 1e-3, "ridge": settled_ridge(lab.root)[FOLD]}
+    params = {
+        **params,
+        "scaling": "none",
+        "lambda_l2": 1e-3,
+        "ridge": settled_ridge(lab.root)[FOLD],
+    }
 
     def make() -> list[float]:
         train = lab.fold(FOLD)[0]
@@ -73,8 +108,14 @@ def _errors(lab: Lab, params: dict[str, Any], measure: Any, alpha: float, beta: 
         for i in range(ROUNDS):
             scores = model.predict(train, num_iteration=i + 1)
             spans = list(pairwise(train.queries.ptr.tolist()))
-            pairs = [measure(scores[a:b], train.labels[a:b], alpha, beta) for a, b in spans if train.labels[a:b].any()]
-            errors.append(float(np.mean([abs(approximate - exact) for approximate, exact in pairs])))
+            pairs = [
+                measure(scores[a:b], train.labels[a:b], alpha, beta)
+                for a, b in spans
+                if train.labels[a:b].any()
+            ]
+            errors.append(
+                float(np.mean([abs(approximate - exact) for approximate, exact in pairs]))
+            )
         return errors
 
     return list(lab.kept("approximation", params, FOLD, ROUNDS, make=make))

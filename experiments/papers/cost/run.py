@@ -1,4 +1,5 @@
-"""The time of a round of SoftRank against one of ApproxNDCG, by list length: pair by pair, and as it is here.
+"""The time of a round of SoftRank against one of ApproxNDCG, by list length: pair by pair, and as
+it is here.
 
 python -m experiments.papers.cost.run
 """
@@ -30,18 +31,34 @@ def run(lab: Lab) -> Findings:
     """Time gradient and value over the same number of documents in lists of each length."""
     times = lab.kept("cost", list(METHODS.items()), LENGTHS, DOCUMENTS, make=_times)
     rows = [
-        [str(n), *(f"{1e6 * times[m][i]:.2f}" for m in METHODS),
-         f"{times['SoftRank, pair by pair'][i] / times['ApproxNDCG, pair by pair'][i]:.0f}",
-         f"{times['SoftRank, here'][i] / times['ApproxNDCG, here'][i]:.1f}"]
+        [
+            str(n),
+            *(f"{1e6 * times[m][i]:.2f}" for m in METHODS),
+            f"{times['SoftRank, pair by pair'][i] / times['ApproxNDCG, pair by pair'][i]:.0f}",
+            f"{times['SoftRank, here'][i] / times['ApproxNDCG, here'][i]:.1f}",
+        ]
         for i, n in enumerate(LENGTHS)
-    ]  # fmt: skip
-    header = ["documents a list", *(f"{m}, us a document" for m in METHODS), "ratio, pair by pair", "ratio, here"]
+    ]
+    header = [
+        "documents a list",
+        *(f"{m}, us a document" for m in METHODS),
+        "ratio, pair by pair",
+        "ratio, here",
+    ]
     return Findings(
         "What a round costs",
         [("Least of three, one thread, log10 in the picture", markdown(header, rows))],
-        [("cost.svg", "Time of a round, log10 of microseconds a document", "documents a list", "log10 us a document",
-          [Line(m, LENGTHS, [float(np.log10(1e6 * t)) for t in times[m]]) for m in METHODS], True)],
-    )  # fmt: skip
+        [
+            (
+                "cost.svg",
+                "Time of a round, log10 of microseconds a document",
+                "documents a list",
+                "log10 us a document",
+                [Line(m, LENGTHS, [float(np.log10(1e6 * t)) for t in times[m]]) for m in METHODS],
+                True,
+            )
+        ],
+    )
 
 
 def _times() -> dict[str, list[float]]:

@@ -1,4 +1,5 @@
-"""The discount of the training objective, from the metric's logarithm to a straight line, on linear models.
+"""The discount of the training objective, from the metric's logarithm to a straight line, on linear
+models.
 
 python -m experiments.papers.discount.run
 """
@@ -23,10 +24,23 @@ def run(lab: Lab) -> Findings:
     table, curves = sweep(lab, METHODS, "train_discount", DISCOUNTS, 0.0)
     return Findings(
         "The discount of training",
-        [("Test metrics by the discount of training (0: log, 1: linear), LETOR's conventions", table)],
-        [("discount.svg", "Test NDCG@10 by the discount of training", "0: log ... 1: linear", "NDCG@10",
-          [Line(name, DISCOUNTS, values) for name, values in curves.items()], False)],
-    )  # fmt: skip
+        [
+            (
+                "Test metrics by the discount of training (0: log, 1: linear), LETOR's conventions",
+                table,
+            )
+        ],
+        [
+            (
+                "discount.svg",
+                "Test NDCG@10 by the discount of training",
+                "0: log ... 1: linear",
+                "NDCG@10",
+                [Line(name, DISCOUNTS, values) for name, values in curves.items()],
+                False,
+            )
+        ],
+    )
 
 
 if __name__ == "__main__":

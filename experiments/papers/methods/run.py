@@ -1,4 +1,5 @@
-"""The papers' methods, linear, on OHSUMED beside the published values; and boosted trees, alone and on top of them.
+"""The papers' methods, linear, on OHSUMED beside the published values; and boosted trees, alone and
+on top of them.
 
 python -m experiments.papers.methods.run
 """
@@ -29,7 +30,13 @@ from experiments.papers.picture import Line
 
 BASE = {"scaling": "none"}
 PENALTIES = (1e-3, 1e-2, 1e-1)
-TREES = {"learning_rate": 0.1, "num_leaves": 7, "min_sum_hessian_in_leaf": 20, "verbosity": -1, "seed": 1}
+TREES = {
+    "learning_rate": 0.1,
+    "num_leaves": 7,
+    "min_sum_hessian_in_leaf": 20,
+    "verbosity": -1,
+    "seed": 1,
+}
 TREE_ROUNDS = 100
 
 # Table 4 of Qin, Liu, Li 2010: NDCG@1, 3, 5 and 10, and of the whole list.
@@ -47,31 +54,55 @@ PICTURED = ("regression", "RankSVM", "ListNet", "SmoothNDCG", "SoftRank", "Appro
 
 def grid(base: dict[str, Any], **choices: tuple[Any, ...]) -> list[dict[str, Any]]:
     """Every combination of the choices, over the base."""
-    return [{**BASE, **base, **dict(zip(choices, values, strict=True))} for values in product(*choices.values())]
+    return [
+        {**BASE, **base, **dict(zip(choices, values, strict=True))}
+        for values in product(*choices.values())
+    ]
 
 
 # Convex baselines, from zero to convergence: only lambda is chosen on validation.
 FROM_ZERO = {"toward": "zero", "initial": "zero", "optimizer": "lbfgs"}
 CONVERGED: dict[str, tuple[list[dict[str, Any]], int]] = {
-    "RankSVM": (grid({"objective": "ranksvm", **FROM_ZERO}, lambda_l2=tuple(10.0**i for i in range(-1, 5))), 400),
-    "ListNet": (grid({"objective": "listnet", **FROM_ZERO}, lambda_l2=tuple(10.0**i for i in range(-6, 1))), 400),
+    "RankSVM": (
+        grid({"objective": "ranksvm", **FROM_ZERO}, lambda_l2=tuple(10.0**i for i in range(-1, 5))),
+        400,
+    ),
+    "ListNet": (
+        grid({"objective": "listnet", **FROM_ZERO}, lambda_l2=tuple(10.0**i for i in range(-6, 1))),
+        400,
+    ),
 }
-# Name -> what is chosen from on validation, and steps; those that begin at the regression take its ridge.
+# Name -> what is chosen from on validation, and steps; those that begin at the regression take its
+# ridge.
 LINEAR: dict[str, tuple[list[dict[str, Any]], int]] = {
     "LambdaRank": (grid({"objective": "lambdarank"}, lambda_l2=PENALTIES), 60),
     "SmoothNDCG": (grid({"objective": "smooth-ndcg"}, lambda_l2=PENALTIES), 130),
     "SmoothAP": (grid({"objective": "smooth-ap"}, sigma=(0.03, 0.1), lambda_l2=PENALTIES), 60),
-    "ApproxNDCG": (grid({"objective": "approx-ndcg"}, alpha=(10.0, 30.0, 100.0), lambda_l2=PENALTIES[:2]), 60),
-    "ApproxAP": (grid({"objective": "approx-ap", "lambda_l2": 1e-2}, alpha=(10.0, 30.0, 100.0), beta=(0.1, 1.0)), 60),
+    "ApproxNDCG": (
+        grid({"objective": "approx-ndcg"}, alpha=(10.0, 30.0, 100.0), lambda_l2=PENALTIES[:2]),
+        60,
+    ),
+    "ApproxAP": (
+        grid(
+            {"objective": "approx-ap", "lambda_l2": 1e-2},
+            alpha=(10.0, 30.0, 100.0),
+            beta=(0.1, 1.0),
+        ),
+        60,
+    ),
     "SoftRank": (grid({"objective": "soft-ndcg"}, sigma=(0.03, 0.1), lambda_l2=PENALTIES[:2]), 60),
     "SHF-SDCG": (grid({"objective": "shf-sdcg", "sigma": 0.1}, lambda_l2=PENALTIES), 60),
     "REG-SHF-SDCG": (grid({"objective": "reg-shf-sdcg", "sigma": 0.1}, lambda_l2=PENALTIES), 60),
     "large-margin, convex": (
-        grid({"objective": "margin-ndcg", "bound": "convex", "margin": 1.0}, lambda_l2=PENALTIES[:2]),
+        grid(
+            {"objective": "margin-ndcg", "bound": "convex", "margin": 1.0}, lambda_l2=PENALTIES[:2]
+        ),
         30,
     ),
     "large-margin, tight": (
-        grid({"objective": "margin-ndcg", "bound": "tight", "margin": 1.0}, lambda_l2=PENALTIES[:2]),
+        grid(
+            {"objective": "margin-ndcg", "bound": "tight", "margin": 1.0}, lambda_l2=PENALTIES[:2]
+        ),
         40,
     ),
 }
@@ -100,7 +131,9 @@ def run(lab: Lab) -> Findings:
     for name, (choices, rounds) in LINEAR.items():
         linear[name] = _over_folds(lab, name, choices, rounds, ridges)
     boosted = {
-        name: selected(lab, f"boosted {name}", [{**TREES, **params}], TREE_ROUNDS, backend="lightgbm")
+        name: selected(
+            lab, f"boosted {name}", [{**TREES, **params}], TREE_ROUNDS, backend="lightgbm"
+        )
         for name, params in BOOSTED.items()
     }
     slow = {**TREES, "objective": "lambdarank", "learning_rate": 0.05}
@@ -109,18 +142,41 @@ def run(lab: Lab) -> Findings:
     fixed = {r: [lab.result(Cell(fold, regression(r), 1)) for fold in FOLDS] for r in SHOWN_RIDGES}
     return Findings(
         "The papers' methods on OHSUMED",
-        [("Linear, beside the published values", _table(linear)),
-         ("RankSVM and ListNet by lambda, converged, test values of all folds", _by_lambda(lab)),
-         ("NDCG at every cut-off and MAP, LETOR's conventions, linear", _all_cuts(linear)),
-         ("Linear and boosted side by side, NDCG@10, LETOR's conventions", _side_by_side(linear, boosted)),
-         ("The regression with a fixed ridge, NDCG@10, LETOR's conventions",
-          markdown(["ridge", "test"],
-                   [[f"{r:g}", interval(pooled(v, "letor", "ndcg@10"), DIGITS)] for r, v in fixed.items()])),
-         ("What was chosen", _chosen(linear))],
-        [("methods.svg", "NDCG at n, linear models", "n", "NDCG@n (LETOR's conventions)",
-          [Line(n, CUTS, [mean_of(r, f"ndcg@{c}") for c in CUTS])
-           for n, r in linear.items() if n in PICTURED or n.startswith("large")], False)],
-    )  # fmt: skip
+        [
+            ("Linear, beside the published values", _table(linear)),
+            ("RankSVM and ListNet by lambda, converged, test values of all folds", _by_lambda(lab)),
+            ("NDCG at every cut-off and MAP, LETOR's conventions, linear", _all_cuts(linear)),
+            (
+                "Linear and boosted side by side, NDCG@10, LETOR's conventions",
+                _side_by_side(linear, boosted),
+            ),
+            (
+                "The regression with a fixed ridge, NDCG@10, LETOR's conventions",
+                markdown(
+                    ["ridge", "test"],
+                    [
+                        [f"{r:g}", interval(pooled(v, "letor", "ndcg@10"), DIGITS)]
+                        for r, v in fixed.items()
+                    ],
+                ),
+            ),
+            ("What was chosen", _chosen(linear)),
+        ],
+        [
+            (
+                "methods.svg",
+                "NDCG at n, linear models",
+                "n",
+                "NDCG@n (LETOR's conventions)",
+                [
+                    Line(n, CUTS, [mean_of(r, f"ndcg@{c}") for c in CUTS])
+                    for n, r in linear.items()
+                    if n in PICTURED or n.startswith("large")
+                ],
+                False,
+            )
+        ],
+    )
 
 
 def _over_folds(
@@ -133,12 +189,25 @@ def _over_folds(
         results = [lab.result(Cell(fold, params, rounds)) for params in mine]
         best = int(np.argmax([result["selected"] for result in results]))
         chosen.append({**results[best], "params": mine[best]})
-    console.print(f"{name}: ndcg@10 {mean_of(chosen):.4f} ({lab.trained} trained so far, {lab.seconds:.0f} s of CPU)")
+    console.print(
+        f"{name}: ndcg@10 {mean_of(chosen):.4f} ({lab.trained} trained so far, {lab.seconds:.0f} s"
+        " of CPU)"
+    )
     return chosen
 
 
 def _table(linear: dict[str, Any]) -> str:
-    header = ["method", "", "N@1", "N@3", "N@5", "N@10", "N, whole list", "MAP", "N@10, our conventions"]
+    header = [
+        "method",
+        "",
+        "N@1",
+        "N@3",
+        "N@5",
+        "N@10",
+        "N, whole list",
+        "MAP",
+        "N@10, our conventions",
+    ]
     rows = []
     for name in dict.fromkeys([*linear, *PUBLISHED]):
         if name in linear:
@@ -148,7 +217,9 @@ def _table(linear: dict[str, Any]) -> str:
             other = f"{np.nanmean(pooled(results, 'default', 'ndcg@10')):.{DIGITS}f}"
             rows.append([name, "ours", *values, other])
         if name in PUBLISHED:
-            rows.append([name, "published", *(f"{value:.{DIGITS}f}" for value in PUBLISHED[name]), "", ""])
+            rows.append(
+                [name, "published", *(f"{value:.{DIGITS}f}" for value in PUBLISHED[name]), "", ""]
+            )
     return markdown(header, rows)
 
 
@@ -157,14 +228,25 @@ def _by_lambda(lab: Lab) -> str:
     for name, (choices, rounds) in CONVERGED.items():
         for params in choices:
             results = [lab.result(Cell(fold, params, rounds, to_end=True)) for fold in FOLDS]
-            values = [*(mean_of(results, metric) for metric in (*SHOWN, "map")), np.mean([r["train"] for r in results])]
-            rows.append([name, f"{params['lambda_l2']:g}", *(f"{value:.{DIGITS}f}" for value in values)])
-    return markdown(["method", "lambda", "N@1", "N@3", "N@5", "N@10", "N, whole list", "MAP", "training N@10"], rows)
+            values = [
+                *(mean_of(results, metric) for metric in (*SHOWN, "map")),
+                np.mean([r["train"] for r in results]),
+            ]
+            rows.append(
+                [name, f"{params['lambda_l2']:g}", *(f"{value:.{DIGITS}f}" for value in values)]
+            )
+    return markdown(
+        ["method", "lambda", "N@1", "N@3", "N@5", "N@10", "N, whole list", "MAP", "training N@10"],
+        rows,
+    )
 
 
 def _all_cuts(linear: dict[str, Any]) -> str:
     metrics = [*(f"ndcg@{cut}" for cut in CUTS), "ndcg", "map"]
-    rows = [[name, *(f"{mean_of(r, metric):.{DIGITS}f}" for metric in metrics)] for name, r in linear.items()]
+    rows = [
+        [name, *(f"{mean_of(r, metric):.{DIGITS}f}" for metric in metrics)]
+        for name, r in linear.items()
+    ]
     return markdown(["method", *(f"@{cut}" for cut in CUTS), "whole list", "MAP"], rows)
 
 
@@ -173,8 +255,13 @@ def _side_by_side(linear: dict[str, Any], boosted: dict[str, Any]) -> str:
     base = pooled(boosted["LambdaRank"], "letor", "ndcg@10")
     for name in dict.fromkeys([*linear, *boosted]):
         both = [family.get(name) for family in (linear, boosted)]
-        values = ["-" if r is None else interval(pooled(r, "letor", "ndcg@10"), DIGITS) for r in both]
-        training = ["-" if r is None else f"{np.mean([result['train'] for result in r]):.{DIGITS}f}" for r in both]
+        values = [
+            "-" if r is None else interval(pooled(r, "letor", "ndcg@10"), DIGITS) for r in both
+        ]
+        training = [
+            "-" if r is None else f"{np.mean([result['train'] for result in r]):.{DIGITS}f}"
+            for r in both
+        ]
         differences = []
         for results in both:
             if results is None or results is boosted["LambdaRank"]:
@@ -183,18 +270,37 @@ def _side_by_side(linear: dict[str, Any], boosted: dict[str, Any]) -> str:
             differences.append(difference(pooled(results, "letor", "ndcg@10"), base, DIGITS))
         rows.append([name, values[0], differences[0], values[1], differences[1], *training])
     return markdown(
-        ["objective", "linear", "minus boosted LambdaRank", "boosted", "minus boosted LambdaRank", "linear, training",
-         "boosted, training"],
+        [
+            "objective",
+            "linear",
+            "minus boosted LambdaRank",
+            "boosted",
+            "minus boosted LambdaRank",
+            "linear, training",
+            "boosted, training",
+        ],
         rows,
-    )  # fmt: skip
+    )
 
 
 def _chosen(linear: dict[str, Any]) -> str:
-    hidden = {"objective", "scaling", "initial", "toward", "target", "optimizer", "learning_rate", "bound"}
+    hidden = {
+        "objective",
+        "scaling",
+        "initial",
+        "toward",
+        "target",
+        "optimizer",
+        "learning_rate",
+        "bound",
+    }
     rows = []
     for name, results in linear.items():
         keys = [k for k in results[0]["params"] if k not in hidden]
-        cells = ["; ".join(f"{k} {r['params'][k]:g}" for k in keys) + f" (round {r['best_round']})" for r in results]
+        cells = [
+            "; ".join(f"{k} {r['params'][k]:g}" for k in keys) + f" (round {r['best_round']})"
+            for r in results
+        ]
         rows.append([name, *cells])
     return markdown(["method", *(f"fold {f}" for f in FOLDS)], rows)
 

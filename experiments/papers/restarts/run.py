@@ -1,9 +1,11 @@
-"""ApproxNDCG from random weights, by alpha: what choosing among starts by the training objective gives.
+"""ApproxNDCG from random weights, by alpha: what choosing among starts by the training objective
+gives.
 
     python -m experiments.papers.restarts.run
 
-After table 5 of Qin, Liu, Li 2010. Two ways up from the same weights: conjugate gradients over all queries, and the
-paper's algorithm 1, a step of fixed length along the gradient of one query after the other.
+After table 5 of Qin, Liu, Li 2010. Two ways up from the same weights: conjugate gradients over all
+queries, and the paper's algorithm 1, a step of fixed length along the gradient of one query after
+the other.
 """
 
 from __future__ import annotations
@@ -16,7 +18,17 @@ import numpy.typing as npt
 
 import boostrank
 from experiments.common import difference, markdown
-from experiments.papers.cells import FOLDS, Cell, Lab, console, mean_of, measured, ndcg_at_10, pooled, settled_ridge
+from experiments.papers.cells import (
+    FOLDS,
+    Cell,
+    Lab,
+    console,
+    mean_of,
+    measured,
+    ndcg_at_10,
+    pooled,
+    settled_ridge,
+)
 from experiments.papers.findings import Findings, main
 from experiments.papers.picture import Line
 
@@ -24,22 +36,29 @@ ALPHAS = (10.0, 50.0, 100.0, 300.0)
 # Conjugate gradients.
 STARTS, ROUNDS = 20, 60
 BASE = {"objective": "approx-ndcg", "scaling": "none", "lambda_l2": 1e-4, "toward": "zero"}
-# Algorithm 1. The paper's rate and number of epochs are not known to us: the rate is the best of five by the
-# training objective, on average over the first starts.
+# Algorithm 1. The paper's rate and number of epochs are not known to us: the rate is the best of
+# five by the training objective, on average over the first starts.
 EPOCHS, RATES, TRIED = 60, (0.003, 0.01, 0.03, 0.1, 0.3), 2
 STARTS_OF_STEPS = 10
 DIGITS = 3
 
 Weights = npt.NDArray[np.float64]
 Climb = dict[str, Any]
-"""What a start led to: `objective` and `train` (NDCG@10) on the training queries, measures of the test queries."""
+"""What a start led to: `objective` and `train` (NDCG@10) on the training queries, measures of the
+test queries.
+"""
 
 
 def run(lab: Lab) -> Findings:
-    """Climb from every start on every fold, choose by the training objective, measure on the test queries."""
+    """Climb from every start on every fold, choose by the training objective, measure on the test
+    queries.
+    """
     ridges = settled_ridge(lab.root)
     rows, chosen_lines, single_lines = [], [], []
-    for name, climbs_of in (("conjugate gradients", _by_conjugate_gradients), ("algorithm 1", _by_algorithm_1)):
+    for name, climbs_of in (
+        ("conjugate gradients", _by_conjugate_gradients),
+        ("algorithm 1", _by_algorithm_1),
+    ):
         chosen_values, single_values, sharpest = [], [], None
         for alpha in reversed(ALPHAS):
             climbs = [climbs_of(lab, fold, alpha) for fold in FOLDS]
@@ -47,39 +66,82 @@ def run(lab: Lab) -> Findings:
             starts = range(min(len(of_fold) for of_fold in climbs))
             singles = [mean_of([of_fold[start] for of_fold in climbs]) for start in starts]
             sharpest = sharpest or best
-            against = "" if best is sharpest else difference(
-                pooled(best, "letor", "ndcg@10"), pooled(sharpest, "letor", "ndcg@10"), DIGITS
-            )  # fmt: skip
-            rows.append([
-                name, f"{alpha:g}",
-                *(f"{_mean(of_each, key):.{DIGITS}f}" for key in ("objective", "train")
-                  for of_each in ([climb for of_fold in climbs for climb in of_fold], best)),
-                f"{np.mean(singles):.{DIGITS}f} ({np.std(singles, ddof=1):.{DIGITS}f})",
-                f"{mean_of(best):.{DIGITS}f}", against,
-            ])  # fmt: skip
+            against = (
+                ""
+                if best is sharpest
+                else difference(
+                    pooled(best, "letor", "ndcg@10"), pooled(sharpest, "letor", "ndcg@10"), DIGITS
+                )
+            )
+            rows.append(
+                [
+                    name,
+                    f"{alpha:g}",
+                    *(
+                        f"{_mean(of_each, key):.{DIGITS}f}"
+                        for key in ("objective", "train")
+                        for of_each in ([climb for of_fold in climbs for climb in of_fold], best)
+                    ),
+                    f"{np.mean(singles):.{DIGITS}f} ({np.std(singles, ddof=1):.{DIGITS}f})",
+                    f"{mean_of(best):.{DIGITS}f}",
+                    against,
+                ]
+            )
             chosen_values.append(mean_of(best))
             single_values.append(float(np.mean(singles)))
-            console.print(f"{name}, alpha {alpha:g}: test {chosen_values[-1]:.4f}, one start {single_values[-1]:.4f}")
+            console.print(
+                f"{name}, alpha {alpha:g}: test {chosen_values[-1]:.4f}, one start"
+                f" {single_values[-1]:.4f}"
+            )
         chosen_lines.append(Line(f"{name}, chosen", ALPHAS, chosen_values[::-1]))
         single_lines.append(Line(f"{name}, mean", ALPHAS, single_values[::-1]))
     regression = [_from_regression(lab, alpha, ridges) for alpha in ALPHAS]
     for alpha, climbs_of_folds in zip(ALPHAS, regression, strict=True):
-        rows.append([
-            "from the regression", f"{alpha:g}", f"{_mean(climbs_of_folds, 'objective'):.{DIGITS}f}", "",
-            f"{_mean(climbs_of_folds, 'train'):.{DIGITS}f}", "", f"{mean_of(climbs_of_folds):.{DIGITS}f}", "", "",
-        ])  # fmt: skip
+        rows.append(
+            [
+                "from the regression",
+                f"{alpha:g}",
+                f"{_mean(climbs_of_folds, 'objective'):.{DIGITS}f}",
+                "",
+                f"{_mean(climbs_of_folds, 'train'):.{DIGITS}f}",
+                "",
+                f"{mean_of(climbs_of_folds):.{DIGITS}f}",
+                "",
+                "",
+            ]
+        )
     header = [
-        "way", "alpha", "objective, mean of the starts", "of the chosen", "training NDCG@10, mean", "of the chosen",
-        "test NDCG@10, mean (deviation over starts)", "of the chosen", f"minus that of alpha {ALPHAS[-1]:g}",
-    ]  # fmt: skip
-    heading = f"{STARTS} starts of conjugate gradients, {STARTS_OF_STEPS} of algorithm 1, chosen by the objective"
-    from_regression = Line("from the regression", ALPHAS, [mean_of(climbs) for climbs in regression])
+        "way",
+        "alpha",
+        "objective, mean of the starts",
+        "of the chosen",
+        "training NDCG@10, mean",
+        "of the chosen",
+        "test NDCG@10, mean (deviation over starts)",
+        "of the chosen",
+        f"minus that of alpha {ALPHAS[-1]:g}",
+    ]
+    heading = (
+        f"{STARTS} starts of conjugate gradients, {STARTS_OF_STEPS} of algorithm 1, chosen by the"
+        " objective"
+    )
+    from_regression = Line(
+        "from the regression", ALPHAS, [mean_of(climbs) for climbs in regression]
+    )
     return Findings(
         "Random restarts of ApproxNDCG",
         [(f"{heading}; NDCG@10 by LETOR's conventions", markdown(header, rows))],
-        [("restarts.svg", "ApproxNDCG: test NDCG@10 by start", "alpha", "NDCG@10 (LETOR's conventions)",
-          [*chosen_lines, *single_lines, from_regression], True)],
-    )  # fmt: skip
+        [
+            (
+                "restarts.svg",
+                "ApproxNDCG: test NDCG@10 by start",
+                "alpha",
+                "NDCG@10 (LETOR's conventions)",
+                [*chosen_lines, *single_lines, from_regression],
+                True,
+            )
+        ],
+    )
 
 
 def _mean(climbs: list[Climb], key: str) -> float:
@@ -89,7 +151,9 @@ def _mean(climbs: list[Climb], key: str) -> float:
 def _measured(lab: Lab, fold: int, alpha: float, scores: Any) -> Climb:
     """A climb from what it scores: a function of a data set."""
     train, _, test = lab.fold(fold)
-    bound = boostrank.Objective("approx-ndcg", alpha=alpha, threads=1).bind(train.labels, train.queries)
+    bound = boostrank.Objective("approx-ndcg", alpha=alpha, threads=1).bind(
+        train.labels, train.queries
+    )
     on_train = scores(train)
     return {
         "objective": -bound.evaluate(on_train, 0).stats.loss / len(train.queries),
@@ -104,7 +168,9 @@ def _by_conjugate_gradients(lab: Lab, fold: int, alpha: float) -> list[Climb]:
 
 
 def _from_regression(lab: Lab, alpha: float, ridges: dict[int, float]) -> list[Climb]:
-    return [_linear(lab, fold, alpha, {**BASE, "alpha": alpha, "ridge": ridges[fold]}) for fold in FOLDS]
+    return [
+        _linear(lab, fold, alpha, {**BASE, "alpha": alpha, "ridge": ridges[fold]}) for fold in FOLDS
+    ]
 
 
 def _linear(lab: Lab, fold: int, alpha: float, params: dict[str, Any]) -> Climb:
@@ -126,7 +192,9 @@ def _by_algorithm_1(lab: Lab, fold: int, alpha: float) -> list[Climb]:
 def _stepwise(lab: Lab, fold: int, alpha: float, rate: float, seed: int) -> Climb:
     def make() -> Climb:
         weights = algorithm_1(lab.fold(fold)[0], alpha, rate, seed)
-        return _measured(lab, fold, alpha, lambda data: np.asarray(data.features, np.float64) @ weights)
+        return _measured(
+            lab, fold, alpha, lambda data: np.asarray(data.features, np.float64) @ weights
+        )
 
     return dict(lab.kept("algorithm 1", EPOCHS, fold, alpha, rate, seed, make=make))
 

@@ -24,9 +24,17 @@ def run(lab: Lab) -> Findings:
     return Findings(
         "The training k",
         [("Test metrics by the k of training (0: the whole list), LETOR's conventions", table)],
-        [("training-k.svg", "Test NDCG@10 by the k of training (300: the whole list)", "k of training", "NDCG@10",
-          [Line(name, lengths, values) for name, values in curves.items()], True)],
-    )  # fmt: skip
+        [
+            (
+                "training-k.svg",
+                "Test NDCG@10 by the k of training (300: the whole list)",
+                "k of training",
+                "NDCG@10",
+                [Line(name, lengths, values) for name, values in curves.items()],
+                True,
+            )
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -13,34 +13,72 @@ import boostrank
 from tests.fuzz.cases import PromiseBroken, may_refuse
 
 ROWS = 12
-_DTYPES = ["f8", "f4", "f2", "i8", "u8", "i1", "?", "O", "U3", "S3", "c16", "M8[s]", "m8[s]", ">f8", "f4,i4"]
-_NUMBERS = st.sampled_from([0, 1, 2, -1, 0.5, 1e39, 1e-320, "nan", "inf", "-inf", 2**24 + 1, 2**63, "x", "", None])
+_DTYPES = [
+    "f8",
+    "f4",
+    "f2",
+    "i8",
+    "u8",
+    "i1",
+    "?",
+    "O",
+    "U3",
+    "S3",
+    "c16",
+    "M8[s]",
+    "m8[s]",
+    ">f8",
+    "f4,i4",
+]
+_NUMBERS = st.sampled_from(
+    [0, 1, 2, -1, 0.5, 1e39, 1e-320, "nan", "inf", "-inf", 2**24 + 1, 2**63, "x", "", None]
+)
 _ARRAY = st.fixed_dictionaries(
     {
-        "shape": st.sampled_from([(ROWS,), (ROWS,), (ROWS, 1), (1, ROWS), (ROWS - 1,), (0,), (), (ROWS, 2)]),
+        "shape": st.sampled_from(
+            [(ROWS,), (ROWS,), (ROWS, 1), (1, ROWS), (ROWS - 1,), (0,), (), (ROWS, 2)]
+        ),
         "dtype": st.sampled_from(["f8", "f8", "f8", "i8", *_DTYPES]),
         "edits": st.lists(st.tuples(st.integers(0, ROWS - 1), _NUMBERS), max_size=2),
-        "kind": st.sampled_from(["array", "array", "list", "masked", "series", "readonly", "strided"]),
+        "kind": st.sampled_from(
+            ["array", "array", "list", "masked", "series", "readonly", "strided"]
+        ),
     }
 )
 _MATRIX = st.fixed_dictionaries(
     {
-        "shape": st.sampled_from([(ROWS, 3), (ROWS, 3), (ROWS, 1), (ROWS, 0), (0, 3), (ROWS,), (2, 2, 3),
-        (ROWS - 1, 3)]),
+        "shape": st.sampled_from(
+            [(ROWS, 3), (ROWS, 3), (ROWS, 1), (ROWS, 0), (0, 3), (ROWS,), (2, 2, 3), (ROWS - 1, 3)]
+        ),
         "dtype": st.sampled_from(["f8", "f8", "f4", *_DTYPES]),
         "edits": st.lists(st.tuples(st.integers(0, 3 * ROWS), _NUMBERS), max_size=2),
         "kind": st.sampled_from(
-            ["array", "array", "list", "masked", "matrix", "fortran", "frame", "csr", "csr", "csc", "coo",
-            "bsr", "csr_array"]
+            [
+                "array",
+                "array",
+                "list",
+                "masked",
+                "matrix",
+                "fortran",
+                "frame",
+                "csr",
+                "csr",
+                "csc",
+                "coo",
+                "bsr",
+                "csr_array",
+            ]
         ),
         "damage": st.lists(
             st.tuples(
-                st.sampled_from(["indptr", "indices", "data"]), st.integers(0, 40),
+                st.sampled_from(["indptr", "indices", "data"]),
+                st.integers(0, 40),
                 st.sampled_from([-1, 0, 1, 2, 3, 5, 1000, 2**31 - 1, -(2**31)]),
-            ), max_size=2,
+            ),
+            max_size=2,
         ),
     }
-)  # fmt: skip
+)
 
 cases = st.fixed_dictionaries(
     {
@@ -48,7 +86,10 @@ cases = st.fixed_dictionaries(
         "y": st.one_of(st.none(), _ARRAY),
         "qid": st.one_of(st.none(), st.none(), _ARRAY),
         "group": st.one_of(
-            st.none(), st.sampled_from([[6, 6], [12], [5, 6], [], [-6, 18], [0, 12], [2**63, 1], ["6", 6], [6.5, 5.5]])
+            st.none(),
+            st.sampled_from(
+                [[6, 6], [12], [5, 6], [], [-6, 18], [0, 12], [2**63, 1], ["6", 6], [6.5, 5.5]]
+            ),
         ),
         "weight": st.one_of(st.none(), st.none(), _ARRAY),
         "k": st.one_of(st.none(), st.none(), _ARRAY),
@@ -62,9 +103,19 @@ def check(X: Any, y: Any, qid: Any, group: Any, weight: Any, k: Any, **options: 
     with np.errstate(all="ignore"):
         try:
             table = _built(**X, count=None)
-            arrays = {n: _built(**a, damage=[], count=3) for n, a in (("qid", qid), ("weight", weight), ("k", k)) if a}
+            arrays = {
+                n: _built(**a, damage=[], count=3)
+                for n, a in (("qid", qid), ("weight", weight), ("k", k))
+                if a
+            }
             labels = _built(**y, damage=[], count=3) if y else np.arange(ROWS) % 3
-        except (ValueError, TypeError, OverflowError, IndexError, NotImplementedError):  # numpy cannot make it
+        except (
+            ValueError,
+            TypeError,
+            OverflowError,
+            IndexError,
+            NotImplementedError,
+        ):  # numpy cannot make it
             return
     if group is not None:
         arrays["group"] = group
@@ -76,18 +127,31 @@ def check(X: Any, y: Any, qid: Any, group: Any, weight: Any, k: Any, **options: 
             raise PromiseBroken("documents, labels and queries of different lengths")
         if not np.isfinite(data.labels).all():
             raise PromiseBroken("labels that are no numbers")
-        params = {"objective": "sdcg", "num_leaves": 3, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1}
+        params = {
+            "objective": "sdcg",
+            "num_leaves": 3,
+            "verbosity": -1,
+            "num_threads": 1,
+            "min_data_in_leaf": 1,
+        }
         boostrank.train(params, data, num_boost_round=1).predict(data, threads=1)
 
 
 def _built(
-    shape: tuple[int, ...], dtype: str, edits: list[tuple[int, Any]], kind: str, damage: list[Any], count: int | None
-) -> Any:  # fmt: skip
+    shape: tuple[int, ...],
+    dtype: str,
+    edits: list[tuple[int, Any]],
+    kind: str,
+    damage: list[Any],
+    count: int | None,
+) -> Any:
     numbers = np.arange(int(np.prod(shape)))
     values = (numbers // 4 if count else numbers % 7).astype(object).reshape(-1)
     for at, value in edits:
         if len(values):
-            values[at % len(values)] = float(value) if value in ("nan", "inf", "-inf") and dtype != "O" else value
+            values[at % len(values)] = (
+                float(value) if value in ("nan", "inf", "-inf") and dtype != "O" else value
+            )
     array = np.array(values.tolist(), "O").astype(dtype).reshape(shape)
     match kind:
         case "list":

@@ -1,4 +1,6 @@
-"""Entries of the cache whose checksum is right and whose header is not: as if there were none, or data that train."""
+"""Entries of the cache whose checksum is right and whose header is not: as if there were none, or
+data that train.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ import boostrank
 from boostrank.files.store import _DIGEST, _HEADER
 from tests.fuzz.cases import damaged, edited, may_refuse
 
-PARAMS = {"objective": "sdcg", "num_leaves": 3, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 2}
+PARAMS = {
+    "objective": "sdcg",
+    "num_leaves": 3,
+    "verbosity": -1,
+    "num_threads": 1,
+    "min_data_in_leaf": 2,
+}
 TEXT = "".join(f"{i % 3} qid:{i // 10} 1:{i % 7} 2:{i}.5 3:{i % 5}\n" for i in range(60))
 
 

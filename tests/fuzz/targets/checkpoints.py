@@ -1,4 +1,6 @@
-"""Checkpoints whose checksum is right and whose content is not: refused, or a training that goes on."""
+"""Checkpoints whose checksum is right and whose content is not: refused, or a training that goes
+on.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,21 @@ class _Stop:
 @cache
 def data() -> boostrank.RankingDataset:
     rng = np.random.default_rng(0)
-    return boostrank.RankingDataset.from_arrays(rng.normal(size=(60, 3)), rng.integers(0, 3, 60), group=[10] * 6)
+    return boostrank.RankingDataset.from_arrays(
+        rng.normal(size=(60, 3)), rng.integers(0, 3, 60), group=[10] * 6
+    )
 
 
 def train(path: Path, backend: str, *, resume: bool, callbacks: list[Any]) -> None:
     """Four rounds, with a checkpoint."""
     checkpoint = boostrank.Checkpoint(path, resume=resume)
     callbacks = [make(checkpoint) for make in callbacks]
-    options = {"valid_sets": [data()], "callbacks": callbacks, "checkpoint": checkpoint, "backend": backend}
+    options = {
+        "valid_sets": [data()],
+        "callbacks": callbacks,
+        "checkpoint": checkpoint,
+        "backend": backend,
+    }
     boostrank.train(FAST, data(), num_boost_round=4, **options)
 
 
@@ -65,7 +74,10 @@ def _drawn(draw: Any) -> dict[str, Any]:
     if draw(st.integers(0, 2)) == 0:
         state = draw(damaged(state))
     content = header + b"\n" + state
-    return {"backend": backend, "body": b"%s\n%s\n%s" % (first, hashlib.sha256(content).hexdigest().encode(), content)}
+    return {
+        "backend": backend,
+        "body": b"%s\n%s\n%s" % (first, hashlib.sha256(content).hexdigest().encode(), content),
+    }
 
 
 cases = _drawn()

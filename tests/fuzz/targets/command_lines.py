@@ -1,4 +1,6 @@
-"""Command lines: words that trip parsers end in exit status 0 to 3, with one line for an error and no traceback."""
+"""Command lines: words that trip parsers end in exit status 0 to 3, with one line for an error and
+no traceback.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,21 @@ from boostrank.cli import commands, main
 from tests.fuzz.cases import WORDS as ANY_WORDS
 from tests.fuzz.cases import PromiseBroken
 
-WORDS = [word for word in ANY_WORDS if not {"\0", "\ud800"} & {*word}]  # which no command line can hold
-FEW = ["--quality", "plain", "--rounds", "2", "--start", "none", "--threads", "1", "--num-leaves", "3"]
+WORDS = [
+    word for word in ANY_WORDS if not {"\0", "\ud800"} & {*word}
+]  # which no command line can hold
+FEW = [
+    "--quality",
+    "plain",
+    "--rounds",
+    "2",
+    "--start",
+    "none",
+    "--threads",
+    "1",
+    "--num-leaves",
+    "3",
+]
 BASES = {
     "train": ["train.txt", "--model", "out.txt", *FEW],
     "study average": ["model.txt", "model.txt", "--model", "out.txt"],
@@ -54,7 +69,17 @@ _WORK = (
     "top",
     "early",
 )
-_FILES = ["train.txt", "model.txt", "scores.txt", "nowhere.txt", "empty.txt", ".", "/dev/null", "nowhere/out.txt", "-"]
+_FILES = [
+    "train.txt",
+    "model.txt",
+    "scores.txt",
+    "nowhere.txt",
+    "empty.txt",
+    ".",
+    "/dev/null",
+    "nowhere/out.txt",
+    "-",
+]
 _HINTS = [
     "ndcg@10",
     "map",
@@ -100,7 +125,8 @@ def made() -> None:
     """Data, a model and scores in this folder."""
     rng = np.random.default_rng(0)
     rows = [
-        f"{rng.integers(0, 3)} qid:{1 + i // 8} 1:{rng.random():.3f} 2:{i % 5} 3:{rng.random():.2f}\n"
+        f"{rng.integers(0, 3)} qid:{1 + i // 8} 1:{rng.random():.3f} 2:{i % 5}"
+        f" 3:{rng.random():.2f}\n"
         for i in range(48)
     ]
     Path("train.txt").write_text("".join(rows))
@@ -126,7 +152,9 @@ def _drawn(draw: Any) -> dict[str, Any]:
     name = draw(st.sampled_from([*BASES, "train", "train", "plan"]))
     arguments = list(BASES[name])
     for _ in range(draw(st.integers(1, 3))):
-        option = draw(st.sampled_from(options_of(name) or [click.Option(["--debug"], is_flag=True)]))
+        option = draw(
+            st.sampled_from(options_of(name) or [click.Option(["--debug"], is_flag=True)])
+        )
         flag = draw(st.sampled_from(option.opts))
         arguments += [flag] if option.is_flag else [flag, draw(_value(option))]
     if draw(st.integers(0, 4)) == 0 and arguments:
@@ -140,7 +168,9 @@ def _drawn(draw: Any) -> dict[str, Any]:
 def _value(option: click.Option) -> st.SearchStrategy[str]:
     choices = list(option.type.choices) if isinstance(option.type, click.Choice) else []
     words = WORDS
-    if any(word in flag for flag in option.opts for word in _WORK):  # what takes its time, as it was asked to
+    if any(
+        word in flag for flag in option.opts for word in _WORK
+    ):  # what takes its time, as it was asked to
         words = [word for word in WORDS if not word.strip("+").isdigit() or int(word) < 10]
     return st.sampled_from([*words, *_HINTS, *choices, *choices, *_FILES])
 
@@ -165,6 +195,10 @@ def check(arguments: list[str]) -> None:
         raise error
     if result.exit_code not in (0, 1, 2, 3):
         raise PromiseBroken(f"exit status {result.exit_code}")
-    broken = [line for line in result.stderr.splitlines() if "--debug ... shows where" in line or "Traceback" in line]
+    broken = [
+        line
+        for line in result.stderr.splitlines()
+        if "--debug ... shows where" in line or "Traceback" in line
+    ]
     if broken:
         raise PromiseBroken(f"{arguments[0]}: {broken[0]}")

@@ -12,12 +12,38 @@ from tests.fuzz.cases import NUMBERS, WORDS, damaged
 from tests.fuzz.targets import command_lines
 
 _KEYS = [
-    "objective", "gain", "backend", "learning-rate", "num-leaves", "num_leaves", "seed", "threads", "metric", "eval-at",
-    "conventions", "early-stopping", "valid", "model", "init-model", "start", "within-query", "of",
-    "max-trees", "route",
-    "memory-limit", "no-cache", "checkpoint", "checkpoint-every", "resume", "log", "json", "config", "x",
-    "data", "help",
-]  # fmt: skip
+    "objective",
+    "gain",
+    "backend",
+    "learning-rate",
+    "num-leaves",
+    "num_leaves",
+    "seed",
+    "threads",
+    "metric",
+    "eval-at",
+    "conventions",
+    "early-stopping",
+    "valid",
+    "model",
+    "init-model",
+    "start",
+    "within-query",
+    "of",
+    "max-trees",
+    "route",
+    "memory-limit",
+    "no-cache",
+    "checkpoint",
+    "checkpoint-every",
+    "resume",
+    "log",
+    "json",
+    "config",
+    "x",
+    "data",
+    "help",
+]
 _SETTINGS = [
     "sigma",
     "k",
@@ -33,7 +59,9 @@ _SETTINGS = [
 _plain = st.sampled_from([*WORDS, *command_lines._HINTS, *command_lines._FILES]).map(
     lambda word: json.dumps(word.replace("\ud800", ""))
 )
-_bare = st.sampled_from([*NUMBERS, "true", "false", "[]", "{}", "[1, 2]", '["a", 1]', "1979-05-27", "[[1]]", "{a=1}"])
+_bare = st.sampled_from(
+    [*NUMBERS, "true", "false", "[]", "{}", "[1, 2]", '["a", 1]', "1979-05-27", "[[1]]", "{a=1}"]
+)
 _value = st.one_of(_plain, _bare)
 _lines = st.tuples(st.sampled_from(_KEYS), _value).map(" = ".join)
 _table = st.tuples(st.sampled_from(_SETTINGS), _value).map(" = ".join)
@@ -46,7 +74,10 @@ def _drawn(draw: Any) -> dict[str, Any]:
         lines += [f"[{name}]", *draw(st.lists(_table, max_size=2))]
     body = "\n".join([*lines, ""]).encode()
     command = draw(st.sampled_from(["train", "train", "plan"]))
-    return {"command": command, "body": draw(damaged(body)) if draw(st.integers(0, 4)) == 0 else body}
+    return {
+        "command": command,
+        "body": draw(damaged(body)) if draw(st.integers(0, 4)) == 0 else body,
+    }
 
 
 cases = _drawn()

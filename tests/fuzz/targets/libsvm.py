@@ -1,4 +1,6 @@
-"""libsvm text: read as the twin reads it, refused where the twin refuses; good files as scikit-learn reads them."""
+"""libsvm text: read as the twin reads it, refused where the twin refuses; good files as
+scikit-learn reads them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ _MAX_FEATURE = 10_000  # a wider one is `wide_libsvm`'s
 
 def check(text: bytes, **options: Any) -> None:
     skip = options["on_bad_line"] == "skip"
-    reading = {"missing_tokens": options["missing_tokens"], "inf": options["inf"], "max_feature": _MAX_FEATURE}
+    reading = {
+        "missing_tokens": options["missing_tokens"],
+        "inf": options["inf"],
+        "max_feature": _MAX_FEATURE,
+    }
     try:
         expected, refused_at = twin.parse(text, skip=skip, **reading), None
     except twin.Refused as error:
@@ -42,7 +48,12 @@ def check(text: bytes, **options: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             data = read_libsvm(
-                io.BytesIO(text), threads=1, max_bad_share=1, max_feature=_MAX_FEATURE, keep_names=True, **options
+                io.BytesIO(text),
+                threads=1,
+                max_bad_share=1,
+                max_feature=_MAX_FEATURE,
+                keep_names=True,
+                **options,
             )
     except BoostrankError as error:
         # The first row decides whether a file is libsvm text at all, bad rows skipped or not.
@@ -55,7 +66,9 @@ def check(text: bytes, **options: Any) -> None:
         return
     if expected is None:
         raise PromiseBroken("read what the twin refuses")
-    if not same_bits(dense(data), expected.dense()) or not np.array_equal(data.labels, expected.labels()):
+    if not same_bits(dense(data), expected.dense()) or not np.array_equal(
+        data.labels, expected.labels()
+    ):
         raise PromiseBroken("other numbers than the twin's")
     if data.queries.row_ids().tolist() != expected.qids():
         raise PromiseBroken("other queries than the twin's")
@@ -66,18 +79,22 @@ def check(text: bytes, **options: Any) -> None:
 
 
 def _compare_with_sklearn(text: bytes, data: Any, base: int) -> None:
-    """Numbers as scikit-learn reads them; it knows no query ids but int64, nor comments glued to a number."""
+    """Numbers as scikit-learn reads them; it knows no query ids but int64, nor comments glued to a
+    number.
+    """
     try:
-        theirs, labels, qid = load_svmlight_file(io.BytesIO(text), query_id=True, zero_based=base == 0)
+        theirs, labels, qid = load_svmlight_file(
+            io.BytesIO(text), query_id=True, zero_based=base == 0
+        )
     except (ValueError, OverflowError):
         return
     if len(labels) != len(data.labels) or data.queries.qid.dtype.kind != "i":
         return
     ours, of_sklearn = dense(data), theirs.toarray().astype(np.float32)
     width = min(ours.shape[1], of_sklearn.shape[1])
-    if not np.array_equal(ours[:, :width], of_sklearn[:, :width], equal_nan=True) or not np.array_equal(
-        labels, data.labels
-    ):
+    if not np.array_equal(
+        ours[:, :width], of_sklearn[:, :width], equal_nan=True
+    ) or not np.array_equal(labels, data.labels):
         raise PromiseBroken("other numbers than scikit-learn's")
     if not np.array_equal(qid, data.queries.row_ids()):
         raise PromiseBroken("other queries than scikit-learn's")

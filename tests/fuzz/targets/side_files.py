@@ -11,8 +11,12 @@ import boostrank
 from tests.fuzz.cases import NUMBERS, PromiseBroken, damaged, may_refuse
 
 ROWS = 6
-_lines = st.lists(st.one_of(st.sampled_from(["1", "2", "3", "0.5"]), st.sampled_from(NUMBERS)), max_size=ROWS + 1)
-_text = _lines.map(lambda lines: "\n".join([*lines, ""]).encode()).flatmap(lambda body: damaged(body, 1))
+_lines = st.lists(
+    st.one_of(st.sampled_from(["1", "2", "3", "0.5"]), st.sampled_from(NUMBERS)), max_size=ROWS + 1
+)
+_text = _lines.map(lambda lines: "\n".join([*lines, ""]).encode()).flatmap(
+    lambda body: damaged(body, 1)
+)
 
 cases = st.fixed_dictionaries(
     {
@@ -28,7 +32,10 @@ cases = st.fixed_dictionaries(
 
 def check(qid: bool, stream: bool, label: str, **beside: bytes | None) -> None:
     path = Path("data.txt")
-    rows = [f"{label if i == 3 else i % 2} {'qid:' + str(1 + i // 3) if qid else ''} 1:{i} 2:0.5" for i in range(ROWS)]
+    rows = [
+        f"{label if i == 3 else i % 2} {'qid:' + str(1 + i // 3) if qid else ''} 1:{i} 2:0.5"
+        for i in range(ROWS)
+    ]
     path.write_text("\n".join([*rows, ""]))
     for ending, body in beside.items():
         side = Path(f"data.txt.{ending}")

@@ -24,10 +24,18 @@ def made() -> list[tuple[bytes, Any]]:
     data = boostrank.RankingDataset.from_arrays(X, y, group=[10] * 6)
     models = []
     for more in ({}, {"start": "linear"}, {"within_query": "rank"}):
-        params = {"objective": "lambdarank", "num_leaves": 3, "verbose": -1, "min_data_in_leaf": 2, "num_threads": 1}
+        params = {
+            "objective": "lambdarank",
+            "num_leaves": 3,
+            "verbose": -1,
+            "min_data_in_leaf": 2,
+            "num_threads": 1,
+        }
         model = boostrank.train(params, data, num_boost_round=2, valid_sets=[data], **more)
         model.save("sidecars")
-        models.append((Path("sidecars").read_bytes(), json.loads(sidecar_path("sidecars").read_text())))
+        models.append(
+            (Path("sidecars").read_bytes(), json.loads(sidecar_path("sidecars").read_text()))
+        )
     return models
 
 

@@ -1,4 +1,6 @@
-"""CSV, TSV, Parquet and Arrow files: numbers as Python reads them, or refused; damaged files are never more."""
+"""CSV, TSV, Parquet and Arrow files: numbers as Python reads them, or refused; damaged files are
+never more.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,35 @@ from boostrank.data.dataset import RankingDataset
 from tests.data.conftest import dense
 from tests.fuzz.cases import NUMBERS, WORDS, PromiseBroken, damaged, may_refuse
 
-_GOOD = st.one_of(st.floats(-1e30, 1e30).map(repr), st.integers(-(2**24), 2**24).map(str), st.sampled_from(["nan", ""]))
+_GOOD = st.one_of(
+    st.floats(-1e30, 1e30).map(repr),
+    st.integers(-(2**24), 2**24).map(str),
+    st.sampled_from(["nan", ""]),
+)
 _CELL = st.one_of(_GOOD, _GOOD, _GOOD, st.sampled_from([*NUMBERS, *WORDS, '"1"', '"a""b"', "NULL"]))
-_TYPES = ["float64", "float32", "int64", "uint64", "int8", "bool", "string", "dictionary", "date", "list", "null"]
-_HEADER = st.sampled_from(["label", "qid", "query", "a", "b", "c", "A", "", "label ", "größe", '"x,y"', "1", "weight"])
+_TYPES = [
+    "float64",
+    "float32",
+    "int64",
+    "uint64",
+    "int8",
+    "bool",
+    "string",
+    "dictionary",
+    "date",
+    "list",
+    "null",
+]
+_HEADER = st.sampled_from(
+    ["label", "qid", "query", "a", "b", "c", "A", "", "label ", "größe", '"x,y"', "1", "weight"]
+)
 
 
 @st.composite
 def _texts(draw: Any, delimiter: str) -> bytes:
-    columns = draw(st.one_of(st.just(["label", "qid", "a", "b"]), st.lists(_HEADER, min_size=1, max_size=5)))
+    columns = draw(
+        st.one_of(st.just(["label", "qid", "a", "b"]), st.lists(_HEADER, min_size=1, max_size=5))
+    )
     lines = [delimiter.join(columns)]
     for i in range(draw(st.integers(0, 5))):
         cells = [str(i % 3), str(1 + i // 3), *(draw(_CELL) for _ in columns[2:])][: len(columns)]
@@ -33,7 +55,9 @@ def _texts(draw: Any, delimiter: str) -> bytes:
             cells[draw(st.integers(0, len(cells) - 1))] = draw(_CELL)
         lines.append(delimiter.join(cells))
     ending = draw(st.sampled_from(["\n", "\n", "\r\n"]))
-    body = (ending.join(lines) + draw(st.sampled_from([ending, ""]))).encode("utf-8", "surrogatepass")
+    body = (ending.join(lines) + draw(st.sampled_from([ending, ""]))).encode(
+        "utf-8", "surrogatepass"
+    )
     return body if draw(st.booleans()) else draw(damaged(body))
 
 
@@ -45,7 +69,9 @@ cases = st.one_of(
             "ending": st.sampled_from(["parquet", "feather", "arrows"]),
             "body": st.just(b""),
             "types": st.lists(st.sampled_from(_TYPES), max_size=4),
-            "key_types": st.sampled_from([("int64", "int64"), ("float64", "string"), ("bool", "uint64")]),
+            "key_types": st.sampled_from(
+                [("int64", "int64"), ("float64", "string"), ("bool", "uint64")]
+            ),
             "nulls": st.lists(st.integers(0, 40), max_size=3),
             "flips": st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), max_size=3),
             "cut": st.one_of(st.just(0), st.just(0), st.integers(1, 60)),
@@ -83,7 +109,16 @@ def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
             continue
         for i, row in enumerate(rows):
             text = row[names.index(name)]
-            if (word := text.strip().lower()) in ("", "nan", "null", "na", "+nan", "-nan", "n/a", "none"):
+            if (word := text.strip().lower()) in (
+                "",
+                "nan",
+                "null",
+                "na",
+                "+nan",
+                "-nan",
+                "n/a",
+                "none",
+            ):
                 expected = math.nan
             else:
                 expected = float({"true": 1, "false": 0}.get(word, text))
@@ -93,13 +128,22 @@ def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
 
 
 def _write(
-    path: Path, types: list[str], key_types: tuple[str, str], nulls: list[int], flips: list[tuple[int, int]], cut: int
-) -> None:  # fmt: skip
+    path: Path,
+    types: list[str],
+    key_types: tuple[str, str],
+    nulls: list[int],
+    flips: list[tuple[int, int]],
+    cut: int,
+) -> None:
     kinds = [*key_types, *types]
     columns = {}
-    for j, (name, kind) in enumerate(zip(["label", "qid", "a", "b", "c", "d"], kinds, strict=False)):
+    for j, (name, kind) in enumerate(
+        zip(["label", "qid", "a", "b", "c", "d"], kinds, strict=False)
+    ):
         numbers = [i // 3 if j == 1 else i % 3 for i in range(6)]
-        values = [None if 6 * j + i in nulls else _value(kind, number) for i, number in enumerate(numbers)]
+        values = [
+            None if 6 * j + i in nulls else _value(kind, number) for i, number in enumerate(numbers)
+        ]
         columns[name] = pa.array(values, _arrow_type(kind))
     table = pa.table(columns)
     match path.suffix:
@@ -122,7 +166,11 @@ def _arrow_type(kind: str) -> Any:
         "date": pa.date32(),
         "list": pa.list_(pa.int8()),
     }
-    return arrow_types[kind] if kind in arrow_types else getattr(pa, {"bool": "bool_"}.get(kind, kind))()
+    return (
+        arrow_types[kind]
+        if kind in arrow_types
+        else getattr(pa, {"bool": "bool_"}.get(kind, kind))()
+    )
 
 
 def _value(kind: str, number: int) -> Any:
@@ -130,6 +178,9 @@ def _value(kind: str, number: int) -> Any:
         return None
     if kind in ("string", "dictionary"):
         return f"x{number}"
-    return {"bool": bool(number % 2), "list": [number], "float64": number + 0.1, "float32": number + 0.5}.get(
-        kind, number
-    )
+    return {
+        "bool": bool(number % 2),
+        "list": [number],
+        "float64": number + 0.1,
+        "float32": number + 0.5,
+    }.get(kind, number)

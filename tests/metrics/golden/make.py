@@ -1,8 +1,9 @@
-"""What CatBoost and trec_eval make of one set of rankings, kept in JSON so that the suite needs neither of them.
+"""What CatBoost and trec_eval make of one set of rankings, kept in JSON so that the suite needs
+neither of them.
 
-`python -m tests.metrics.golden.make`, where numpy, catboost and pytrec_eval (or pytrec_eval-terrier, which brings
-trec_eval's sources along) are installed, writes the files anew. They hold the inputs too: numpy may draw other numbers
-some day.
+`python -m tests.metrics.golden.make`, where numpy, catboost and pytrec_eval (or
+pytrec_eval-terrier, which brings trec_eval's sources along) are installed, writes the files anew.
+They hold the inputs too: numpy may draw other numbers some day.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ import numpy as np
 SEED = 11
 CUTS = (1, 3, 5, 10)
 TREC_CUTS = (5, 10)
-CATBOOST = {"ndcg": "NDCG", "dcg": "DCG", "map": "MAP", "precision": "PrecisionAt", "recall": "RecallAt", "mrr": "MRR"}
+CATBOOST = {
+    "ndcg": "NDCG",
+    "dcg": "DCG",
+    "map": "MAP",
+    "precision": "PrecisionAt",
+    "recall": "RecallAt",
+    "mrr": "MRR",
+}
 TREC = {"ndcg": "ndcg", "map": "map", "mrr": "recip_rank"}
 TREC_CUT = {"ndcg": "ndcg_cut", "map": "map_cut", "precision": "P", "recall": "recall"}
 
@@ -26,9 +34,11 @@ Inputs = dict[str, list[Any]]
 
 
 def inputs(grades: int = 5, *, empty: bool = True) -> Inputs:
-    """Ragged queries with many ties, lists shorter than the cut-offs, empty queries and queries of one document.
+    """Ragged queries with many ties, lists shorter than the cut-offs, empty queries and queries of
+    one document.
 
-    Some scores tie, some differ by less than float32 can tell, which is what XGBoost and trec_eval compare in.
+    Some scores tie, some differ by less than float32 can tell, which is what XGBoost and trec_eval
+    compare in.
     """
     rng = np.random.default_rng(SEED)
     sizes = np.concatenate([[1, 1, 3, 4], rng.integers(1, 16, 60)])
@@ -42,7 +52,12 @@ def inputs(grades: int = 5, *, empty: bool = True) -> Inputs:
     scores = rng.integers(0, 8, labels.size) / 2.0
     scores[::3] += 1e-12 * rng.integers(0, 3, scores[::3].size)
     docnos = [f"d{number}" for number in np.random.default_rng(SEED + 1).permutation(labels.size)]
-    return {"sizes": sizes.tolist(), "labels": labels.tolist(), "scores": scores.tolist(), "docnos": docnos}
+    return {
+        "sizes": sizes.tolist(),
+        "labels": labels.tolist(),
+        "scores": scores.tolist(),
+        "docnos": docnos,
+    }
 
 
 def by_catboost(case: Inputs) -> dict[str, float]:
@@ -55,7 +70,11 @@ def by_catboost(case: Inputs) -> dict[str, float]:
     def value(metric: str, labels: Any) -> float:
         return float(eval_metric(labels, case["scores"], metric, group_id=groups)[0])
 
-    values = {f"{ours}@{k}": value(f"{name}:top={k}", labels) for ours, name in CATBOOST.items() for k in CUTS}
+    values = {
+        f"{ours}@{k}": value(f"{name}:top={k}", labels)
+        for ours, name in CATBOOST.items()
+        for k in CUTS
+    }
     return values | {f"err@{k}": value(f"ERR:top={k}", labels / 4.0) for k in CUTS}
 
 
@@ -66,15 +85,24 @@ def by_trec_eval(case: Inputs) -> dict[str, list[float]]:
     ends = np.cumsum(case["sizes"])[:-1]
 
     def by_query(values: list[Any]) -> dict[str, dict[str, Any]]:
-        lists = zip(np.split(np.array(case["docnos"]), ends), np.split(np.array(values), ends), strict=True)
-        return {str(q): dict(zip(n.tolist(), v.tolist(), strict=True)) for q, (n, v) in enumerate(lists)}
+        lists = zip(
+            np.split(np.array(case["docnos"]), ends), np.split(np.array(values), ends), strict=True
+        )
+        return {
+            str(q): dict(zip(n.tolist(), v.tolist(), strict=True)) for q, (n, v) in enumerate(lists)
+        }
 
     evaluator = pytrec_eval.RelevanceEvaluator(
         by_query([int(label) for label in case["labels"]]), {*TREC.values(), *TREC_CUT.values()}
     )
     of_queries = evaluator.evaluate(by_query(case["scores"]))
-    names = TREC | {f"{ours}@{k}": f"{trec}_{k}" for ours, trec in TREC_CUT.items() for k in TREC_CUTS}
-    return {ours: [of_queries[str(q)][trec] for q in range(len(of_queries))] for ours, trec in names.items()}
+    names = TREC | {
+        f"{ours}@{k}": f"{trec}_{k}" for ours, trec in TREC_CUT.items() for k in TREC_CUTS
+    }
+    return {
+        ours: [of_queries[str(q)][trec] for q in range(len(of_queries))]
+        for ours, trec in names.items()
+    }
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """Golden files: everything that this version writes and a later one reads, in one archive.
 
-    make golden                                       # of this version, VERSION.tar.gz beside this file
-    python tests/model/golden/make.py OUT.tar.gz    # of the version that Python finds
+    make golden                                       # of this version, VERSION.tar.gz beside this
+    file python tests/model/golden/make.py OUT.tar.gz    # of the version that Python finds
 
-An archive holds data (`rows.txt`, `new.txt`), model files with their sidecars, checkpoints with the models they lead
-to, a cache, a study, a configuration, a measure of noise, scores, clicks and propensities; and `expected.json`, what
-the version that wrote them made of them. That of a version that is out is never made again.
+An archive holds data (`rows.txt`, `new.txt`), model files with their sidecars, checkpoints with the
+models they lead to, a cache, a study, a configuration, a measure of noise, scores, clicks and
+propensities; and `expected.json`, what the version that wrote them made of them. That of a version
+that is out is never made again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ import numpy as np
 
 import boostrank
 
-TREES: dict[str, Any] = {"num_leaves": 4, "learning_rate": 0.3, "seed": 7, "num_threads": 1, "verbosity": -1}
+TREES: dict[str, Any] = {
+    "num_leaves": 4,
+    "learning_rate": 0.3,
+    "seed": 7,
+    "num_threads": 1,
+    "verbosity": -1,
+}
 ROUNDS = 3
 CODES = 3
 """The column that holds codes of categories."""
@@ -42,7 +49,12 @@ def write_rows(path: str, queries: range, documents: int, seed: int) -> None:
             first, second = rng.normal(size=2)
             third, code, last = rng.integers(0, 3), rng.integers(0, 6), rng.uniform()
             label = int(np.clip(round(first + (code % 2) + 0.3 * rng.normal()), 0, 3))
-            cells = {1: f"{first:.1f}", 2: "nan" if rng.random() < 0.2 else f"{second:.1f}", 3: third, 4: code}
+            cells = {
+                1: f"{first:.1f}",
+                2: "nan" if rng.random() < 0.2 else f"{second:.1f}",
+                3: third,
+                4: code,
+            }
             cells[5] = f"{last:.2f}"
             words = (f"{column}:{value}" for column, value in cells.items() if value != 0)
             lines.append(f"{label} qid:{query} {' '.join(words)}\n")
@@ -58,18 +70,30 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
 
     mixture = {"objective": "mix(shf-sdcg(sigma=linear(1, 0.2)), xe-ndcg, mix=0.25)"}
     trainings: dict[str, Callable[[], Any]] = {
-        "lightgbm.txt": lambda: train(**mixture, metric="ndcg@5,map", valid_sets=[valid], early_stopping_round=2),
+        "lightgbm.txt": lambda: train(
+            **mixture, metric="ndcg@5,map", valid_sets=[valid], early_stopping_round=2
+        ),
         "lightgbm-auto.txt": lambda: train("auto"),
         "lightgbm-dart.txt": lambda: train("lambdarank", boosting="dart", drop_rate=0.5),
-        "lightgbm-categories.txt": lambda: train("lambdarank", categorical_feature=[CODES], min_data_per_group=5),
+        "lightgbm-categories.txt": lambda: train(
+            "lambdarank", categorical_feature=[CODES], min_data_per_group=5
+        ),
         "lightgbm-linear-trees.txt": lambda: train("lightgbm:lambdarank", linear_tree=True),
-        "lightgbm-continued.txt": lambda: train("lambdarank", init_model=train("ranknet", rounds=1)),
+        "lightgbm-continued.txt": lambda: train(
+            "lambdarank", init_model=train("ranknet", rounds=1)
+        ),
         "lightgbm-on-linear.txt": lambda: train("lambdarank", start="linear"),
-        "lightgbm-average.txt": lambda: boostrank.average([train("lambdarank", 2, seed=seed) for seed in (1, 2)]),
+        "lightgbm-average.txt": lambda: boostrank.average(
+            [train("lambdarank", 2, seed=seed) for seed in (1, 2)]
+        ),
         "lightgbm-folds.txt": lambda: folds(),
-        "xgboost.json": lambda: train(**mixture, metric="ndcg@5,map", valid_sets=[valid], backend="xgboost"),
+        "xgboost.json": lambda: train(
+            **mixture, metric="ndcg@5,map", valid_sets=[valid], backend="xgboost"
+        ),
         "xgboost-auto.json": lambda: train("auto", backend="xgboost"),
-        "xgboost-dart.json": lambda: train("lambdarank", booster="dart", rate_drop=0.5, backend="xgboost"),
+        "xgboost-dart.json": lambda: train(
+            "lambdarank", booster="dart", rate_drop=0.5, backend="xgboost"
+        ),
         "xgboost-native.json": lambda: train("xgboost:rank:ndcg", backend="xgboost"),
         "linear.json": lambda: linear(),
         "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),
@@ -81,29 +105,46 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "lightgbm-quality.txt": lambda: train("lambdarank", rounds=4, quality="good", max_trees=6),
         "lightgbm-frame.txt": lambda: frame("lightgbm"),
         "xgboost-frame.json": lambda: frame("xgboost"),
-        "xgboost-categories.json": lambda: train("lambdarank", categorical_feature=[CODES], backend="xgboost"),
+        "xgboost-categories.json": lambda: train(
+            "lambdarank", categorical_feature=[CODES], backend="xgboost"
+        ),
     }
 
     def linear() -> Any:
-        return boostrank.train({"objective": "lambdarank", "seed": 7}, data, ROUNDS, backend="linear")
+        return boostrank.train(
+            {"objective": "lambdarank", "seed": 7}, data, ROUNDS, backend="linear"
+        )
 
     def calibrated() -> Any:
         first, others = data.take(range(6)), data.take(range(6, 16))
-        return boostrank.calibrate(boostrank.train({**TREES, "objective": "lambdarank"}, first, ROUNDS), others)
+        return boostrank.calibrate(
+            boostrank.train({**TREES, "objective": "lambdarank"}, first, ROUNDS), others
+        )
 
     def folds() -> Any:
-        return boostrank.train({**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, data, ROUNDS, folds=2)
+        return boostrank.train(
+            {**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, data, ROUNDS, folds=2
+        )
 
     def frame(backend: str) -> Any:
         more = {"min_data_per_group": 5} if backend == "lightgbm" else {}
-        return boostrank.train({**TREES, "objective": "lambdarank", **more}, named(data), ROUNDS, backend=backend)
+        return boostrank.train(
+            {**TREES, "objective": "lambdarank", **more}, named(data), ROUNDS, backend=backend
+        )
 
     return trainings
 
 
 _OPTIONS = (
-    "backend", "fill", "init_model", "max_trees", "quality", "start", "valid_sets", "within_query",
-)  # fmt: skip
+    "backend",
+    "fill",
+    "init_model",
+    "max_trees",
+    "quality",
+    "start",
+    "valid_sets",
+    "within_query",
+)
 
 
 def named(data: Any) -> Any:
@@ -121,28 +162,49 @@ def named(data: Any) -> Any:
 # What each is trained with: a checkpoint goes on with the same alone.
 CHECKPOINTS: dict[str, dict[str, Any]] = {
     "lightgbm.checkpoint": {
-        "params": {**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, "rounds": 6, "backend": "lightgbm",
+        "params": {**TREES, "objective": "lambdarank", "metric": "ndcg@5"},
+        "rounds": 6,
+        "backend": "lightgbm",
     },
     "xgboost.checkpoint": {
-        "params": {**TREES, "objective": "xe-ndcg", "metric": "ndcg@5"}, "rounds": 6, "backend": "xgboost",
+        "params": {**TREES, "objective": "xe-ndcg", "metric": "ndcg@5"},
+        "rounds": 6,
+        "backend": "xgboost",
     },
-}  # fmt: skip
+}
 
 
 # What is searched, and whose noise is measured.
 STUDY = (
-    "rows.txt", "--valid", "new.txt", "--objective", "lambdarank", "--metric", "ndcg@5", "--rounds", "3",
-    "--num-leaves", "4", "--threads", "1", "--seed", "7",
-)  # fmt: skip
+    "rows.txt",
+    "--valid",
+    "new.txt",
+    "--objective",
+    "lambdarank",
+    "--metric",
+    "ndcg@5",
+    "--rounds",
+    "3",
+    "--num-leaves",
+    "4",
+    "--threads",
+    "1",
+    "--seed",
+    "7",
+)
 
 
 def make_checkpoints(data: Any, valid: Any) -> None:
     """The state after four rounds, and the model after six."""
     for name, settings in CHECKPOINTS.items():
         model = boostrank.train(
-            settings["params"], data, settings["rounds"], valid_sets=[valid], backend=settings["backend"],
+            settings["params"],
+            data,
+            settings["rounds"],
+            valid_sets=[valid],
+            backend=settings["backend"],
             checkpoint=boostrank.Checkpoint(name, every=4),
-        )  # fmt: skip
+        )
         model.save(f"{name}.model")
 
 
@@ -178,10 +240,13 @@ def make_records() -> None:
 def facts_of(model: Any) -> dict[str, Any]:
     """What a loaded model says of itself."""
     return {
-        "backend": model.backend, "best_iteration": model.best_iteration, "n_features": model.n_features,
-        "feature_names": list(model.feature_names), "index_base": model.info.index_base,
+        "backend": model.backend,
+        "best_iteration": model.best_iteration,
+        "n_features": model.n_features,
+        "feature_names": list(model.feature_names),
+        "index_base": model.info.index_base,
         "objective": model.info["objective"]["name"],
-    }  # fmt: skip
+    }
 
 
 def make(folder: Path) -> None:
@@ -212,7 +277,10 @@ def main(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         make(Path(folder))
-        with gzip.GzipFile(path, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        with (
+            gzip.GzipFile(path, "wb", mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w") as archive,
+        ):
             for file in sorted(Path(folder).rglob("*")):
                 if file.is_file() and file.suffix != ".lock":
                     entry = tarfile.TarInfo(str(file.relative_to(folder)))  # neither time nor owner

@@ -1,4 +1,6 @@
-"""Stump engine: each round splits one feature at one of a few thresholds, by gradient and curvature."""
+"""Stump engine: each round splits one feature at one of a few thresholds, by gradient and
+curvature.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ import numpy as np
 
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.rows import dense_rows
-from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, PredictRequest, Rounds, TrainRequest
+from boostrank.engines.base import (
+    CONTRIBUTIONS,
+    Backend,
+    Booster,
+    PredictRequest,
+    Rounds,
+    TrainRequest,
+)
 from boostrank.engines.engine_params import Params
 from tests.model.toy_engine.format import TOY, Stumps
 
@@ -36,7 +45,9 @@ class ToyBooster(Booster):
             return self.native.scores(rows, request.rounds)
         out = np.zeros((rows.shape[0], rows.shape[1] + 1))
         for column, threshold, left, right in self.native.trees[: request.rounds or None]:
-            out[:, column] += np.where(rows[:, column] <= threshold, left, right) - (left + right) / 2
+            out[:, column] += (
+                np.where(rows[:, column] <= threshold, left, right) - (left + right) / 2
+            )
             out[:, -1] += (left + right) / 2
         return out
 
@@ -48,7 +59,9 @@ class Toy(Backend):
     params = Params("learning_rate", "num_threads", "verbosity")
     booster = ToyBooster
 
-    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> ToyData:
+    def dataset(
+        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+    ) -> ToyData:
         return ToyData(dense_rows(data.features, 0, data.n_documents), data.feature_names)
 
     def train(self, request: TrainRequest) -> tuple[ToyBooster, int]:
@@ -56,7 +69,9 @@ class Toy(Backend):
         rows, rate = request.train.rows, float(request.params.get("learning_rate", 0.3))
         trees = list(request.earlier.native.trees) if request.earlier else []
         booster = Stumps(request.train.feature_names, trees)
-        rounds = Rounds(request, booster, len(booster.trees), lambda data: booster.scores(data.rows))
+        rounds = Rounds(
+            request, booster, len(booster.trees), lambda data: booster.scores(data.rows)
+        )
         for number in rounds:
             grad, hess = request.gradient(booster.scores(rows), request.train, number)
             booster.trees.append(_stump(rows, grad.astype(float), hess.astype(float), rate))
@@ -66,7 +81,9 @@ class Toy(Backend):
 BACKEND = Toy()
 
 
-def _stump(rows: np.ndarray, grad: np.ndarray, hess: np.ndarray, rate: float) -> tuple[int, float, float, float]:
+def _stump(
+    rows: np.ndarray, grad: np.ndarray, hess: np.ndarray, rate: float
+) -> tuple[int, float, float, float]:
     """The split whose two Newton steps gain most."""
     best, chosen = -1.0, (0, 0.0, 0.0, 0.0)
     for column in range(rows.shape[1]):

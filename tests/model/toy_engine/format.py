@@ -38,7 +38,9 @@ class Stumps:
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         lines = [" ".join(map(repr, tree)) for tree in self.trees[: rounds or None]]
-        return _FIRST + "\n".join(["\t".join(["features", *self.feature_names]), *lines, ""]).encode()
+        return (
+            _FIRST + "\n".join(["\t".join(["features", *self.feature_names]), *lines, ""]).encode()
+        )
 
 
 class ToyFormat(ModelFormat):
@@ -52,7 +54,10 @@ class ToyFormat(ModelFormat):
         try:
             _, names, *lines, last = body.decode().split("\n")
             label, *features = names.split("\t")
-            trees = [(int(a), float(b), float(c), float(d)) for a, b, c, d in (line.split(" ") for line in lines)]
+            trees = [
+                (int(a), float(b), float(c), float(d))
+                for a, b, c, d in (line.split(" ") for line in lines)
+            ]
         except ValueError:
             raise ModelError("these are no toy stumps: the file is damaged") from None
         if label != "features" or last or any(not 0 <= tree[0] < len(features) for tree in trees):
@@ -79,7 +84,11 @@ class ToyFormat(ModelFormat):
 
     def merge(self, models: Sequence[Stumps]) -> bytes:
         n = len(models)
-        trees = [(column, t, left / n, right / n) for model in models for column, t, left, right in model.trees]
+        trees = [
+            (column, t, left / n, right / n)
+            for model in models
+            for column, t, left, right in model.trees
+        ]
         return Stumps(models[0].feature_names, trees).to_bytes()
 
 
