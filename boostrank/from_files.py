@@ -523,9 +523,8 @@ def _train_on_cluster(
         raise InputError(
             "workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME"
         )
-    options = replace(
-        options, params=loaded.params
-    )  # the workers load the objective's file, and compute gains
+    # The workers load the objective's file, and compute gains.
+    options = replace(options, params=loaded.params)
     changed = options.changed
     user_callbacks = changed.pop("callbacks", ())
     on_folds, so_far = bool(options.folds) or options.quality == GOOD, None

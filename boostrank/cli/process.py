@@ -121,9 +121,8 @@ def prepare_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(
-                os.open(os.devnull, mode), True
-            )  # takes the lowest free descriptor: this one
+            # Takes the lowest free descriptor: this one.
+            os.set_inheritable(os.open(os.devnull, mode), True)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     if os.name != "nt":  # Windows consoles take no bytes
         sys.stdout = _replaced(sys.stdout, Results(1, "wb", closefd=False))

@@ -245,6 +245,5 @@ def _plain(value: Any) -> Any:
 def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(
-        _plain(value), ensure_ascii=False
-    )  # TOML writes strings, numbers and booleans like JSON
+    # TOML writes strings, numbers and booleans like JSON.
+    return json.dumps(_plain(value), ensure_ascii=False)

@@ -63,9 +63,8 @@ class SparkWorkers(Launcher):
 
     def stop(self, ranks: Sequence[int]) -> None:
         """Cancel the whole job, because tasks of a barrier stage end together."""
-        self._session.sparkContext.cancelJobsWithTag(
-            self._tag
-        )  # the session's `interruptTag` needs the job's thread
+        # The session's `interruptTag` needs the job's thread.
+        self._session.sparkContext.cancelJobsWithTag(self._tag)
 
 
 def _tables(batches: Iterator[Any], rank: int) -> dict[str, Any]:

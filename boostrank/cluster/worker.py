@@ -210,9 +210,8 @@ class Worker:
                     warnings.simplefilter("always", category)
                 value = getattr(self, name)(*arguments)
         except errors.BoostrankError as error:
-            kind = (
-                errors.DataError if isinstance(error, errors.DataError) else type(error)
-            )  # subclasses take more
+            # Subclasses take more.
+            kind = errors.DataError if isinstance(error, errors.DataError) else type(error)
             # Reading errors name the file, and parameter errors are the same on all workers.
             complete = errors.ParameterError if name == "fit" or self._tables else errors.InputError
             where = "" if isinstance(error, complete) else self._where

@@ -135,9 +135,8 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(
-                lock_file
-            )  # still locked: a process that opened it earlier sees that it is gone and retries
+            # Still locked: a process that opened it earlier sees that it is gone and retries.
+            os.unlink(lock_file)
         os.close(descriptor)
 
 
@@ -378,6 +377,9 @@ def remove_leftovers(path: AnyPath) -> None:
 
 
 def _is_stream(path: AnyPath) -> bool:
+    # Never replace these links, even if their targets cannot be looked at.
+    if os.fspath(path) in ("/dev/stdout", "/dev/stderr"):
+        return True
     try:  # without `realpath`, because the target of /dev/stdout may have no path
         mode = os.stat(path).st_mode
     except OSError:

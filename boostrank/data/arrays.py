@@ -256,9 +256,8 @@ def read_rows(
             )
         table = table.rename(dict(zip(table.columns, column_names, strict=True)))
     else:
-        categorical_feature = named_columns(
-            categorical_feature, names_of(table)
-        )  # positions count all columns
+        # Positions count all columns.
+        categorical_feature = named_columns(categorical_feature, names_of(table))
         table = without_index(table, categorical_feature)
     feature_names = names_of(table)
     features, categories = read_table(

@@ -557,9 +557,8 @@ class RankingDataset:
         queries = QueryIndex(
             ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, "")
         )
-        same_kind = (
-            self.is_sparse or not other.is_sparse
-        )  # the result is as sparse as this data set
+        # The result is as sparse as this data set.
+        same_kind = self.is_sparse or not other.is_sparse
         features = joined_rows(
             [self.features, other.features if same_kind else other.features.toarray()]
         )

@@ -234,9 +234,8 @@ def _coding_of(
     series = _column(frame, name)
     if isinstance(series.dtype, _OF_CATEGORIES):
         native = series.to_native()
-        native_type = getattr(
-            native, "dtype", getattr(native, "type", None)
-        )  # in polars, the order has no meaning
+        # In polars, the order has no meaning.
+        native_type = getattr(native, "dtype", getattr(native, "type", None))
         return Coding(
             name, ordered=name not in named and bool(getattr(native_type, "ordered", False))
         )

@@ -340,4 +340,8 @@ def nested(
     for at in np.argsort(-depth, kind="stable").tolist():
         done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
     first = [leaf(base)] if base else []
-    return first + [built(root) for root in forest.roots.tolist()]
+    roots = [
+        leaf(float(forest.value[~root])) if root < 0 else done[root]
+        for root in forest.roots.tolist()
+    ]
+    return first + roots

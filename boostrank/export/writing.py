@@ -153,9 +153,8 @@ def _served(
     if fault := name_fault(features, columns):
         raise ParameterError(f"--feature-names: {fault}")
     names = tuple(map(name_of, features))
-    names = (
-        columns if set(names) == set(columns) else names
-    )  # the model's, in the order of a feature store
+    # The model's, in the order of a feature store.
+    names = columns if set(names) == set(columns) else names
     _check_names(names, "feature", "--feature-names")
     _check_names([name], "model", "--name")
     body = model.to_bytes()

@@ -51,9 +51,8 @@ LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 20
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
 _ZSTD = struct.pack("<I", 0xFD2FB528)
-_ZSTD_SKIPPABLE = tuple(
-    struct.pack("<I", 0x184D2A50 + i) for i in range(16)
-)  # pzstd writes one before each frame
+# Pzstd writes one before each frame.
+_ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))
 
 
 def zstd_module() -> Any:

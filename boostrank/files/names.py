@@ -25,9 +25,8 @@ _HEADER = re.compile(
 )
 _FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
 _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
-_DOCID = re.compile(
-    rb"docid\s*=\s*(\S+)"
-)  # comments of LETOR; in other files, the first word is the name
+# Comments of LETOR; in other files, the first word is the name.
+_DOCID = re.compile(rb"docid\s*=\s*(\S+)")
 _QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULTILINE)
 _LARGEST = 2**31
 

@@ -363,9 +363,8 @@ def let_clock_pass(paths: list[str]) -> None:
     """Wait until rewriting these files would change their time stamps."""
     for path in paths:
         with contextlib.suppress(OSError):
-            age = (
-                time.time() - os.stat(path).st_ctime
-            )  # ctime cannot be set, unlike mtime, which copies may preserve
+            # Ctime cannot be set, unlike mtime, which copies may preserve.
+            age = time.time() - os.stat(path).st_ctime
             if 0 <= age < _CLOCK_STEP:
                 time.sleep(_CLOCK_STEP)
 

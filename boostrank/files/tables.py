@@ -211,9 +211,8 @@ class Batch:
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = np.asarray(coded.indices.fill_null(-1))
         absent = f"query id in column {name!r} is missing"
-        has_numbers = any(
-            isinstance(qid, int) for qid in ids
-        )  # `nan` among numbers is a missing id
+        # `nan` among numbers is a missing id.
+        has_numbers = any(isinstance(qid, int) for qid in ids)
         reasons = [
             absent if has_numbers and str(qid).lower() in _NO_ID else _why_no_id(qid) for qid in ids
         ] + [absent]

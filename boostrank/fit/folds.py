@@ -215,9 +215,8 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
             part = folds.training(training, fold, measures=measures)
             model = run(replace(part, checkpoint=checkpoint))
         if not models and kinds:
-            average(
-                [model]
-            )  # refuse models that cannot be averaged, such as dart, after the first fold
+            # Refuse models that cannot be averaged, such as dart, after the first fold.
+            average([model])
         members.append(member)
         models.append(model)
         if fold_ended is not None and not fold_ended(fold, training, model):

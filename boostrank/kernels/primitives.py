@@ -27,9 +27,8 @@ LN2 = math.log(2.0)
 # ln 2 in two parts; the first has so few bits that k * _LN2_HIGH is exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _LOG2_E, _SQRT2 = 1.0 / LN2, math.sqrt(2.0)
-_TO_INTEGER = (
-    1.5 * 2.0**52
-)  # added to a small number it leaves the nearest integer in the last bits
+# Added to a small number it leaves the nearest integer in the last bits.
+_TO_INTEGER = 1.5 * 2.0**52
 _EXPONENT_ONE = 1023 << 52
 _MANTISSA, _BITS_OF_2_52 = (1 << 52) - 1, 1075 << 52
 _EXPONENT_OFFSET = 2.0**52 + 1023.0

@@ -515,9 +515,8 @@ class BoundMetrics:
                 total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0
             )
             if spec.upper is not None:
-                np.minimum(
-                    values, spec.upper, out=values
-                )  # rounding may raise a perfect list above 1
+                # Rounding may raise a perfect list above 1.
+                np.minimum(values, spec.upper, out=values)
             values[bound.empty] = (
                 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
             )

@@ -92,9 +92,8 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    info = structs.replace(
-        first.info, price=None, folds=None, calibration=None
-    )  # they describe only the first model
+    # They describe only the first model.
+    info = structs.replace(first.info, price=None, folds=None, calibration=None)
     return RankingModel(booster, info=info | {"averaged": origins})
 
 

@@ -272,9 +272,8 @@ class _Part:
         spec = objective.spec
         _check_pairs(objective, queries)
         self.objective = objective
-        self.ptr = np.require(
-            queries.ptr, np.int64, ["C", "W"]
-        )  # compiled code takes no read-only arrays
+        # Compiled code takes no read-only arrays.
+        self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])
         if queries.document_weights is not None and spec.document_weights is None:
             raise DataError(
                 f"objective {spec.name!r} does not support document weights: remove them, or use"

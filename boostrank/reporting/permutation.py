@@ -82,9 +82,8 @@ def measure_losses(
     separate passes.
     """
     data, n_queries = rows.data, len(rows.data.queries)
-    BoundMetrics(
-        [metric], data.labels, data.queries, conventions, threads
-    )  # raises if the metric is undefined
+    # Raises if the metric is undefined.
+    BoundMetrics([metric], data.labels, data.queries, conventions, threads)
     passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 

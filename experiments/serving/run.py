@@ -66,9 +66,8 @@ def looked_at(model: tuple[str, str, str, str], most_rows: int) -> list[dict[str
     ranker = trained(engine, kind, start, *SIZES[size])
     numbers = []
     for target in TARGETS:
-        data = ranking_data(
-            kind, min(most_rows, 5 * target.most_rows), seed=1
-        )  # few rows where it is slow
+        # Few rows where it is slow.
+        data = ranking_data(kind, min(most_rows, 5 * target.most_rows), seed=1)
         case = {"size": size, "engine": engine, "data": kind, "start": start, "target": target.name}
         numbers.append(case | exported(ranker, target.name, data, DATA[kind]))
     return numbers

@@ -185,7 +185,7 @@ def test_on_a_phone_nothing_but_tables_scrolls_sideways(page: Page) -> None:
 
 @reported
 def test_numbers_sort_as_numbers_in_both_directions_and_text_as_text(page: Page) -> None:
-    for column in ("gain", "low", "splits"):
+    for column in ("gain", "splits"):
         assert page.sort("features", column) == "descending"
         down = [float(n) for n in page.column("features", column)]
         assert down == sorted(down, reverse=True)
@@ -277,7 +277,10 @@ def test_in_print_the_page_is_short_and_the_navigation_is_gone(page: Page) -> No
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     page.run("dispatchEvent(new Event('beforeprint'))")
     try:
-        assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+        displayed = (
+            "return [...document.querySelectorAll('nav')].map((e) => getComputedStyle(e).display)"
+        )
+        assert set(page.run(displayed)) <= {"none"}
         count_visible = (
             "return [...document.querySelectorAll('{}')].filter((e) =>"
             " e.getClientRects().length).length"

@@ -86,9 +86,8 @@ def whole_files(model: Path) -> None:
         ModelError: something is torn.
     """
     if model.exists():
-        read_model_files(
-            model
-        )  # an engine that loads it here would start threads, which no fork survives
+        # An engine that loads it here would start threads, which no fork survives.
+        read_model_files(model)
     checkpoint = Path(f"{model}.checkpoint")
     if checkpoint.exists():
         _read(str(checkpoint))

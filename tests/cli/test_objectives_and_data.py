@@ -21,9 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_everything_an_objective_declares_is_told(name: str) -> None:
     spec = OBJECTIVES.get(name)
-    printed = "".join(
-        invoke("objectives", name).stdout.split()
-    )  # lines break at blanks and hyphens
+    # Lines break at blanks and hyphens.
+    printed = "".join(invoke("objectives", name).stdout.split())
     weighed = {"gain": "multiplies its gain", "loss": "multiplies its loss", None: "is refused"}[
         spec.document_weights
     ]

@@ -152,9 +152,8 @@ def test_models_that_need_all_rows_at_once_get_them(folder: Path, tmp_path: Path
     cells = [
         line.split()[0] + " " + line.split()[1] + " 6:1\n" for line in (folder / "train.txt").open()
     ]
-    (tmp_path / "sparse.txt").write_text(
-        "".join(cells)
-    )  # what is absent is missing to XGBoost alone
+    # What is absent is missing to XGBoost alone.
+    (tmp_path / "sparse.txt").write_text("".join(cells))
     for model, rows in (
         (folder / "linear", folder / "train.txt"),
         (tmp_path / "alone.json", folder / "train.txt"),
@@ -226,9 +225,8 @@ def test_a_file_of_scores_is_written_whole_or_not_at_all(
 ) -> None:
     output = tmp_path / "scores.txt"
     output.write_text("old\n")
-    bad = write(
-        300 * (folder / "train.txt").read_text() + "broken\n"
-    )  # more than is scored at a time
+    # More than is scored at a time.
+    bad = write(300 * (folder / "train.txt").read_text() + "broken\n")
     assert invoke("predict", folder / "lgb", bad, "--threads", 1).stdout.count("\n") > 10_000
     assert invoke("predict", folder / "lgb", bad, "--threads", 1, "-o", output).exit_code == 2
     assert output.read_text() == "old\n"

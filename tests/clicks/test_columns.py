@@ -274,9 +274,8 @@ def test_queries_in_pieces_are_brought_together(
     order = {qid: i for i, qid in enumerate(dict.fromkeys(scattered["qid"]))}
     together = scattered.sort_values("qid", key=lambda ids: ids.map(order), kind="stable")
     Propensities.power(1.0, 4).write(tmp_path / "p.json")
-    curve = (
-        () if len(names) > 3 else ("--propensities", tmp_path / "p.json")
-    )  # rows by themselves did not move
+    # Rows by themselves did not move.
+    curve = () if len(names) > 3 else ("--propensities", tmp_path / "p.json")
     outcomes = []
     for name, table, more in (("scattered", scattered, ["--regroup"]), ("together", together, [])):
         data, model, scores = (

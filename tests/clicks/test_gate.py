@@ -84,9 +84,8 @@ def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
     for sides in ([log.of_queries(data, chosen) for chosen in numbers] for numbers in parts):
         rows = [part.features[:, 0].astype(int) for part, _ in sides]
         for (_, part_log), numbers in zip(sides, rows, strict=True):
-            np.testing.assert_array_equal(
-                part_log.impressions, numbers + 1
-            )  # each row with its own entry
+            # Each row with its own entry.
+            np.testing.assert_array_equal(part_log.impressions, numbers + 1)
         assert sorted(np.concatenate(rows)) == list(range(2 * queries))
         judged += [int(row) // 2 for row in rows[1][::2]]
     assert sorted(judged) == list(range(queries)) if turns > 1 else len(judged) == queries / 5

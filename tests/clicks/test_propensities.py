@@ -114,9 +114,8 @@ def test_few_queries_and_documents_are_not_certain() -> None:
     small_log = ClickLog([0, 0], [1, 2], [10, 10], [5, 2], 1)
     curve = estimate_propensities(small_log)
     assert curve.errors is not None
-    assert curve.errors[1] == pytest.approx(
-        np.sqrt(1 / 5 + 1 / 2)
-    )  # of the logarithm of a ratio of two counts
+    # Of the logarithm of a ratio of two counts.
+    assert curve.errors[1] == pytest.approx(np.sqrt(1 / 5 + 1 / 2))
     assert check_propensities(small_log, Propensities([1.0, 0.5])).p > 0.5
     rejected = 0
     for seed in range(40):

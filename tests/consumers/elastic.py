@@ -94,9 +94,8 @@ def read(
 
     def scores(features: Float64Array) -> npt.NDArray[np.float32]:
         with np.errstate(over="ignore"):
-            columns = np.ascontiguousarray(features.T, dtype=np.float32).astype(
-                np.float64
-            )  # a score is a float
+            # A score is a float.
+            columns = np.ascontiguousarray(features.T, dtype=np.float32).astype(np.float64)
         # Column -1 is that of features which no query extracts.
         columns = np.vstack([columns, np.full(len(features), np.nan)])
         total, lost = np.zeros(len(features)), np.zeros(len(features))

@@ -157,9 +157,8 @@ def parsed(node: Any, columns: Mapping[str, int], fields: set[str]) -> Node:
         if name not in node:
             raise ModelError(f"Solr: MultipleAdditiveTreesModel tree node is missing {name}")
     if node["feature"] not in columns:
-        return Leaf(
-            np.float32(0)
-        )  # A feature that the model does not declare: whoever comes there has 0.
+        # A feature that the model does not declare: whoever comes there has 0..
+        return Leaf(np.float32(0))
     threshold = float32(node["threshold"]) + SLACK
     return Split(
         columns[node["feature"]], threshold, below["left"], below["right"], node.get("missing")

@@ -282,9 +282,8 @@ def test_a_forest_ends_at_the_first_term_that_is_no_tree() -> None:
     tree, double, single = split(0.1, 0.0), 0.1, float(F(0.1))
     rows = [[0.0] * 3]
     by_category = {"decision_type": "==", "threshold": "0"}
-    no_tree = split(
-        0.1, 0.0, **by_category, default_left=True
-    )  # A zero is in no list of strings: 0.0.
+    # A zero is in no list of strings: 0.0..
+    no_tree = split(0.1, 0.0, **by_category, default_left=True)
     assert scores(lightgbm(tree, tree, tree, {"leaf_value": 0.1}, tree), rows) == [
         single * 3 + double + double
     ]

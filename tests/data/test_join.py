@@ -157,9 +157,8 @@ def test_every_kind_of_judgements_joins_every_kind_of_log(
         by_document = {(ids[q], d): (g, *LOGGED[q, d]) for q, d, g in GRADES}
         expected = [by_document[str(q), d] for q, d in rows]
         assert data.labels.tolist() == [g for g, _, _ in expected]
-        expected_features = np.array(
-            [[x, n] for _, x, n in expected], np.float32
-        )  # None becomes NaN
+        # None becomes NaN.
+        expected_features = np.array([[x, n] for _, x, n in expected], np.float32)
         np.testing.assert_array_equal(data.features, expected_features)
 
 

@@ -253,9 +253,8 @@ def test_fault_041_both_layouts_hold_the_same_numbers(read: Read, chunk_bytes: i
     assert same_bits(dense(full), dense(thin))
     assert thin.features.has_sorted_indices
     stored = thin.features.data
-    assert not np.any(
-        (stored == 0) & ~np.signbit(stored)
-    )  # what is not named is zero: zeros need no name
+    # What is not named is zero: zeros need no name.
+    assert not np.any((stored == 0) & ~np.signbit(stored))
 
 
 def test_names_that_number_the_features_are_not_looked_up_for_twins(

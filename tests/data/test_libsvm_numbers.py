@@ -286,9 +286,8 @@ def test_fault_023_labels_on_the_edges_of_the_algorithm(read: Read, token: str) 
 
 def test_fault_023_numbers_are_refused_or_read_by_the_same_rule_in_skip_mode(read: Read) -> None:
     """A number that only Python can decide still drops its whole row when it overflows."""
-    limit = (
-        int(3.4028235677973366e38) - 2**74
-    )  # half way to the first float64 that rounds to infinity in float32
+    # Half way to the first float64 that rounds to infinity in float32.
+    limit = int(3.4028235677973366e38) - 2**74
     with np.errstate(over="ignore"):
         assert [bool(np.isinf(np.float32(float(n)))) for n in (limit - 1, limit + 1)] == [
             False,

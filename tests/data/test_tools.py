@@ -562,9 +562,8 @@ def test_fault_057_memory_stays_flat_whatever_is_unpacked(name: str, tmp_path: P
     size = len(text)
     del text
     (tmp_path / "small").write_bytes(gzip.compress(b"1 qid:1 1:1\n2 qid:2 1:1\n3 qid:3 1:1\n"))
-    run(
-        name, tmp_path / "small", tmp_path / "first"
-    )  # modules and kernels that are loaded once are not counted
+    # Modules and kernels that are loaded once are not counted.
+    run(name, tmp_path / "small", tmp_path / "first")
     tracemalloc.start()
     try:
         options = {"memory": 1 << 20} if name == "sort" else {}

@@ -29,9 +29,8 @@ def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "day2.txt").write_text((folder / "day1.txt").read_text().replace("qid:", "qid:9"))
     for number, name in enumerate(("vali", "test", "new"), 1):
-        text = (
-            (folder / f"{name}.txt").read_text().replace("qid:", f"qid:{number}0")
-        )  # a query is in one shard
+        # A query is in one shard.
+        text = (folder / f"{name}.txt").read_text().replace("qid:", f"qid:{number}0")
         for subfolder in ("data/vali",) if name == "new" else ("shards", "data/shards"):
             (folder / subfolder).mkdir(parents=True, exist_ok=True)
             (folder / subfolder / f"{number}.txt").write_text(text)

@@ -52,9 +52,8 @@ def _of_readme(folder: Path, printed: str) -> None:
     numbers = [
         [float(number) for number in re.findall(r"[+-]?0\.\d+", text)] for text in (first, output)
     ]
-    np.testing.assert_allclose(
-        *numbers, atol=0.01
-    )  # other versions of the engine round differently
+    # Other versions of the engine round differently.
+    np.testing.assert_allclose(*numbers, atol=0.01)
     assert (folder / "model.txt").stat().st_mtime > (folder / "old.txt").stat().st_mtime
     assert (folder / "scores.txt").exists()
 

@@ -33,9 +33,8 @@ def main(extras: list[str]) -> None:
     """Raises CalledProcessError or SystemExit where something is not as it should be."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = (
-            folder / "source"
-        )  # a copy: what an earlier build left in `build/` would come along
+        # A copy: what an earlier build left in `build/` would come along.
+        source = folder / "source"
         shutil.copytree(
             ROOT / "boostrank", source / "boostrank", ignore=shutil.ignore_patterns("__pycache__")
         )

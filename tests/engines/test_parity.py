@@ -28,9 +28,8 @@ REAL = [
 
 def scores_of_both(data: RankingDataset, rounds: int, **options: Any) -> tuple[Any, Any]:
     norm = options.pop("lambdarank_norm", True)
-    sampling = Sampling(
-        options
-    )  # what is sampled follows from seed and round here, so that training can resume
+    # What is sampled follows from seed and round here, so that training can resume.
+    sampling = Sampling(options)
 
     def seed(env: Any) -> None:
         sampling.seed(env.model, env.iteration)
@@ -76,9 +75,8 @@ def test_the_same_trees_as_lightgbm_on_generated_data(options: dict[str, Any]) -
     np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*no newline:boostrank.core.errors.DataWarning"
-)  # of the file as it is published
+# Of the file as it is published.
+@pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")
 @pytest.mark.parametrize("name", REAL)
 def test_the_same_trees_as_lightgbm_on_real_data(name: str, data_root: Path) -> None:
     data = boostrank.read(data_root / name)
@@ -99,9 +97,8 @@ def test_query_weights_count_as_lightgbm_counts_them() -> None:
     assert np.abs(unweighted.predict(data) - theirs.predict(data)).max() > 0.01
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*no newline:boostrank.core.errors.DataWarning"
-)  # of the file as it is published
+# Of the file as it is published.
+@pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")
 @pytest.mark.parametrize("name", ["generated", *REAL])
 def test_the_same_trees_as_xgboost_with_its_steps_halved(
     name: str, request: pytest.FixtureRequest

@@ -20,9 +20,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.files.writer import write_libsvm
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*a leak, unless:boostrank.core.errors.DataWarning"
-)  # generated files
+# Generated files.
+pytestmark = pytest.mark.filterwarnings("ignore:.*a leak, unless:boostrank.core.errors.DataWarning")
 
 PARAMS = {
     "objective": "shf-sdcg",

@@ -337,9 +337,8 @@ def test_small_trees_first_leave_less_rounding() -> None:
     X, _ = table("missing", seed=5)
     single = Rules(leaves=np.float32, sums=np.float32)
     forest = of.served.trees.forest
-    trees = replace(
-        of.served.trees, forest=replace(forest, value=0.1 * forest.value)
-    )  # no longer in units
+    # No longer in units.
+    trees = replace(of.served.trees, forest=replace(forest, value=0.1 * forest.value))
     ordered = trees.small_first()
     exact = scores(trees, X, Rules())
     assert np.allclose(scores(ordered, X, Rules()), exact, rtol=0, atol=1e-12)

@@ -237,9 +237,8 @@ def test_report_09_10_ids_are_the_same_text_in_files_and_frames(name: str) -> No
         "pandas": table.to_pandas(),
         "arrow in pandas": table.to_pandas(types_mapper=pd.ArrowDtype),
     }
-    frames |= (
-        {} if name == "large decimal" else {"polars": pl.from_arrow(table)}
-    )  # polars has no decimal256
+    # Polars has no decimal256.
+    frames |= {} if name == "large decimal" else {"polars": pl.from_arrow(table)}
     datasets |= {kind: RankingDataset.from_frame(frame) for kind, frame in frames.items()}
     if name != "binary":
         table.to_pandas().to_csv("t.csv", index=False)

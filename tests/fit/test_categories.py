@@ -142,9 +142,8 @@ def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: s
     at_once = trained(backend, data, 2, init_model=model, start="none")
     assert more.to_bytes() == at_once.to_bytes()
     if backend == "lightgbm":  # XGBoost compares names
-        unnamed = trained(
-            backend, as_data(), 2, init_model=model, start="none"
-        )  # its codes go by position
+        # Its codes go by position.
+        unnamed = trained(backend, as_data(), 2, init_model=model, start="none")
         np.testing.assert_array_equal(unnamed.trees().forest.kind, at_once.trees().forest.kind)
     assert data.joined(other.like(data)).categories == data.categories
     with pytest.raises(DataError, match="different categories cannot be joined"):
@@ -295,9 +294,8 @@ def test_xgboost_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) -
     both = boostrank.average([model, model])
     np.testing.assert_allclose(both.predict(other), model.predict(frame), atol=1e-6)
     strange = frame.assign(kind=frame["kind"].cat.rename_categories({"fig": "f\u00efg"}))
-    trained("xgboost", as_data(strange)).save(
-        tmp_path / "model.json"
-    )  # what XGBoost orders otherwise stays out
+    # What XGBoost orders otherwise stays out.
+    trained("xgboost", as_data(strange)).save(tmp_path / "model.json")
     assert RankingModel.load(tmp_path / "model.json").categories["kind"].values[2] == "f\u00efg"
     assert (
         json.loads((tmp_path / "model.json").read_text())["learner"]["gradient_booster"]["model"][

@@ -287,9 +287,8 @@ def test_a_checkpoint_with_more_rounds_than_its_model_can_hold_is_refused(
 
 def test_a_checkpoint_behind_a_symbolic_link_goes_and_the_link_stays(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("elsewhere")
-    checkpoint = boostrank.Checkpoint(
-        tmp_path / "link", every=1, resume=True
-    )  # nothing there yet: from the start
+    # Nothing there yet: from the start.
+    checkpoint = boostrank.Checkpoint(tmp_path / "link", every=1, resume=True)
     trained({}, checkpoint=checkpoint)
     assert (tmp_path / "elsewhere").exists()
     checkpoint.remove()

@@ -96,9 +96,8 @@ def test_they_add_up_to_the_score_also_with_a_start(backend: str, start: str, se
     )
 
 
-@pytest.mark.filterwarnings(
-    "ignore:overflow encountered in nextafter"
-)  # below all numbers, where a start begins
+# Below all numbers, where a start begins.
+@pytest.mark.filterwarnings("ignore:overflow encountered in nextafter")
 @pytest.mark.parametrize("kind", ["tree_path_dependent", "interventional"])
 @pytest.mark.parametrize(("backend", "start"), EVERY)
 def test_shap_adds_up_to_the_score(backend: str, start: str, kind: str, sets: Any) -> None:

@@ -158,9 +158,8 @@ def test_leaves_are_rounded_to_units_whatever_their_size(size: float) -> None:
     rounded = leaves.in_units()
     assert rounded is not None
     np.testing.assert_allclose(rounded.value, leaves.value, rtol=1e-6)
-    assert math.fsum([*rounded.value, rounded.base]) == sum(
-        [*rounded.value, rounded.base]
-    )  # no sum of them is rounded
+    # No sum of them is rounded.
+    assert math.fsum([*rounded.value, rounded.base]) == sum([*rounded.value, rounded.base])
 
 
 def test_a_leaf_that_is_rounded_to_zero_has_no_sign() -> None:

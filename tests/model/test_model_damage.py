@@ -114,9 +114,8 @@ def _use_all(engine: str, bodies: list[bytes], folder: Path) -> int:
     """How many of the models work, used by a process that must not die of one."""
     (folder / "models.pickle").write_bytes(pickle.dumps(bodies))
     command = [sys.executable, str(WORKER), engine, str(folder / "models.pickle")]
-    run = subprocess.run(
-        command, capture_output=True, text=True, timeout=60 + FLIPS / 20
-    )  # a cycle would never end
+    # A cycle would never end.
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60 + FLIPS / 20)
     last = run.stdout.split("\n")[-2:]
     assert run.returncode == 0, f"died of {run.returncode} at model {last}: {run.stderr[-500:]}"
     return int(run.stdout.rsplit("used ", 1)[1])

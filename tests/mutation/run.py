@@ -111,9 +111,8 @@ def main(workplace: Path) -> int:
     sys.dont_write_bytecode = (
         True  # a mutated file of the same length and second would be taken from the cache
     )
-    np.linalg.lstsq = _solved_once(
-        np.linalg.lstsq
-    )  # each reload of a kernel would fit the same tables
+    # Each reload of a kernel would fit the same tables.
+    np.linalg.lstsq = _solved_once(np.linalg.lstsq)
     package = workplace / "boostrank"
     shutil.copytree(
         Path(boostrank.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")

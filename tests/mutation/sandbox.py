@@ -221,9 +221,8 @@ class Sandbox:
             OMP_WAIT_POLICY="passive",
             PYTHONPATH=str(folder),
         )
-        os.environ["BOOSTRANK_DATA"] = str(
-            folder / "none"
-        )  # real data are too large for plain Python
+        # Real data are too large for plain Python.
+        os.environ["BOOSTRANK_DATA"] = str(folder / "none")
         for name in _IMPORTED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
@@ -268,9 +267,8 @@ class Sandbox:
         running.write_text("")
         try:
             path.write_bytes(source)
-            os.utime(
-                path, (times.st_atime, times.st_mtime + 10)
-            )  # compiled code of the same second would be taken
+            # Compiled code of the same second would be taken.
+            os.utime(path, (times.st_atime, times.st_mtime + 10))
             files = sorted({test.partition("::")[0] for test in limits})
             status = self._forked(
                 lambda: _pytest(files, [_Killing(limits, expected_tests, running)], "-x"), patience

@@ -286,9 +286,8 @@ def test_reg_shf_sdcg_is_one_instance_of_the_mixture(round):
     )
     paper = Objective("reg-shf-sdcg", total_rounds=50)
     for got, expected in zip(gradient(ours, round), gradient(paper, round), strict=True):
-        assert got == pytest.approx(
-            expected, rel=3e-7, abs=1e-12
-        )  # float32, rounded once in either
+        # Float32, rounded once in either.
+        assert got == pytest.approx(expected, rel=3e-7, abs=1e-12)
     assert ours.settled_round(50) == paper.settled_round(50)
     raws = Mixture(
         ours.first, ours.second, mix="logistic", balance="raw", total_rounds=50, hessian_scale="raw"

@@ -7,9 +7,8 @@ import inspect
 import numpy as np
 from scipy import stats
 
-_KEYWORD = (
-    "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"
-)  # before SciPy 1.15
+# Before SciPy 1.15.
+_KEYWORD = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"
 
 
 def seeded(seed: int) -> dict[str, np.random.Generator]:

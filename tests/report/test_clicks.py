@@ -143,9 +143,8 @@ def test_the_other_ranker(
         for i, s in enumerate((old[a:b], new[a:b])):
             order = np.argsort(-s, kind="stable")[:10]
             weights[i, order] = 1.0 / np.log2(np.arange(2, len(order) + 2))
-            tied = np.array(
-                [gains[a:b][s == score].mean() for score in s]
-            )  # the mean over orders of equal scores
+            # The mean over orders of equal scores.
+            tied = np.array([gains[a:b][s == score].mean() for score in s])
             value = tied[order] @ weights[i, order] if gains[a:b].any() else np.nan
             values.append(value)
         expected.append(values)

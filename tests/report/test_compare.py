@@ -353,9 +353,8 @@ def test_models_tell_which_features_turned_two_documents_round(
     for swap in swaps:
         assert swap.fell.label > swap.rose.label
         assert swap.old >= 0 >= swap.new  # a tie is broken by the order of the rows
-        assert sum(f["old"] for f in swap.features) == pytest.approx(
-            swap.old, abs=1e-4
-        )  # 5 features: none is left out
+        # 5 features: none is left out.
+        assert sum(f["old"] for f in swap.features) == pytest.approx(swap.old, abs=1e-4)
         assert sum(f["new"] for f in swap.features) == pytest.approx(swap.new, abs=1e-4)
         assert {f["feature"]: (f["fell"], f["rose"]) for f in swap.features}.items() <= {
             name: (

@@ -98,9 +98,8 @@ def test_nothing_that_comes_from_files_becomes_markup(text: str) -> None:
         key for _, attributes in page.elements for key in attributes if key.startswith("on")
     ]
     assert text.count("<script") == page.count("script") == len(page.scripts)
-    assert "<img" not in re.sub(
-        r"<script>.*?</script>", "", text, flags=re.DOTALL
-    )  # ours alone may name it
+    # Ours alone may name it.
+    assert "<img" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
     for what in ("old", "new", "data", "f0"):
         assert any(f"{EVIL}{what}" in fragment for fragment in page.texts), what
     assert any(f"{EVIL}1" in fragment for fragment in page.texts)

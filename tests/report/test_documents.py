@@ -75,9 +75,8 @@ def test_documents_that_cannot_be_told_are_refused(names: list[str], a: str, wor
 def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
     model = model_of("LightGBM")
     ranks = np.argsort(np.argsort(-model.predict(make_named_data(["", "", "", ""]))[:4])) + 1
-    data = make_named_data(
-        [str(5 - rank) for rank in ranks]
-    )  # rank 1 is named 4, rank 2 is named 3
+    # Rank 1 is named 4, rank 2 is named 3.
+    data = make_named_data([str(5 - rank) for rank in ranks])
     with pytest.raises(DataError, match="write name:2 or @2"):
         why(model, data, "q1", "2", "@1")
     assert why(model, data, "q1", "name:2", "@1").a.rank == 3

@@ -373,9 +373,8 @@ def test_early_stopping_by_callback_and_by_parameter(backend: str, rows: Rows, m
     assert len(values) == estimator.best_iteration_ + 2
     assert estimator.best_score_["valid_0"]["ndcg@5"] == max(values)
     measured = estimator.score(more.X, more.y, qid=more.qid)
-    assert measured == pytest.approx(
-        max(values), abs=1e-3
-    )  # of the leaves before they were rounded
+    # Of the leaves before they were rounded.
+    assert measured == pytest.approx(max(values), abs=1e-3)
 
 
 def test_validation_sets_as_they_are_given(rows: Rows, more: Rows) -> None:

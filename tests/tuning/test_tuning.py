@@ -128,9 +128,8 @@ def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_tr
     assert search_result.gain.mean == pytest.approx(
         search_result.best.value - search_result.start, abs=1e-8
     )
-    assert values[0] != pytest.approx(
-        search_result.start, abs=1e-4
-    )  # the gain is over all five, not the first of them
+    # The gain is over all five, not the first of them.
+    assert values[0] != pytest.approx(search_result.start, abs=1e-4)
     assert search_result.params == search_result.fixed | search_result.best.params
     assert [t.number for t in search_result.trials] == list(range(6))
 

@@ -130,9 +130,8 @@ class LightGBMBooster(Booster):
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model text, which does not name the number of threads."""
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
-        text = re.sub(
-            r"\n\[num_threads: \d+\]", "\n[num_threads: 0]", text
-        )  # trees do not depend on it
+        # Trees do not depend on it.
+        text = re.sub(r"\n\[num_threads: \d+\]", "\n[num_threads: 0]", text)
         return text.encode()
 
     def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:

@@ -658,7 +658,6 @@ def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
         return out
 
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    direction, _ = cg(
-        operator, -gradient, rtol=1e-5, maxiter=100
-    )  # low precision, as the step is shortened
+    # Low precision, as the step is shortened.
+    direction, _ = cg(operator, -gradient, rtol=1e-5, maxiter=100)
     return np.asarray(weights + rate * direction)

@@ -297,9 +297,8 @@ class XGBoost(Backend):
                 f"tree_method={method} does not use bins, but boostrank always bins: use hist"
             )
         if reference is None:
-            reference = getattr(
-                whole, "bins", None
-            )  # avoids the quantile sketch, the most expensive part of a matrix
+            # Avoids the quantile sketch, the most expensive part of a matrix.
+            reference = getattr(whole, "bins", None)
         entries = (
             Entries.of(data.features, params)
             if reference is None

@@ -106,9 +106,8 @@ class _Language:
             for part in (*parts, forest.set_ptr)
         ]
         if self.arrays:
-            names = "\n".join(map(_literals, model.feature_names)).replace(
-                "?", "\\077"
-            )  # no trigraphs in C
+            # No trigraphs in C.
+            names = "\n".join(map(_literals, model.feature_names)).replace("?", "\\077")
         else:
             names = _literals("\n".join(model.feature_names), self.ascii)
         values = _CONSTANTS | {

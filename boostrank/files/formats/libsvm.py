@@ -154,9 +154,8 @@ class Scratch:
     """Reusable output buffers of the parser, for text of `size` bytes."""
 
     def __init__(self, size: int, options: Int64Array) -> None:
-        rows = (
-            size // (8 if options[parse.EXPECT_QID] else 2) + 2
-        )  # the shortest rows are "0 qid:1\n" and "0\n"
+        # The shortest rows are "0 qid:1\n" and "0\n".
+        rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2
         cells = size // 4 + 2  # the shortest cell is "1:0 "
         self.size = size
         self.labels = np.empty(rows, np.float64)

@@ -36,21 +36,18 @@ MAX_DIGITS = 19  # every number of 19 digits fits in 64 bits
 
 SMALLEST_POWER, LARGEST_POWER = -342, 308  # below, every 19-digit number rounds to 0; above, to inf
 
-EXACT_POWERS = np.array(
-    [10.0**i for i in range(23)]
-)  # 10^22 is the largest power of ten that is exact as a double
+# 10^22 is the largest power of ten that is exact as a double.
+EXACT_POWERS = np.array([10.0**i for i in range(23)])
 
 # By sign, and by number of digits after the point plus 1; 0 without a point.
 _SIGNED_POWERS = np.array([sign * 10.0 ** max(0, i - 1) for sign in (1.0, -1.0) for i in range(16)])
 
 _MAX_EXACT = np.uint64(1 << 53)
 _LOW32 = np.uint64(0xFFFFFFFF)
-_UNDECIDED_BITS = np.uint64(
-    0x1FF
-)  # 64 - 55: the bits of the product below those that decide rounding
-_HUGE_EXPONENT = (
-    1 << 40
-)  # far beyond what the digits of a line can offset, and ten times it fits in int64
+# 64 - 55: the bits of the product below those that decide rounding.
+_UNDECIDED_BITS = np.uint64(0x1FF)
+# Far beyond what the digits of a line can offset, and ten times it fits in int64.
+_HUGE_EXPONENT = 1 << 40
 _U0, _U1, _U3, _U9, _U10, _U32, _U63 = (np.uint64(i) for i in (0, 1, 3, 9, 10, 32, 63))
 
 

@@ -294,9 +294,8 @@ class FoldStarts:
         pairs = self._fold * FOLDS + self._inner
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data.queries, data.n_features, pairs)
-        most = (
-            REGRESSED * self._count // (self._count - 1)
-        )  # gives each training its usual number of documents
+        # Gives each training its usual number of documents.
+        most = REGRESSED * self._count // (self._count - 1)
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
         if columns.size > MOST_FEATURES:

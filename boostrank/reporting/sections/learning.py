@@ -207,9 +207,8 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Data, int
         XGBoost scores lack base_score and are not rounded to float32.
     """
     model, metric, conventions, threads = c.model, c.main, c.rules.without_names, c.workers
-    BoundMetrics(
-        [metric], data.labels, data.queries, conventions, threads
-    )  # raises if the metric is undefined
+    # Raises if the metric is undefined.
+    BoundMetrics([metric], data.labels, data.queries, conventions, threads)
     assert trees.forest is not None
     rounds = points(model.best_iteration)
     # Keep the trees of a round together (XGBoost's num_parallel_tree).
