@@ -328,6 +328,7 @@ class Plan:
             params["seed"] = seed
         if recorded is None:
             recorded = params
+        # The preset decides the rounds (`presets.choose_preset`); a member may have fewer.
         rounds = min(self.preset.rounds, member.rounds or self.preset.rounds)
         settings = split_params(params, rounds, self.engine)
         # Features become columns of the engine, which checks the parameters of columns.
@@ -367,14 +368,14 @@ class Plan:
     def _starts_linear(self, member: Member, training: Training, params: Mapping[str, Any]) -> bool:
         """Return whether a training begins with a linear start."""
         model, engine = self.init_model, self.engine
-        is_first = is_auto(params, engine.name)
+        has_auto_objective = is_auto(params, engine.name)
         if model is None:
-            is_first |= member.begins_linear
-            return begins_linear(member.start, engine, training, self.train_set, is_auto=is_first)
+            may_start = has_auto_objective or member.begins_linear
+            return begins_linear(member.start, engine, training, self.train_set, is_auto=may_start)
         if member.start not in (None, AUTO_START, "none"):
             raise ParameterError("init_model has its own start: pass init_model or start, not both")
         has_none = engine.starts_linear and not model._booster.start_trees
-        if member.start == AUTO_START and is_first and has_none:
+        if member.start == AUTO_START and has_auto_objective and has_none:
             warn_user(
                 "the model to continue has no linear start, and start='auto' does not add one",
                 DataWarning,
@@ -390,11 +391,10 @@ class Plan:
             objective = objective.over(training.rounds_before + training.rounds)
         if rank:
             objective = copy.deepcopy(objective)
-            for values in (
-                values for part in objective.parts for values in (part.params, part.options)
-            ):
-                if "seed" in values:
-                    values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
+            for part in objective.parts:
+                for values in (part.params, part.options):
+                    if "seed" in values:
+                        values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
         return objective
 
     def _columns_within(self, unused: tuple[int, ...]) -> WithinColumns | None:
