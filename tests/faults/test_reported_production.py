@@ -170,17 +170,22 @@ def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> Non
     shards[1].write_text(
         "".join(f"{i % 3} qid:{100 + i // 8} 1:{i % 7} 2:{i % 3}\n" for i in range(160))
     )
-    workers = LocalWorkers(2, threads=1)
-
-    def kill(env: Any) -> None:
-        if env.iteration == 2:
-            os.kill(workers.pids[0], signal.SIGKILL)
-
     params = {"objective": "lambdarank", "num_leaves": 4, "metric": "none"}
-    with pytest.raises(WorkerLost) as caught:
-        boostrank.cluster.train(
-            workers, params, [str(shard) for shard in shards], 100_000, callbacks=[kill]
-        )
+    # Now and then the engine ends the other process too, which is said; it does not four times.
+    for _ in range(4):
+        workers = LocalWorkers(2, threads=1)
+
+        def kill(env: Any, workers: LocalWorkers = workers) -> None:
+            if env.iteration == 2:
+                os.kill(workers.pids[0], signal.SIGKILL)
+
+        with pytest.raises(WorkerLost) as caught:
+            boostrank.cluster.train(
+                workers, params, [str(shard) for shard in shards], 100_000, callbacks=[kill]
+            )
+        if caught.value.model is not None:
+            break
+        assert "write checkpoints" in str(caught.value)
     assert caught.value.model.best_iteration >= 3
     assert f"first {caught.value.model.best_iteration} rounds" in str(caught.value)
     features = boostrank.read(shards[0])

@@ -140,7 +140,8 @@ ERRORS = {"fast": (1e-5, 1e-7), "exact": (1e-9, 1e-12)}
 @settings(max_examples=30)
 def test_fast_and_exact_sums_equal_the_direct_loop(spec, example, pick):
     query, scores = example
-    variants = list(cases(spec))
+    # Sinkhorn's sums are direct ones, and of short lists only.
+    variants = [values for values in cases(spec) if values.get("ranks") != "sinkhorn"]
     values = variants[pick % len(variants)]
     loss, grad, hess = evaluate(spec, query, scores, values | {"sums": "direct"})
     for sums, (tolerance, noise) in ERRORS.items():
