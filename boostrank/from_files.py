@@ -25,6 +25,7 @@ from boostrank.core.files import (
     remove_leftovers,
     reserved,
 )
+from boostrank.core.text import list_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import missing_in
 from boostrank.engines import get_backend, of_engine
@@ -71,7 +72,7 @@ _LISTED["quality"] = replace(_LISTED["quality"], default=None)
 
 
 class Observer:
-    """An object that follows `train_files`. By default, its methods do nothing.
+    """An object that follows `train_files`. By default, `say` prints and other methods do nothing.
 
     Attributes:
         request: set its attribute `made` to stop the training after the current round. At the end,
@@ -87,7 +88,8 @@ class Observer:
         self.request = request or StopRequest()
 
     def say(self, line: str) -> None:
-        """Take a line about a choice or a finding."""
+        """Take a line about a choice or a finding, by default to standard error."""
+        sys.stderr.write(f"{line}\n")
 
     def has_chosen(self, options: TrainOptions) -> None:
         """Take the options with their defaults, before any file is read."""
@@ -136,7 +138,8 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
         options: the options in `boostrank train --help`, as fields of
             `boostrank.options.TrainOptions`, `TrainFilesOptions` and `FileOptions`. `model` is the
             path to write, or None to write no file. `valid` is one validation file or a list of
-            them. `quality` is "good" by default. `objective` may be a Python file.
+            them. `quality` is "good" by default, but "plain" on a cluster and for linear
+            models. `objective` may be a Python file.
 
     Returns:
         The model. With `cluster="env"`, every rank gets it, and the first one writes it.
@@ -433,9 +436,8 @@ class _LocalTraining:
     def _say_constant(self, data: RankingDataset) -> None:
         names = data.constant_features()
         if names:
-            others = f" and {len(names) - 12} more" if len(names) > 12 else ""
-            listed = f"{', '.join(names[:12])}{others}"
-            self._observer.say(f"{len(names)} of {data.n_features} features are constant: {listed}")
+            line = f"{len(names)} of {data.n_features} features are constant: {list_names(names)}"
+            self._observer.say(line)
 
     def _read_sets(self) -> tuple[RankingDataset, list[RankingDataset]]:
         """Return the training set and the validation sets."""

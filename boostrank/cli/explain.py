@@ -10,8 +10,8 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
-from boostrank.cli.show import StepProgress, listed, print_json, print_table, write_page
-from boostrank.core.text import count_of
+from boostrank.cli.show import StepProgress, print_json, print_table, write_page
+from boostrank.core.text import count_of, list_names
 from boostrank.options import (
     FileOptions,
     JsonOptions,
@@ -112,11 +112,11 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     for verdict in dict.fromkeys(used.data["verdict"][:top]):
         click.echo(f"{verdict}: {VERDICTS[verdict]}")
     if unused:
-        click.echo(f"unused, {len(unused):,} of {len(table):,} features: {listed(unused)}")
+        click.echo(f"unused, {len(unused):,} of {len(table):,} features: {list_names(unused)}")
     removed = importance.removed
     if removed is not None:
         click.echo(
-            f"removable, {len(removed.features)} features: {listed(removed.features)}; shuffled"
+            f"removable, {len(removed.features)} features: {list_names(removed.features)}; shuffled"
             f" together, {metric} is {importance.value - removed.loss:.4f}, a loss of"
             f" {removed.loss:+.4f}, {interval(removed.low, removed.high, '+.4f')}"
         )

@@ -6,14 +6,14 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import Any, Self
 
 import click
 
 from boostrank.cli.errors import say
-from boostrank.reporting.table import Table, list_names
+from boostrank.reporting.table import Table
 
 
 def print_table(table: Table, top: int | None = None, remarks: Iterable[str] = ()) -> None:
@@ -40,11 +40,6 @@ def print_json(value: Any) -> None:
     from boostrank.records import jsonable
 
     click.echo(json.dumps(jsonable(value), allow_nan=False))
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first twelve names, followed by the number of other names."""
-    return list_names(names)
 
 
 def check_page(path: str) -> None:

@@ -27,6 +27,7 @@ from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
 from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
 from boostrank.core.queries import QueryIndex, as_text
+from boostrank.core.text import list_names
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.rows import Stacked
@@ -321,8 +322,7 @@ class Worker:
     @property
     def _where(self) -> str:
         """Prefix for messages, with this worker and its shards."""
-        more = len(self._names) - 3
-        shards = ", ".join(self._names[:3]) + (f" and {more} more" if more > 0 else "")
+        shards = list_names(self._names, 3)
         return f"worker {self._link.name}{f' ({shards})' if shards else ''}: "
 
     def _like(

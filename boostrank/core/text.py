@@ -18,6 +18,13 @@ surrogates.
 """
 
 
+def list_names(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names, followed by the number of other names."""
+    others = len(names) - most
+    ending = f" and {others} more" if others > 0 else ""
+    return ", ".join(names[:most]) + ending
+
+
 def first_unfit(names: Iterable[str]) -> int | None:
     """Return the position of the first name with forbidden characters, or None if there is none."""
     return next((number for number, name in enumerate(names) if _UNFIT.search(name)), None)

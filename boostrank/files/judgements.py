@@ -263,7 +263,7 @@ def _add_list(rows: DocumentRows) -> None:
             rows.words |= words_in(line)
         if line.startswith(b"#") or not line.strip():
             continue
-        # RankLib's rows name their query; the other forms are told by the number of cells.
+        # RankLib's rows name their query; the number of cells tells the other forms apart.
         words_of_row = line.decode("utf-8", "backslashreplace").split()
         if len(words_of_row) > 1 and words_of_row[1].startswith("qid:") and rows.what == "grade":
             qid, name, word = words_of_row[1][4:], name_in(line.partition(b"#")[2]), words_of_row[0]

@@ -418,12 +418,12 @@ def matching(path: str) -> list[str]:
     # Spark, Hive and Delta write marker and log files next to the parts, named _NAME or .NAME.
     pattern = os.path.join(glob.escape(path), "[!_.]*") if is_folder else path
     paths = set(glob.glob(pattern, recursive=True))
-    beside = {
+    side_files = {
         file + suffix
         for file in paths
         for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)
     }
-    files = sorted(paths - beside)
+    files = sorted(paths - side_files)
     if not files:
         raise FileFormatError(
             "the folder has no files" if is_folder else "no file matches", file=path

@@ -1,4 +1,4 @@
-"""Execution of a plan: a single training or folds, on the features that occur, with at most so many
+"""Execution of a plan: a single training or folds, on the features that occur, within the limit of
 trees.
 """
 

@@ -43,8 +43,8 @@ def sidecar_path(path: str | os.PathLike[str]) -> Path:
     For a symbolic link, the sidecar is next to the link's target, which saving replaces, or else
     next to the link.
     """
-    beside, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
-    return beside if os.path.lexists(beside) or not os.path.lexists(linked) else linked
+    record_file, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
+    return record_file if os.path.lexists(record_file) or not os.path.lexists(linked) else linked
 
 
 def content_sha256(data: bytes) -> str:
@@ -83,7 +83,7 @@ def write_model_files(
     Args:
         sidecar: the provenance as JSON data without NaN, infinity or a key "file".
     """
-    beside = Path(record_path(path))
+    record_file = Path(record_path(path))
     seal = {
         "schema_version": SCHEMA_VERSION,
         "readable_since": READABLE_SINCE,
@@ -100,24 +100,24 @@ def write_model_files(
     try:
         old = read_file(Path(path), MAX_MODEL_BYTES)
     except ModelError:  # no old model
-        write_atomically(beside, final)
+        write_atomically(record_file, final)
         try:
             write_atomically(path, body)
         except BaseException:
             if not os.path.exists(path):  # the model may be in place if only the final sync failed
                 with contextlib.suppress(OSError):
-                    os.unlink(beside)
+                    os.unlink(record_file)
             raise
         return
     info = None
     with contextlib.suppress(ModelError):
-        info = _open_sidecar(beside, old)
+        info = _open_sidecar(record_file, old)
     previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": info}
-    write_atomically(beside, _sealed(sidecar, {**seal, "previous": previous}))
+    write_atomically(record_file, _sealed(sidecar, {**seal, "previous": previous}))
     write_atomically(path, body)
     # The pair is complete. Remove the description of the old model from the sidecar.
     with contextlib.suppress(TrainingError):
-        write_atomically(beside, final)
+        write_atomically(record_file, final)
 
 
 def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
@@ -125,8 +125,8 @@ def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any
     file and reason.
     """
     body = read_file(Path(path), MAX_MODEL_BYTES)
-    beside = sidecar_path(path)
-    sidecar = _open_sidecar(beside, body) if os.path.lexists(beside) else None
+    record_file = sidecar_path(path)
+    sidecar = _open_sidecar(record_file, body) if os.path.lexists(record_file) else None
     try:
         parse_model(body)
     except ModelError as error:
@@ -147,32 +147,32 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return content_sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
-def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
+def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     """Read the description of this model file from its sidecar."""
-    data = read_file(beside, MAX_SIDECAR_BYTES)
+    data = read_file(record_file, MAX_SIDECAR_BYTES)
     mend = (
-        f"restore both files from a copy, or remove {beside.name} to load the model without its"
+        f"restore both files from a copy, or remove {record_file.name} to load the model without"
         " provenance"
     )
     try:
         content = from_json(data)
     except ValueError as error:
-        raise ModelError(f"{beside}: broken JSON ({error}); {mend}") from None
+        raise ModelError(f"{record_file}: broken JSON ({error}); {mend}") from None
     try:
         seal = convert(content["file"], Seal)
     except (TypeError, KeyError, ValueError):
-        raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}") from None
+        raise ModelError(f"{record_file}: not a sidecar of boostrank; {mend}") from None
     if seal.schema_version > SCHEMA_VERSION:
         words = (
             f"it has schema version {seal.schema_version}, but this boostrank reads up to"
             f" {SCHEMA_VERSION}"
         )
         raise ModelError(
-            f"{beside}: {words}; install boostrank {seal.readable_since[:20]} or later"
+            f"{record_file}: {words}; install boostrank {seal.readable_since[:20]} or later"
         )
     content["file"].pop("checksum", None)
     wrong = seal.checksum != _checksum(content)
-    refuse(wrong, f"{beside}: its checksum does not match: it was changed or damaged; {mend}")
+    refuse(wrong, f"{record_file}: its checksum does not match: it was changed or damaged; {mend}")
     del content["file"]
     # If a save was interrupted, the model is still the old one.
     digest = content_sha256(body)
@@ -184,7 +184,7 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
         f"its {len(body)} bytes do not match the checksum in its sidecar (for {seal.body_bytes}"
         " bytes)"
     )
-    model = beside.parent / beside.name.removesuffix(_SUFFIX)
+    model = record_file.parent / record_file.name.removesuffix(_SUFFIX)
     raise ModelError(f"{model}: {words}: the file was changed, truncated or damaged; {mend}")
 
 

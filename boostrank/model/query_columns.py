@@ -18,6 +18,7 @@ from scipy import sparse
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
+from boostrank.core.text import list_names
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Rows, Whole, is_on_disk, whole_of
@@ -176,8 +177,7 @@ class WithinColumns:
 
     def words(self, most: int = 4) -> str:
         """Describe the columns, as in `rank(f1|query), rank(f2|query) and 8 more`."""
-        more = len(self.added) - most
-        return ", ".join(self.added[:most]) + (f" and {more} more" if more > 0 else "")
+        return list_names(self.added, most)
 
     @classmethod
     def from_names(cls, names: Sequence[str]) -> WithinColumns | None:

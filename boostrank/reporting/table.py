@@ -52,13 +52,6 @@ def printable(text: str) -> str:
     return "".join(escaped)
 
 
-def list_names(names: Sequence[str], most: int = 12) -> str:
-    """Return the first names, followed by the number of other names."""
-    others = len(names) - most
-    ending = f" and {others} more" if others > 0 else ""
-    return ", ".join(names[:most]) + ending
-
-
 @dataclass(frozen=True)
 class Column:
     """A table column.

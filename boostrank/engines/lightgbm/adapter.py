@@ -150,7 +150,7 @@ class LightGBMBooster(Booster):
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
-        """Return the categories of pandas columns, or {} unless every column can be told."""
+        """Return the categories of pandas columns, or {} if a column is unknown."""
         values = self.native.pandas_categorical or ()
         columns = (
             listed_categories(self.native.model_to_string(num_iteration=1).encode())

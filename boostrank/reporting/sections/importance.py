@@ -21,6 +21,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
 from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.text import list_names
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
@@ -42,7 +43,7 @@ from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
-from boostrank.reporting.table import Cell, Column, Table, list_names, table_of_objects
+from boostrank.reporting.table import Cell, Column, Table, table_of_objects
 
 if TYPE_CHECKING:
     import pandas as pd
