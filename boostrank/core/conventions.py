@@ -266,6 +266,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         if pairs == "-1=0" and np.any(y == 0.0):
             mend += " merges them with label 0: remove the rows instead if -1 means not judged"
         refuse(y < 0.0, f"is negative: relevance labels start at 0{mend}")
+    # Apply a formula; only the exponential one bounds the labels.
     if rule == "exponential":
         reason = (
             f"is above {MAX_EXPONENTIAL_LABEL:g}: 2^label - 1 would outweigh every other document;"
