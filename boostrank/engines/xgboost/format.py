@@ -110,6 +110,7 @@ class XGBoostFormat(ModelFormat):
             body[1:2].isalpha(),
             "this is XGBoost's binary UBJSON: save it under a name that ends in .json",
         )
+        # Read the document, and find the model, which dart nests once more.
         document = read_json(body)
         largest = largest_leaves(document)
         learner = document["learner"]
