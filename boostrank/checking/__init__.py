@@ -149,6 +149,7 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
     improves.
     """
     data, metric = make_ranking_data(150, seed=1, mean_length=20).dataset, Metric.parse(_METRIC)
+    # Measure the ranking before training, where all scores are equal.
     start = metric.evaluate(data.labels, np.zeros(data.n_documents), data.queries).mean
     for name in ENGINES:
         try:
@@ -163,11 +164,13 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
         except BoostrankError as error:
             yield _broken(name, error)
             continue
+        # Compare with the ranking after training.
         end = metric.evaluate(data.labels, model.predict(data, threads=1), data.queries).mean
         message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds"
         if end > start:
             yield Finding(name, Status.PASS, message)
             continue
+        # Point to the sign of the gradient, the usual cause.
         example = f"{len(data.queries)} generated queries, {data.n_documents:,} documents"
         why = "steps against the gradient must lift relevant documents"
         mend = (

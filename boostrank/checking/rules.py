@@ -451,6 +451,7 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 def _disagreement(grad: Float64Array, derivative: Float64Array) -> tuple[str, str]:
     """Diagnose a wrong gradient, and return the message and the remedy."""
+    # Recognise a loss that is constant, as of an objective that returns only a gradient.
     if np.abs(derivative).max() <= 1e-6 * np.abs(grad).max():
         return (
             "the returned loss does not change with the scores, but there is a gradient",
@@ -459,6 +460,7 @@ def _disagreement(grad: Float64Array, derivative: Float64Array) -> tuple[str, st
                 " derivative of a loss"
             ),
         )
+    # Fit one factor between both: a wrong sign, or a constant that was forgotten.
     factor = float(grad @ derivative / (derivative @ derivative))
     tolerance = 1e-3 * np.abs(derivative).max() * max(1.0, abs(factor))
     if np.abs(grad - factor * derivative).max() <= tolerance and factor != 0.0:
@@ -499,6 +501,7 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
     """
     loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
+        # Compare an exact hessian with finite differences of the gradient.
         derivative = _derivative(
             probe, example, values, hess, lambda output, p: float(output.grad[p])
         )
@@ -514,6 +517,7 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
         return Fault(
             "hess is declared 'exact', but is not the second derivative", why, mend, p, detail
         )
+    # Try moves of one score, small and large, for a loss above the majoriser's parabola.
     for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
         there = probe.run(example.moved(p, step), values).loss
         bound = loss + grad[p] * step + 0.5 * hess[p] * step * step

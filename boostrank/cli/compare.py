@@ -63,6 +63,7 @@ def compare(options: Compare, reading: FileOptions) -> None:
     NUMBER [in any] tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01' holds unless
     NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
     """
+    # Refuse a ranker on both sides before the slow imports.
     old_files, new_files = _files(options.old), _files(options.new)
     twice = sorted({*old_files} & {*new_files})
     if twice:
@@ -71,6 +72,7 @@ def compare(options: Compare, reading: FileOptions) -> None:
     from boostrank.reporting.comparison import Condition, compare
     from boostrank.reporting.rank_changes import Ranker
 
+    # Parse metrics and conditions before the models and the data are read.
     judged = JudgedData(options, reading, ("ndcg@10",), ("dcg@10",))
     functions = [metric.name for metric in judged.metrics if metric.function]
     conditions = [Condition.parse(text, functions) for text in options.conditions]
@@ -85,6 +87,7 @@ def compare(options: Compare, reading: FileOptions) -> None:
     comparison = compare(
         old, new, data, judged.metrics, fail_if=conditions, top=options.top, **judged.options
     )
+    # Set the exit status before output, which a closed pipe may cut short.
     settle(GATE_SHUT if comparison.failed else DONE)
     if options.output is not None:
         write_page(options.output, comparison.to_html(name))

@@ -231,6 +231,7 @@ def join(options: Join) -> None:
         id=options.id,
         missing_tokens=options.missing_tokens,
     )
+    # Report the size of the table, and each kind of problem with its first document.
     say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
     unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(
         options.unjudged, ""
@@ -302,12 +303,14 @@ def make(options: Make) -> None:
     from boostrank.data.synthetic import make_ranking_data
     from boostrank.files.writer import write_libsvm
 
+    # Refuse an unusable folder before the data are generated.
     folder = Path(options.directory)
     folder.mkdir(parents=True, exist_ok=True)
     notes, truth = folder / "roles.json", folder / "test-relevance.txt"
     check_writable(notes)
     data = make_ranking_data(options.queries, seed=options.seed, mean_length=options.mean_length)
     parts = data.split()
+    # Write the three data sets, and the relevance that labels are drawn from.
     for name, part in parts._asdict().items():
         path = folder / f"{name}.txt"
         write_libsvm(path, part.dataset)
@@ -317,6 +320,7 @@ def make(options: Make) -> None:
         truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode()
     )
     click.echo(truth)
+    # Describe the role of each feature, numbered as in the libsvm files.
     features = [
         {"number": number, "name": name, "role": role}
         for number, (name, role) in enumerate(

@@ -95,14 +95,17 @@ def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[s
                 "queries": result.queries,
             }
             numbers[path][name] = row | {"left_out": result.per_query.size - result.queries}
+            # Compare all but the first ranker with the first, query by query.
             if path == first:
                 continue
             values = result.per_query
+            # Spread NaN, so that a query without a value for one ranker counts for neither.
             if both:
                 values, base = values + 0.0 * base, base + 0.0 * values
             d = paired_difference(values, base, weights=weights)
             ends = {"difference_low": d.low, "difference_high": d.high}
             numbers[path][name] |= {"difference": d.mean, **ends, "p": d.p}
+        # Adjust p-values for the number of rankers compared.
         adjusted = holm([numbers[path][name]["p"] for path in others]).tolist()
         for path, p in zip(others, adjusted, strict=True):
             numbers[path][name]["p"] = p

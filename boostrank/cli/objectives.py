@@ -47,6 +47,7 @@ def objectives(options: Objectives) -> None:
     boostrank objectives --check my.py
     boostrank train train.txt --objective my.py --model model.txt
     """
+    # Serve the options for your own objective, which need no list.
     if options.template:
         from boostrank.checking.user_file import template_text
 
@@ -57,6 +58,7 @@ def objectives(options: Objectives) -> None:
         return
     from boostrank.objectives import OBJECTIVES
 
+    # Describe `auto`, which stands for an objective and is not in the list.
     page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
     if options.name is not None and options.name.lower() == "auto":
         from boostrank.objective.mixture import AUTO
@@ -71,6 +73,7 @@ def objectives(options: Objectives) -> None:
         page.write_paragraph()
         page.write_dl([("stands for", AUTO)])
     elif options.as_json:
+        # Print the list or one objective as JSON.
         content: Any = [_describe(spec) for spec in OBJECTIVES]
         if options.name is not None:
             content = _describe(OBJECTIVES.get(options.name))
@@ -93,6 +96,7 @@ def _check(file: str, as_json: bool) -> None:
     findings: list[Finding] = []
     if not as_json:
         click.echo(f"{spec.name}: {spec.summary}")
+    # Set the exit status with each finding, since a closed pipe may end the output at any.
     for finding in check_objective(spec):
         findings.append(finding)
         failed = [checked.check for checked in findings if checked.status is Status.FAIL]
@@ -108,6 +112,7 @@ def _check(file: str, as_json: bool) -> None:
                     click.echo(
                         click.wrap_text(f"{heading}: {text}", max(60, width()), _INDENT, _INDENT)
                     )
+    # Conclude with the verdict on the contract.
     if as_json:
         checks = [asdict(f) | {"status": f.status.value} for f in findings]
         click.echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))

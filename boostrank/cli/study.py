@@ -239,6 +239,7 @@ _SPREAD = (
 
 
 def _print_noise(noise: NoiseReport) -> None:
+    # Print a table for each metric, with a row for each source of chance.
     for name, result in noise.first.items():
         spreads = {source: noise.spread(source, name) for source in noise.values}
         spreads["validation queries"] = noise.over_queries(name)
@@ -248,6 +249,7 @@ def _print_noise(noise: NoiseReport) -> None:
         click.echo(f"{name}, {result.mean:.4f} without changes")
         print_table(table)
         click.echo()
+    # Explain the columns, and find sources that these settings never use.
     idle = [
         source
         for source in noise.values

@@ -98,6 +98,7 @@ class _Screen:
         info, summary, stopped = model.info, model.summary, self.request.stopped
         fields: dict[str, Any] = {"model": files.model, "backend": model.backend}
         fields |= {"quality": self._quality, "stopped": stopped}
+        # Report the folds, or the rounds of a single training.
         if info.folds is not None:
             fields |= dict(info.folds)
             self._report_folds(info.folds, files)
@@ -113,11 +114,13 @@ class _Screen:
                 " other queries"
             )
         grows_trees = model._engine.grows_trees
+        # Print the record, which is all of the output with --json.
         if as_json:
             fields |= {"trees": count_trees(model)} if grows_trees else {}
             fields |= {} if info.price is None else {"price": info.price}
             click.echo(json.dumps(fields))
             return
+        # Print the size of the model and, for folds, the metric on held-out queries.
         if grows_trees:
             start = tree_counts(model)[0]
             of_start = f", {start:,} of them the linear start's" if start else ""

@@ -129,8 +129,10 @@ class _Moved:
         while True:
             rows = log.rows[entries]
             impressions, clicked = np.bincount(rows), np.bincount(rows, log.clicks[entries])
+            # Drop documents that say nothing of positions: shown at one only, or never clicked.
             kept = (impressions >= 2) & (clicked > 0)
             left = entries[kept[rows]]
+            # Drop positions that no chain of documents ties to position 1.
             document, at = (
                 np.unique(log.rows[left], return_inverse=True)[1],
                 log.positions[left] - 1,
@@ -146,6 +148,7 @@ class _Moved:
                 " documents joins them, so propensities cannot be estimated. Pass a file of"
                 " propensities, or log lists that vary"
             )
+        # Number the remaining positions and documents from 0.
         at_positions, number = np.unique(log.positions[entries] - 1, return_inverse=True)
         row, document = np.unique(log.rows[entries], return_inverse=True)
         counts = (

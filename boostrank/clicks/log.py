@@ -74,6 +74,7 @@ class Propensities:
         e = np.array(self.examination, np.float64).reshape(-1)
         false = np.array(self.false_clicks, np.float64).reshape(-1)
         false = false if false.size else np.zeros(e.size)
+        # Check the propensities; NaN marks a position without an estimate.
         if not 1 <= e.size <= MAX_POSITION:
             raise ParameterError(
                 f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}"
@@ -88,6 +89,7 @@ class Propensities:
             raise ParameterError(
                 "propensities must be relative to position 1: the first must be 1, and all above 0"
             )
+        # Check that false clicks and standard errors match the propensities.
         if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
             raise ParameterError(
                 f"false_clicks must be {e.size} numbers in [0, 1), one for each position"

@@ -228,6 +228,7 @@ class ClusterTraining:
         qid: Any = self._reading.get("qid")
         if frames and qid is None:
             qid = self._reading["qid"] = _query_column(data)
+        # Leave frames of the launcher's own kind to its workers, and cut up other tables.
         if (
             frames
             and launcher.frames
@@ -236,6 +237,7 @@ class ClusterTraining:
             launcher.hold(groups, qid)
         elif frames:
             tables = by_worker([cut(table, qid, launcher.size) for table in groups])
+        # Reserve the checkpoint before the workers start.
         self._workers = Workers(launcher, self._timeout)
         last: Last = None, "the training was cancelled"
         with contextlib.nullcontext() if self._checkpoint is None else self._checkpoint.reserved():
@@ -253,6 +255,7 @@ class ClusterTraining:
                 last = None, f"{type(error).__name__}: {error}"
                 raise
             finally:
+                # Let the workers go in any case, and tell them how the training ended.
                 self._workers.release(last)
 
     def _assign_shards(

@@ -219,8 +219,10 @@ class Workers:
             BoostrankError: the primary error from a worker.
         """
         self._results, parting, failed = {}, float("inf"), list[Any]()
+        # Give every worker its task before waiting for any.
         for rank, task_arguments in zip(self.ranks, arguments, strict=True):
             self._send(rank, task, task_arguments)
+        # Listen until all have answered; after an error, only a little longer.
         while len(self._results) < len(self.ranks) and time.monotonic() < parting:
             self._beat()
             self._hear(_LOOK_EVERY, listen)
@@ -235,11 +237,13 @@ class Workers:
             failed = [result for result in self._results.values() if result.error is not None]
             parting = min(parting, time.monotonic() + _PARTING_SECONDS) if failed else parting
         if failed:
+            # Raise the cause of the failure: most errors are only the loss of contact with it.
             cause = min(failed, key=lambda failure: failure.secondary)
             if cause.secondary:
                 raise WorkerLost(f"the workers lost contact with each other{when()}: {cause.error}")
             raise cause.error
         results = [self._results[rank] for rank in self.ranks]
+        # Pass on each warning once, although all workers may give it.
         for category, message in dict.fromkeys(
             warning for result in results for warning in result.warnings
         ):

@@ -258,6 +258,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         if row is not None:
             raise RowError(row, f"label {y[row]:g} {reason}")
 
+    # Refuse labels that no rule accepts, with the label map that would mend them.
     refuse(~np.isfinite(y), "is not a finite number")
     if y.min(initial=0.0) < 0.0:
         pairs = label_map_from_zero(y)
@@ -265,6 +266,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         if pairs == "-1=0" and np.any(y == 0.0):
             mend += " merges them with label 0: remove the rows instead if -1 means not judged"
         refuse(y < 0.0, f"is negative: relevance labels start at 0{mend}")
+    # Apply a formula; only the exponential one bounds the labels.
     if rule == "exponential":
         reason = (
             f"is above {MAX_EXPONENTIAL_LABEL:g}: 2^label - 1 would outweigh every other document;"
@@ -274,6 +276,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         return np.exp2(y) - 1.0
     if rule == "linear":
         return y.copy()
+    # Look up the labels in a table, which has whole numbers only.
     table, index = np.asarray(rule, dtype=np.float64), y.astype(np.int64)
     unknown = (index != y) | (index >= table.size)
     refuse(

@@ -126,6 +126,7 @@ class QueryIndex:
             DataError: if a size is not a positive whole number, or the sizes have an index whose
                 order may differ from the rows.
         """
+        # Refuse a pandas index that was sorted or filtered: its order may differ from the rows.
         index = pandas_index(sizes)
         if index is not None and (
             type(index).__name__ != "RangeIndex" or index.start != 0 or index.step != 1
@@ -136,6 +137,7 @@ class QueryIndex:
                 " the query id of each row as qid, or group=sizes.to_numpy() if the order is the"
                 " same"
             )
+        # Check that the sizes are positive whole numbers whose sum fits int64.
         counts = _to_int64(sizes)
         if counts is None or counts.ndim != 1:
             raise DataError(
@@ -149,6 +151,7 @@ class QueryIndex:
             )
         if (total := sum(counts.tolist())) > np.iinfo(np.int64).max:
             raise DataError(f"group sizes add up to {total} rows, which overflows int64")
+        # Turn sizes into the first row of each query.
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         if weights is not None:
             weights = np.asarray(weights)

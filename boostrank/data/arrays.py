@@ -327,6 +327,7 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
 def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
     """Return a data set whose labels are the values of an expression, which the provenance
     records."""
+    # Refuse a second gain, except the same.
     expression, columns = GainExpression.parse(gain), dict(others or {})
     gain_so_far = gain_of(data)
     if gain_so_far is not None:
@@ -336,6 +337,7 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
             f"the labels already are the gain {gain_so_far!r}; read the data without a gain or with"
             f" {gain!r}"
         )
+    # Evaluate a block of rows at a time, to bound the memory for dense features.
     features = feature_places(data, expression, columns)
     gains = np.empty(data.n_documents)
     for first in range(0, data.n_documents, _ROWS_AT_A_TIME):
@@ -358,6 +360,7 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
                 float(gains[row]),
                 {n: float(c[bad]) for n, c in values.items()},
             )
+    # Record the expression, from which other data get the same gain.
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 

@@ -54,6 +54,7 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
     """
     if columns is None or (isinstance(columns, str) and columns in ("auto", "")):
         return []
+    # Turn text or one number into a list.
     if isinstance(columns, str):
         by_name = columns.startswith("name:")
         words = [word.strip() for word in columns.removeprefix("name:").split(",") if word.strip()]
@@ -64,6 +65,7 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
         raise DataError(
             f"categorical_feature={columns!r} must be a list of column names or positions"
         )
+    # Find each column by its position or name.
     selected = []
     for column in columns:
         if isinstance(column, int | np.integer) and not isinstance(column, bool):

@@ -466,6 +466,7 @@ class RankingDataset:
 
     def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
         """Return the same rows, coded according to these categories."""
+        # Check columns of codes without names, which can only be taken as they are.
         if isinstance(self.features, np.ndarray):
             named = {
                 name
@@ -478,6 +479,7 @@ class RankingDataset:
                 if name not in named
             }
             say_no_codes(self.features, self.feature_names, codes, whose)
+        # Find the columns whose codes differ; without one, the features stay shared.
         codings = {}
         for i, name in enumerate(self.feature_names):
             coding = coding_of(name, self.categories.get(name), categories.get(name), whose)
@@ -491,6 +493,7 @@ class RankingDataset:
                 f" {whose}, and its rows are not in memory: pass the training data as like when"
                 " reading them"
             )
+        # Translate the codes in a copy, where NaN stays missing.
         features = self.features.copy()
         for i, coding in codings.items():
             local = np.where(np.isnan(features[:, i]), -1, features[:, i]).astype(np.int64)
@@ -687,6 +690,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
             " RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame, label=...,"
             " qid=...) creates one"
         )
+    # Refuse data without rows or labels, and what a RankingDataset cannot hold.
     raw, positions = data.data, getattr(data, "position", None)
     reasons = {
         "has discarded its raw data (create it with free_raw_data=False)": raw is None,
@@ -707,6 +711,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
                 f"the lgb.Dataset {reason}: pass a RankingDataset as {what}; to train on the"
                 ' lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
             )
+    # Prefer the dataset's own feature names, then those of its frame.
     labels = np.asarray(data.label).reshape(-1)
     queries = queries_given(data.group, data.weight, labels.size)
     names = (

@@ -133,6 +133,7 @@ def split_queries(p: Profile) -> Iterator[Finding]:
 def dead_queries(p: Profile) -> Iterator[Finding]:
     """Find queries with a single label. Queries with only one document are counted separately."""
     several, training = p.sizes > 1, p.role == "train"
+    # Report only this if no query has two labels, since no other finding matters then.
     if p.n_queries and not np.any(p.low < p.high):
         message = (
             "all documents of each query have the same label"
@@ -148,6 +149,7 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
             changes = {"severity": ERROR, "cost": cost}
         yield find("nothing-to-learn", p.where(), p.n_queries, message, **changes)
         return
+    # Count apart the queries whose one label tells nothing, and those of one document.
     dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
     share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), int((p.high[dead] == 0).sum())
     lost = "do not train the model" if training else "do not distinguish models"
@@ -224,9 +226,11 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
 
 def duplicates(p: Profile) -> Iterator[Finding]:
     """Find documents in the same query that have equal features, and equal or different labels."""
+    # Group the equal documents of each query by a hash of their features.
     _, group, size = np.unique(
         _hash_in_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True
     )
+    # Tell contradictions from harmless copies by the lowest and highest label of a group.
     low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
     np.minimum.at(low, group, p.labels)
     np.maximum.at(high, group, p.labels)
@@ -240,6 +244,7 @@ def duplicates(p: Profile) -> Iterator[Finding]:
     ):
         rows = np.flatnonzero(((size > 1) & groups)[group])
         if rows.size:
+            # Show the first document with its copy.
             first, twin = p.lines[np.flatnonzero(group == group[rows[0]])[:2]].tolist()
             lists = count_of(np.unique(p.query[rows]).size, "query", "queries")
             message = (

@@ -158,6 +158,7 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
     log, curve = clicks.log, clicks.curve
     if not log.clicks.any():
         return
+    # Explain why there is no curve at all, such as no impressions at position 1.
     if curve is None:
         what = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
@@ -174,6 +175,7 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         )
         return
     assert curve.errors is not None
+    # Find positions without a propensity, and those whose propensity is nearly a guess.
     impressions = np.bincount(log.positions - 1, log.impressions)
     still = np.flatnonzero((impressions > 0) & np.isnan(curve.examination))
     vague = np.flatnonzero(curve.errors > NONSENSE)

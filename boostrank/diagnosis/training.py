@@ -77,6 +77,7 @@ def doctor(
 def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
     """Add the error that training would raise for the data, if there is one and no finding is an
     error yet."""
+    # Skip the trial if it cannot tell more, or would need too much memory.
     used = [profile for profile in profiles if profile.role != "test"]
     cells = sum(profile.n_rows * (profile.top.top_id + 1) for profile in used if profile.parts)
     readable = all(_is_readable(source) for profile in used for source in expand(profile.files))
@@ -87,6 +88,7 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
     ):
         return findings
     try:
+        # Read and check the data as training does, but do not train.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             train_set = _read(used[0])
@@ -102,6 +104,7 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
         where, reason = (used[0].parts[0].name, 0, 0), str(error)
     else:
         return findings
+    # Put the refusal first, as nothing trains before it is mended.
     return Findings([find("refused-data", where, 1, reason), *findings])
 
 

@@ -96,6 +96,7 @@ def export_model(
         >>> proof.target, proof.nodes == proof.of_nodes
         ('solr', True)
     """
+    # Refuse unknown arguments and paths before the slow proof.
     model, target = as_model(model), TARGETS.get(to)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
@@ -107,6 +108,7 @@ def export_model(
             f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)"
         )
     check_writable(path)
+    # Convert the model, and prove that its scores stay the same.
     served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
     try:
         body = target.write(served)
@@ -116,6 +118,7 @@ def export_model(
             f"export to {target.name} needs {error.name or target.extra}: pip install"
             f" 'boostrank[{target.extra}]'"
         ) from error
+    # Write only a proven file, and say what it leaves out.
     write_atomically(path, body)
     if model.info.calibration is not None:
         warn_user(

@@ -225,6 +225,7 @@ class Totals:
     def describe(self, in_columns: Callable[[], str] = lambda: "") -> None:
         """Add warnings about values and lines, where `in_columns` describes the columns with
         missing values."""
+        # Take the counts of the parser; blanks are no missing values if the source reads them so.
         counted = (
             slots.BLANK_LINES,
             slots.DESCENDING_ROWS,
@@ -239,6 +240,7 @@ class Totals:
         outside = (
             f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
         )
+        # Warn of each kind that occurs, with its first line where it is known.
         for count, words in (
             (
                 blank if blank > BLANK_SHARE * self.n_lines else 0,
@@ -457,6 +459,7 @@ class Assembler(Totals):
     def _weights(self, of_column: list[Float64Array]) -> tuple[str | None, Float64Array]:
         """Return the source of the weights, and one weight per query or row. All files must have
         weights, or none."""
+        # Take weights from a column or from files, but not from both.
         parts = [span for span in self.spans() if span[1]]
         file = next(
             (part.weights_file for part, _, _ in parts if part.weights_file is not None), None
@@ -469,6 +472,7 @@ class Assembler(Totals):
             return self.name, np.concatenate(of_column)
         if file is None:
             return None, np.zeros(0)
+        # Join the files' weights, which must count queries or rows in each file.
         weights = []
         for part, rows, queries in parts:
             if part.weights_file is None:

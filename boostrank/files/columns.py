@@ -204,12 +204,15 @@ def _doubts(
     """Yield warnings about columns that were left out, and about features that might be something
     else.
     """
+    # Find a document id that was neither asked for nor has a usual name.
     guessed = [roles["id"]] if "id" in roles and "id" not in options.roles else []
     guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
+    # Suggest query weights only for a column that is named so.
     is_weight = suspects and "weight" in suspects[0].lower()
     weigh = "--weight {first} reads it as query weights, " if is_weight else ""
     in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
+    # Warn of each group of columns with the option that ends the doubt.
     for columns, text in (
         (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
         (

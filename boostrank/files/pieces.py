@@ -428,6 +428,7 @@ def open_output(
 ) -> Iterator[Output]:
     """Open an output (`-`: standard output), none of `read`, which replaces its file if the block
     succeeds."""
+    # Refuse a name whose ending contradicts the format of the data.
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
         asked = format_by_name(path) or spec
@@ -445,6 +446,7 @@ def open_output(
         spec = asked
     if path != STANDARD_STREAM:
         check_target(path, read)
+    # Write beside the file that is replaced, or straight to standard output.
     target = (
         nullcontext(sys.stdout.fileno())
         if path == STANDARD_STREAM
@@ -456,6 +458,7 @@ def open_output(
             yield output
             output.finish()
         finally:
+            # Close in any case; an error here would hide the one that ended the block.
             with suppress(OSError):
                 output.close()
 

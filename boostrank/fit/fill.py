@@ -32,6 +32,7 @@ def find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
     Raises:
         ParameterError: if a feature is unknown or categorical, or a value is no finite number.
     """
+    # Map each feature to its rule, and None to the rule of all others.
     rules: dict[str | None, Any] = (
         dict(requested) if isinstance(requested, Mapping) else {None: requested}
     )
@@ -46,6 +47,7 @@ def find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
             )
             raise ParameterError(f"fill={requested!r}: {words}, such as 'median,price=0.5'")
         rules = {name if mark else None: value for name, mark, value in parts}
+    # Refuse unknown features, and categories, which need no fill.
     for name in rules.keys() - {None, *data.feature_names}:
         raise ParameterError(
             f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}"
@@ -54,6 +56,7 @@ def find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
         raise ParameterError(
             f"fill: {name!r} is categorical; its missing values are a category of their own"
         )
+    # Compute the numbers from the data.
     chosen = {
         name: rules.get(name, rules.get(None))
         for name in data.feature_names

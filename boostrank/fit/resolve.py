@@ -247,12 +247,14 @@ def _with_gain(
     params: dict[str, Any], sets: list[RankingDataset]
 ) -> tuple[dict[str, Any], list[RankingDataset]]:
     """Compute a gain expression, whose values become the labels, with linear gain."""
+    # Find the gain expression in the parameters, or else in the data.
     name = next((name for name in GAIN_NAMES if name in params), GAIN_NAMES[0])
     gain, objective = params.get(name), pop_param(dict(params), OBJECTIVE_NAMES, None)
     of_data = next((data.gain for data in sets if data.gain is not None), None)
     expression = expression_of(gain)
     text = of_data if expression is None else expression.text
     is_clicked = any("clicks" in data.provenance.options for data in sets)
+    # Refuse objectives of LightGBM that take integer grades only.
     needs_grades = isinstance(objective, str) and objective.strip() in _WHOLE_GRADES
     if needs_grades and (is_clicked or text is not None):
         cause = "gains of clicks are real numbers"
@@ -268,6 +270,7 @@ def _with_gain(
             f"the labels are already the gain {of_data!r}, but gain={gain!r} expects labels:"
             " remove it"
         )
+    # Replace the labels once for each data set, and count them as linear gains.
     left = {key: value for key, value in params.items() if key != name}
     if not isinstance(objective, TrainingObjective):
         left[name] = "linear"

@@ -94,6 +94,7 @@ def run(training: Training) -> RankingModel:
         """Return the model for a trained booster, where `best` is the best number of rounds, or 0
         for all rounds.
         """
+        # Sum up the training, with the counts of the gradient where boostrank computed it.
         data, stats, kernel_seconds = training.train_set, None, 0.0
         if gradient is not None:
             stats, kernel_seconds = gradient.stats, gradient.seconds
@@ -110,10 +111,12 @@ def run(training: Training) -> RankingModel:
             kernel_seconds=kernel_seconds,
             metric_seconds=metrics.seconds,
         )
+        # Round the leaves, then put the fills into the splits.
         booster = booster.finished(training.categories_by_column)
         if training.fill:
             values = fill_array(training.fill, data.feature_names)
             booster = engine.load(engine.format.filled(booster.to_bytes(), values))
+        # Check the constraints on the trees that are saved.
         broken = constraints.broken(engine, booster, training.params)
         if broken:
             warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
@@ -251,12 +254,14 @@ def _make_callbacks(
 
     Callbacks that stop are disabled until the objective has settled.
     """
+    # Find the round at which the objective settles, unless stops before it are allowed.
     callbacks = as_callables(training.callbacks, training.engine.name)
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)
     patience, settled = training.patience, 0
     if training.objective is not None and not training.stops_early:
         settled = training.objective.settled_round(training.objective.total_rounds or 0)
+    # Refuse an early stop that would lose the best model, or has no held-out metric.
     stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
     if stops and drops_trees(training.engine, training.params):
         raise ParameterError(

@@ -159,6 +159,7 @@ def run_kernel(
         ordered, scratch_per_document: see `ObjectiveSpec`; the latter must not change for one
             `out`.
     """
+    # Size the work arrays by the longest query, and choose the compiled variant.
     queries = ptr.size - 1
     longest = int(np.diff(ptr).max()) if queries else 0
     nothing_over = composition.is_plain
@@ -167,6 +168,7 @@ def run_kernel(
     values_by_query = np.zeros(0, np.int64) if slot_values is None else slot_values
 
     def work(task: tuple[int, int]) -> None:
+        # Borrow the work arrays of a task that has ended, or create them.
         room = scratch_per_document * longest
         try:
             arrays = out.scratch.pop()
@@ -188,6 +190,7 @@ def run_kernel(
             weights,
             doc_const,
             query_const,
+            # Copy the parameters, as the slot is overwritten for each query.
             params.copy(),
             applied,
             slot,
@@ -411,6 +414,7 @@ def _gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
     the kernel.
     """
     real, composition = _S1 if single else F1, types.none if is_plain else COMPOSITION
+    # List the types in the order of the arguments; options that do not apply have none.
     signature = types.void(
         types.FunctionType(KERNEL_SIGNATURE),
         SORT,

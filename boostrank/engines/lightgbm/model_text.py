@@ -149,6 +149,7 @@ def parse_text(data: bytes) -> LightGBMText:
     Raises:
         ModelError: LightGBM would not load the file, or would read beyond its memory.
     """
+    # Detect bytes that no model text of LightGBM has.
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -161,6 +162,7 @@ def parse_text(data: bytes) -> LightGBMText:
         b"\r" in data,
         "model text has carriage returns: its line ends were converted (CRLF), or it is damaged",
     )
+    # Find the header and the trees, also in files of versions that do not mark the end.
     is_older = _END not in data
     if is_older:
         data = _AFTER.sub(_END, data, 1)
@@ -168,6 +170,7 @@ def parse_text(data: bytes) -> LightGBMText:
     wrong = not data.startswith(b"tree\n") or start < 0
     refuse(wrong, "this is not LightGBM model text: it must begin with a line 'tree' and a header")
     refuse(end < 0, "model text has no line 'end of trees': the file is truncated")
+    # Parse the parts, and check each against the header's numbers.
     header = _header(data[:start].decode())
     n_features = _check_header(header)
     trees = [

@@ -110,12 +110,14 @@ class XGBoostFormat(ModelFormat):
             body[1:2].isalpha(),
             "this is XGBoost's binary UBJSON: save it under a name that ends in .json",
         )
+        # Read the document, and find the model, which dart nests once more.
         document = read_json(body)
         largest = largest_leaves(document)
         learner = document["learner"]
         booster = learner["gradient_booster"]
         forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
         weights = tree_weights(booster)
+        # Check the claim of a linear start against the trees and rounds of the file.
         claimed, rounds = learner["attributes"].get(ATTRIBUTE, "0"), forest.get("iteration_indptr")
         there = start_trees(forest["trees"]) if weights is None else 0
         if claimed not in ("0", str(there)):
@@ -128,6 +130,7 @@ class XGBoostFormat(ModelFormat):
                 f"iteration_indptr does not count each of the {there} trees of a linear start as a"
                 " round"
             )
+        # Bound all scores by the largest leaf of each tree: no sum may overflow.
         with np.errstate(over="ignore"):
             if weights is not None:
                 weights = reals(weights, "weight_drop", largest.size, largest=FLOAT32_MAX)
@@ -326,6 +329,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
 
     Return None if scores are not the sum of base and leaves, or if rounding would matter.
     """
+    # Leave models whose scores are not the plain sum of base and leaves.
     document = json.loads(body)
     learner = document["learner"]
     param, booster = learner["learner_model_param"], learner["gradient_booster"]
@@ -336,6 +340,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
         or _base(learner) != np.float32(float(base))
     ):
         return None
+    # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]
     inner = _column(trees, "left_children", np.int64) >= 0
     leaf = ~inner & (_column(trees, "split_indices", np.int64) != DELETED)
@@ -347,6 +352,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
     if even is None:
         return None
     conditions[leaf] = even.value
+    # Write the rounded leaves and base back to the document.
     ends = np.cumsum([len(tree["left_children"]) for tree in trees])
     for document_tree, part in zip(trees, np.split(conditions, ends[:-1]), strict=True):
         document_tree["split_conditions"] = part.tolist()

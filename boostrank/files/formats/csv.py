@@ -178,6 +178,7 @@ class CsvSource(TableSource):
     ) -> Batch:
         """Return the readable rows of a chunk, and record why the others are refused."""
         pa, columns = arrow(), file.columns
+        # Split each line into cells; a refused line does not stop the others.
         rows: list[list[str]] = []
         lines, faults = [], []
         raw_lines = text.split()
@@ -188,9 +189,11 @@ class CsvSource(TableSource):
             elif raw:
                 rows.append(row)
                 lines.append(number)
+        # Keep the text columns as they are.
         arrays: dict[int, Any] = {
             position: pa.array([row[position] for row in rows], pa.string()) for position in texts
         }
+        # Read the numbers, and mark words that seem to stand for missing values.
         for position in numbers:
             values, is_feature = [], position in columns.places
             for number, row in zip(lines, rows, strict=True):
@@ -232,6 +235,7 @@ class CsvSource(TableSource):
         invalid."""
         if not word or word in self.reading.missing_tokens or _NAN.fullmatch(word):
             return math.nan, ""
+        # Read a number, a truth value or an infinity.
         cell = f"value {quote_token(word.encode())} of column {name!r}"
         if NUMBER.fullmatch(word):
             value = float(word)
@@ -244,6 +248,7 @@ class CsvSource(TableSource):
             return float(word.lower() == "true"), ""
         if _INF.fullmatch(word):
             return float(word), ""
+        # Suggest the option or edit that fits the kind of word.
         typed = typed_names(name)
         if word.encode().lower() in STAND_INS:
             words = (
@@ -267,6 +272,7 @@ class CsvSource(TableSource):
         no type.
         """
         pa, pc = arrow(), arrow(".compute")
+        # Trim only numbers where `pick` is set: words keep their blanks.
         trimmed = pc.utf8_trim_whitespace(column)
         if self.reading.pick is None:
             column = trimmed
@@ -276,6 +282,7 @@ class CsvSource(TableSource):
             )
         if position == columns.qid and position not in columns.texts:
             return column
+        # Make missing words null, except in query ids.
         words = pa.array(["", *self.reading.missing_tokens], pa.string())
         column = pc.if_else(
             pc.is_in(trimmed, value_set=words), pa.scalar(None, pa.string()), column
@@ -285,6 +292,7 @@ class CsvSource(TableSource):
         categories = self.reading.known[columns.names[columns.places.index(position)]]
         if not categories.values or isinstance(categories.values[0], str):
             return column
+        # Turn categories into numbers, unless a word among them is no number.
         coded = column.dictionary_encode()
         words = [
             None if w is None else float(w) if NUMBER.fullmatch(w) else w
@@ -297,6 +305,7 @@ class CsvSource(TableSource):
 
 def _header(line: bytes, delimiter: str) -> list[str]:
     """Return the column names in the first line."""
+    # Recognise libsvm text before its values become column names.
     if _LIBSVM.match(line):
         raise DataError(
             "the file seems to be libsvm text (label qid:ID number:value ...):"
@@ -306,6 +315,7 @@ def _header(line: bytes, delimiter: str) -> list[str]:
         text = line.decode()
     except UnicodeDecodeError:
         raise DataError("the first line is not UTF-8") from None
+    # Refuse the line ends and the separator line of other programs.
     if "\r" in text:
         raise DataError(text_files.LONE_RETURN)
     if text.lower().startswith("sep="):
@@ -316,6 +326,7 @@ def _header(line: bytes, delimiter: str) -> list[str]:
         ]
     except csv.Error as error:
         raise DataError(f"the first line cannot be split into names: {error}") from None
+    # Suspect another delimiter if the line has only one name.
     others = {
         ",": "commas: pass --format csv",
         "\t": "tabs: pass --format tsv",

@@ -410,6 +410,7 @@ class LibsvmSource(Source):
     def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
         if not text.size:
             return Block(np.zeros(0))
+        # Lay out the words for missing values in one array for the compiled parser.
         words = [token.encode() for token in tokens]
         token_text = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
@@ -419,6 +420,7 @@ class LibsvmSource(Source):
         array = np.frombuffer(text.buffer, np.uint8)
         decided_at, decided = np.zeros(0, np.int64), np.zeros(0, np.float64)
         while True:
+            # Parse again if numbers are undecided, with the values that Python reads for them.
             state[:] = 0
             options[parse.N_KNOWN] = decided.size
             if parse_plain(text, options, scratch):

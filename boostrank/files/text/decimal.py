@@ -187,6 +187,7 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
     negative = text[p] == MINUS
     if negative or text[p] == PLUS:
         p += 1
+    # Gather the digits in one integer, and the point in the exponent.
     start, mantissa = p, _U0
     while is_digit(text[p]):
         mantissa = mantissa * _U10 + np.uint64(text[p] - 48)
@@ -200,6 +201,7 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
             p += 1
         exponent = dot - p
         digits -= exponent
+    # Check the form: digits, a complete exponent, and the end of the token.
     good = digits > 0
     if text[p] == 101 or text[p] == 69:
         p, power, well_formed = _exponent(text, p)
@@ -207,6 +209,7 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
         good = good and well_formed
     if not good or (text[p] != BLANK and not ends_token(text, p)):
         return p, False, 0.0
+    # Round once: one exact product or quotient if possible, else the long way.
     if digits > MAX_DIGITS:
         value = _long_number(text, start)
     elif mantissa <= _MAX_EXACT and exponent >= -22 and exponent <= 22:
