@@ -159,7 +159,8 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
         >>> model.best_iteration
         5
     """
-    for message in contradictions(_LISTED, options, lambda option: option.name):
+    changed = [name for name in options if not _LISTED[name].is_default(options[name])]
+    for message in contradictions(_LISTED, changed, lambda option: option.name):
         raise ParameterError(message)
     for name, paths in (("train", train), ("valid", options.get("valid"))):
         options[name] = tuple(map(os.fspath, as_list(paths)))
@@ -318,7 +319,8 @@ def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpo
     if options.checkpoint is None and files.model is None:
         raise ParameterError("name the checkpoint's file: checkpoint='model.checkpoint'")
     path = options.checkpoint or f"{files.model}.checkpoint"
-    check_not_read(path, filter(None, [options.init_model]))
+    if isinstance(options.init_model, str | os.PathLike):
+        check_not_read(path, [options.init_model])
     if files.model is not None:
         outputs = (files.model, sidecar_path(files.model))
         if os.path.realpath(path) in [os.path.realpath(output) for output in outputs]:
@@ -532,10 +534,12 @@ def _train_on_cluster(
     on_folds, so_far = bool(options.folds) or options.quality == GOOD, None
     if files.model is not None and not on_folds:
         so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
-    elif files.checkpoint_every:
+    elif files.checkpoint_every and on_folds:
         raise ParameterError(
             "folds on a cluster write no checkpoints; leave out --checkpoint-every"
         )
+    elif files.checkpoint_every:
+        raise ParameterError("checkpoint_every needs model: checkpoints are written next to it")
     request = observer.request
     with observer.training(_main_metric(settings), [], on_folds):
         with contextlib.redirect_stdout(sys.stderr):

@@ -355,9 +355,8 @@ def typed_names(*names: str) -> str:
 def parse_label_map(label_map: Mapping[float, float] | str) -> dict[float, float]:
     """Return a mapping from old to new labels, given a mapping or text such as "-1=0,2=1"."""
     try:
-        pairs: Any = ()
         if isinstance(label_map, str):
-            pairs = [part.split("=") for part in label_map.split(",")]
+            pairs: Any = [part.split("=") for part in label_map.split(",")]
         else:
             pairs = label_map.items()
         numbers = [(float(old), float(new)) for old, new in pairs]

@@ -138,6 +138,19 @@ def test_options_that_do_not_fit_are_refused(folder: Path, options: dict[str, An
         boostrank.train_files(folder / "train.txt", **options)
 
 
+def test_none_is_the_default_and_a_model_continues_a_model(folder: Path, tmp_path: Path) -> None:
+    how = FEW | {"quality": "plain", "clicks": False, "gain": None}
+    first = boostrank.train_files(folder / "train.txt", **how)
+    second = boostrank.train_files(
+        folder / "train.txt",
+        init_model=first,
+        model=str(tmp_path / "m"),
+        checkpoint_every=1,
+        **how,
+    )
+    assert second.best_iteration == 2 * first.best_iteration
+
+
 def test_an_unknown_option_is_refused_with_the_nearest_name(folder: Path) -> None:
     with pytest.raises(TypeError, match="regroup"):
         boostrank.train_files(folder / "train.txt", regoup=True)

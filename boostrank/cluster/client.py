@@ -340,11 +340,11 @@ class ClusterTraining:
     def _trained(self, task: tuple[Any, ...], started: float) -> RankingModel:
         """Train, while this process calls the callbacks and writes checkpoints."""
         work = [(rank, *task) for rank in range(len(self._workers.ranks))]
-        total = self._before + self.settings.rounds
+        self._total = self._before + self.settings.rounds
         try:
             results = self._workers.work("fit", work, self._listen, self._when)
         except TrainingError as error:
-            self._keep(error, total)
+            self._keep(error)
             raise
         model, _, stopped, _ = results[0]
         if len({checksum for _, checksum, _, _ in results}) > 1:
@@ -352,7 +352,8 @@ class ClusterTraining:
         if stopped and not self._workers.stop:
             errors.warn_user(
                 f"the workers had no message from this process for {CLIENT_SILENCE_SECONDS:.0f}"
-                f" seconds and ended the training{self._when()} of {total}: was it suspended?",
+                f" seconds and ended the training{self._when()} of {self._total}: was it"
+                " suspended?",
                 errors.TrainingWarning,
             )
         assert isinstance(model, RankingModel)
@@ -369,7 +370,9 @@ class ClusterTraining:
                 if self._fold_ended is not None:
                     self._fold_ended(event)
                 continue
+            # Presets decide the number of rounds on the workers.
             iteration, begin, end, results = event
+            self._total = end
             env = CallbackEnv(
                 None, self.settings.params, iteration, begin, end, [EvalResult(*r) for r in results]
             )
@@ -384,7 +387,7 @@ class ClusterTraining:
     def _when(self) -> str:
         return f" after round {self._history.rounds}"
 
-    def _keep(self, error: TrainingError, total: int) -> None:
+    def _keep(self, error: TrainingError) -> None:
         """Attach the model of the completed rounds to the error, save it if there is a checkpoint,
         and say so.
         """
@@ -395,7 +398,7 @@ class ClusterTraining:
                 self._save_so_far(*completed)
         if self._saved:
             words = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
-            words += f"continue it for {total - self._saved} more"
+            words += f"continue it for {self._total - self._saved} more"
         elif completed is not None:
             words = f"the error's attribute `model` has the first {completed[0]} rounds"
         elif not isinstance(error, WorkerLost):

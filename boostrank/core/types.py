@@ -33,7 +33,6 @@ class HessianKind(enum.Enum):
 
     EXACT = "exact diagonal"
     MAJORISER = "majoriser"
-    GAUSS_NEWTON = "Gauss-Newton"
     PROXY = "curvature proxy"
 
 

@@ -102,7 +102,7 @@ def join(
                 f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
             )
     judged = _judgements(judgements, roles, missing_tokens)
-    logs = [_features(path, roles, missing_tokens) for path in paths[1:]]
+    logs = [_read_features(path, roles, missing_tokens) for path in paths[1:]]
     for role in roles:
         if roles[role] not in chain.from_iterable(
             rows.columns.values() for rows in (judged, *logs)
@@ -296,7 +296,9 @@ def _typed(rows: DocumentRows, name: str) -> Any:
     raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number: {reason}")
 
 
-def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
+def _read_features(
+    path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
+) -> DocumentRows:
     """Read logged features."""
     head = (
         b""

@@ -36,7 +36,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import msgspec
 import numpy as np
@@ -313,7 +313,7 @@ class Cache:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(self.folder / name)
             with _big_file(self.folder, name, write_big) as big:
-                previous = _big_name(self.folder / name)
+                previous = None if write_big is None else _big_name(self.folder / name)
                 header = CacheHeader(key=jsonable(key), note=dict(note), big=big)
                 text = json.dumps(msgspec.to_builtins(header)).encode()
                 contents: dict[str, Any] = {_HEADER: np.frombuffer(text, np.uint8), **arrays}
@@ -389,9 +389,18 @@ def _read_entry(file: BinaryIO) -> tuple[CacheHeader, dict[str, Array]]:
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise ValueError("not a cache entry, or a damaged one")
-    with np.load(io.BytesIO(body), allow_pickle=False) as entry:
-        arrays = dict(entry.items())
-    return as_record(CacheHeader, from_json(arrays.pop(_HEADER).tobytes())), arrays
+    with ZipFile(io.BytesIO(body)) as archive:
+        if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
+            raise ValueError("a member is compressed, so that its size is not bounded by the entry")
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as entry:
+            arrays = dict(entry.items())
+        header = arrays.pop(_HEADER).tobytes()
+    except Exception as error:  # NumPy's reader of headers raises many kinds
+        raise ValueError(f"not a cache entry: {error}") from error
+    if any(array.dtype.kind not in "biufS" for array in arrays.values()):
+        raise ValueError("not a cache entry: an array of another type")
+    return as_record(CacheHeader, from_json(header)), arrays
 
 
 @contextmanager

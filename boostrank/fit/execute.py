@@ -65,6 +65,8 @@ def used_columns(plan: Plan) -> Int64Array | None:
     has_columns = data.categories or data.candidates is not None or training.within is not None
     if has_columns or plan.init_model is not None or not engine.grows_trees:
         return None
+    if not plan.collective.is_alone:  # the rows of other workers may have other columns
+        return None
     of_features = engine.params.named(plan.settings.params).keys() & engine.params.of_features
     return None if of_features else occurring_columns(data)
 

@@ -122,7 +122,7 @@ class Folds:
     ) -> None:
         data, self._collective = training.train_set, training.collective
         numbers = number_queries(data, count, seed, counted, self._collective)
-        self.fold, self.count, self._data = numbers % count, count, data
+        self.fold, self._data = numbers % count, data
         shares = shares and training.engine.shares_bins and self._collective.is_alone
         self._part = Whole(data).part if shares else data.take
         inner = (

@@ -77,7 +77,7 @@ class Sizes:
     @classmethod
     def of_sets(cls, *sets: RankingDataset, collective: Collective = ALONE) -> Sizes:
         """Return the total size of several data sets over all workers."""
-        used = occurring_columns(sets[0])
+        used = occurring_columns(sets[0]) if collective.is_alone else None
         features = sets[0].n_features if used is None else used.size
         documents, queries = (
             sum(data.n_documents for data in sets),

@@ -127,7 +127,7 @@ def run(training: Training) -> RankingModel:
     checkpoint, resumed = training.checkpoint, None
     with contextlib.ExitStack() as reservation:
         if checkpoint is not None:
-            identity = _identify(training, rows[0], booster, [*callbacks, stopper])
+            identity = _identify(training, booster, [*callbacks, stopper])
             reservation.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)
         start_scores = () if start is None else start.scores_of(rows, training.n_threads)
@@ -380,9 +380,7 @@ def _describe_objective(training: Training) -> dict[str, Any]:
     }
 
 
-def _identify(
-    training: Training, complete_set: RankingDataset, booster: Any, callbacks: Sequence[Any]
-) -> dict[str, Any]:
+def _identify(training: Training, booster: Any, callbacks: Sequence[Any]) -> dict[str, Any]:
     """Return everything that determines a model's bytes, as plain data, for its checkpoint."""
     params, engine, train_set = training.params, training.engine, training.train_set
     reason = engine.params.unresumable(params, training.native_objective)
@@ -404,8 +402,8 @@ def _identify(
     }
     if training.within is not None:
         identity["within_query"] = training.within.record
-        if complete_set.candidates is not None:
-            identity["candidates"] = complete_set.candidates.data.fingerprint
+        if train_set.candidates is not None:
+            identity["candidates"] = train_set.candidates.data.fingerprint
     plain: dict[str, Any] = jsonable(identity)
     return plain | {"stopping": settings_of(callbacks)}
 

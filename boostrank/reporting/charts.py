@@ -278,11 +278,20 @@ def histogram(
     limits: tuple[float, float],
     title: str,
     format: str,
+    *,
+    losses: bool = False,
     **how: Any,
 ) -> Chart:
-    """Draw the number of queries in each bin of values, with axis options."""
+    """Draw the number of queries in each bin of values, with axis options.
+
+    Args:
+        losses: whether the bins of negative values have another colour.
+    """
     counts, edges = np.histogram(values, bins=bins, range=limits)
     frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
+    colour = alt.value(COLOURS["main"])
+    if losses:
+        colour = alt.condition("datum.begin + datum.end > 0", colour, alt.value(COLOURS["bad"]))
     figure = (
         alt.Chart(frame)
         .mark_bar(binSpacing=1)
@@ -290,9 +299,7 @@ def histogram(
             x=alt.X("begin:Q", title=title, bin="binned", **how),
             x2="end:Q",
             y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            color=alt.condition(
-                "datum.begin + datum.end > 0", alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])
-            ),
+            color=colour,
             tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
         )
     )
@@ -305,15 +312,18 @@ def row_chart(
     y: str,
     tips: Sequence[str],
     draw: Callable[[Any], Any],
+    *,
+    title: str | None = None,
     **channels: Any,
 ) -> Chart:
     """Draw marks for each row of a frame, below each other and named by the channel `y`.
 
     Args:
+        title: title of the axis `y`.
         draw: function that adds marks to a chart, such as `ranges` with a title.
         channels: further channels, such as `color`.
     """
-    rows = alt.Y(y, sort=None, title=None)
+    rows = alt.Y(y, sort=None, title=title)
     base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
     return Chart(name, frame, draw(base).properties(height=_ROW * len(frame) + 10))
 

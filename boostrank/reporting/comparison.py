@@ -307,12 +307,22 @@ class Comparison(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return all differences, and the values of each query."""
         differences = (*self.metrics.values(), *self.segments)
+        of_first = [row for row in self.segments if row.metric == self.first]
+        limits = [end for row in of_first for end in (row.low, row.high) if not math.isnan(end)]
         columns = (
             *map(Column, ("metric", "kind", "segment")),
             Column("queries", format=""),
             Column("old", format=".4f"),
             Column("new", format=".4f"),
-            Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
+            Column(
+                "mean",
+                "difference",
+                "+.4f",
+                "new minus old",
+                ends=("low", "high"),
+                drawn=True,
+                limits=limits,
+            ),
             Column("better", format="", help="queries that gained"),
             Column("same", format="", help="queries that stayed"),
             Column("worse", format="", help="queries that lost"),
@@ -682,7 +692,7 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
     if change.size:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
-        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
+        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", losses=True, axis=axis)
     template = partial(block, "comparison.html", "lost", shown_value=shown_value)
     return {
         "d": comparison.metrics[first],

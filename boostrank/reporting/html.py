@@ -98,17 +98,22 @@ def table_html(table: Table) -> Markup:
             columns.append((end, table.cells_of(name)))
         if column.drawn:
             ends = [table.cells_of(name) for name in column.ends]
-            columns.append((Column("", "95% interval", ""), _whiskers(cells, *ends)))
+            drawings = _whiskers(cells, *ends, limits=column.limits)
+            columns.append((Column("", "95% interval", ""), drawings))
     texts = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*texts, strict=True)), [column for column, _ in columns]
     return block("parts.html", "table", table=table, columns=declared, rows=rows)
 
 
-def _whiskers(means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) -> list[Cell]:
-    """Return drawings of values and their intervals on a common scale that includes 0."""
+def _whiskers(
+    means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell], *, limits: Sequence[float]
+) -> list[Cell]:
+    """Return drawings of values and their intervals on a common scale that includes 0 and the
+    limits.
+    """
     values = [cell.value for cell in (*low, *high) if not cell.missing]
     values = values or [cell.value for cell in means if not cell.missing]
-    start, end = min([0.0, *values]), max([0.0, *values])
+    start, end = min([0.0, *limits, *values]), max([0.0, *limits, *values])
     scale = start, end if end > start else 1.0
     draw = environment().globals["whisker"]
     cells = []

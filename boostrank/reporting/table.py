@@ -65,6 +65,8 @@ class Column:
         look: CSS class of the cells on pages: "faint", or "sign" to colour them by sign.
         ends: keys of the lower and the upper end of the values' 95% intervals.
         drawn: whether pages draw the intervals.
+        limits: values that the drawings' scale includes beside the table's own, so that several
+            tables share a scale.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Column:
     look: str = ""
     ends: Sequence[str] = ()
     drawn: bool = False
+    limits: Sequence[float] = ()
 
     @property
     def heading(self) -> str:

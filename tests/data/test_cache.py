@@ -109,6 +109,25 @@ def test_fault_060_foreign_files_are_no_entries(cache: Cache) -> None:
         assert cache.load("entry", KEY) is None
 
 
+@pytest.mark.parametrize("fault", ["compressed", "dates", "a head of garbage"])
+def test_an_entry_of_another_form_with_a_right_checksum_is_no_entry(
+    cache: Cache, fault: str
+) -> None:
+    path = cache.folder / "entry"
+    with np.load(io.BytesIO(path.read_bytes()[:-32])) as arrays:
+        contents = dict(arrays)
+    contents["more"] = np.zeros(3, "datetime64[s]" if fault == "dates" else np.float64)
+    buffer = io.BytesIO()
+    save = np.savez_compressed if fault == "compressed" else np.savez
+    save(buffer, **contents)
+    if fault.startswith("a head"):
+        with zipfile.ZipFile(buffer, "a") as archive:
+            archive.writestr("other.npy", np.lib.format.magic(1, 0) + b"\x05\x00{[(,;")
+    body = buffer.getvalue()
+    path.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
+    assert cache.load("entry", KEY) is None
+
+
 def test_what_is_open_stays_what_was_checked(cache: Cache) -> None:
     entry = cache.load("entry", KEY)
     assert entry is not None

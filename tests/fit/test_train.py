@@ -58,7 +58,7 @@ def test_every_callback_of_lightgbm_works_on_either_engine(
         train,
         200,
         valid_sets=[train, valid],
-        valid_names=["train", "valid"],
+        valid_names=iter(("train", "valid")),
         callbacks=[
             lgb.early_stopping(5, verbose=False),
             lgb.record_evaluation(recorded),

@@ -13,7 +13,15 @@ import pytest
 from scipy import sparse
 
 import boostrank
-from boostrank import DataError, ParameterError, RankingDataset, RankingModel, WithinQuery, train
+from boostrank import (
+    Checkpoint,
+    DataError,
+    ParameterError,
+    RankingDataset,
+    RankingModel,
+    WithinQuery,
+    train,
+)
 from boostrank.clicks.log import some_documents
 from boostrank.data.rows import Candidates, Whole
 from boostrank.export.target import ExportError
@@ -148,6 +156,27 @@ def test_contributions_are_of_the_features_and_add_up(
     assert np.abs(parts[:, [5, 7]]).max() > 0
     assert plain.over_columns(wide) == (plain, wide)
     np.testing.assert_array_equal(plain.predict(wide), scores)
+
+
+def test_a_checkpoint_knows_the_candidates(tmp_path: Path) -> None:
+    """The columns within queries change with the candidates, so another training has others."""
+    rows = np.arange(0, TRAIN.n_documents, 2)
+    other = replace(TRAIN, features=np.nan_to_num(np.asarray(TRAIN.features)) + 1)
+
+    def interrupt(env: Any) -> None:
+        if env.iteration == 2:
+            raise KeyboardInterrupt
+
+    def fit(candidates: RankingDataset, **options: Any) -> RankingModel:
+        data = replace(some_documents(TRAIN, rows), candidates=Candidates(candidates, rows))
+        return train(PARAMS | OWN["lightgbm"], data, 5, within_query="rank", **options)
+
+    path = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        fit(TRAIN, checkpoint=Checkpoint(path, every=1), callbacks=[interrupt])
+    with pytest.raises(ParameterError, match="candidates"):
+        fit(other, checkpoint=Checkpoint(path, every=1, resume=True))
+    assert fit(TRAIN, checkpoint=Checkpoint(path, every=1, resume=True)).best_iteration == 5
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

@@ -152,7 +152,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     ),
     "deleted nodes that are not": (in_tree("tree_param", "num_deleted", "1"), "num_deleted"),
     "more nodes than there are": (in_tree("tree_param", "num_nodes", "1000000000"), "num_nodes"),
-    "a vector in every leaf": (in_tree("tree_param", "size_leaf_vector", "9"), "size_leaf_vector"),
+    "a vector in every leaf": (in_tree("tree_param", "size_leaf_vector", "9"), "tree 0"),
     "a tree of another width": (in_tree("tree_param", "num_feature", "7"), "num_feature is 7"),
     "a number that is text": (in_tree("split_conditions", 0, "0.5"), "split_conditions"),
     "a fraction for a node": (in_tree("left_children", 0, 1.0), "left_children"),

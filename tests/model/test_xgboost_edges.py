@@ -230,7 +230,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "leaves of two numbers": (
         in_tree("tree_param", "size_leaf_vector", "2"),
-        "trees[0].tree_param.size_leaf_vector",
+        "tree 0",
     ),
     "the child behind the last": (
         in_tree("left_children", 0, NODES),

@@ -204,7 +204,7 @@ MUTATIONS = [
     (RUN, "probe += 0.0 * values[i]", "probe += 0.0", DRIVER),
     (RUN, "share * g[i]", "g[i]", DRIVER),
     (RUN, "params[slot] = slot_values[q]", "params[slot] = slot_values[0]", DRIVER),
-    (RUN, "query_const,\n            params.copy()", "query_const,\n            params", DRIVER),
+    (RUN, "params.copy(),\n            applied", "params,\n            applied", DRIVER),
     (RUN, "a * first_grad[i] + b * second_grad[i]", "a * first_grad[i] + second_grad[i]", DRIVER),
     # What composes over any objective.
     (COMPOSE, "index = draw * n + i", "index = i", DRIVER),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ class TreeParam(Struct):
     num_nodes: Digits
     num_feature: Digits
     num_deleted: Digits
-    size_leaf_vector: Literal["0", "1"]
+    size_leaf_vector: Digits
 
 
 class Tree(Struct):
@@ -98,7 +98,7 @@ class Forest(Struct):
 
     trees: list[Tree]
     gbtree_model_param: ForestParam
-    tree_info: list[Literal[0]]
+    tree_info: list[Whole]
     iteration_indptr: list[Whole] | UnsetType = UNSET
     cats: Categories | UnsetType = UNSET
     weight_drop: list[float] | UnsetType = UNSET
@@ -166,7 +166,7 @@ def largest_leaves(document: Any) -> Float64Array:
             name = document["learner"]["gradient_booster"]["name"]
             refuse(
                 name not in ("gbtree", "dart"),
-                f"the booster is {str(name)[:40]!r}: only tree models are supported",
+                f"the booster is {str(name)[:40]!r}: only tree models (gbtree, dart) are supported",
             )
         raise ModelError(f"this is no model of XGBoost: {str(error)[:300]}") from None
     booster = learner.gradient_booster
@@ -209,6 +209,7 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
             " it is damaged"
         )
     _check_length(forest, "tree_info", count, "the forest")
+    refuse(any(forest.tree_info), "tree_info has trees of several outputs")
     if forest.iteration_indptr is not UNSET:
         fault = f"iteration_indptr does not divide {count} trees into rounds"
         _check_ends(forest.iteration_indptr, count, fault)
@@ -247,6 +248,7 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> float:
         _check_length(tree, name, n, where)
     for name in ("base_weights", "loss_changes", "sum_hessian"):
         _check_length(tree, name, n, where)
+    refuse(int(param.size_leaf_vector) > 1, f"{where}: its leaves have several values")
     if int(param.num_feature) not in (0, n_features):
         raise ModelError(
             f"{where}: num_feature is {param.num_feature}, but the model has {n_features} features"

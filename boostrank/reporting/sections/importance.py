@@ -190,12 +190,17 @@ class Importance(Result):
         for row in table.rows():
             verdict = row["verdict"]
             look = look_of(row["loss_low"], row["loss_high"]) if verdict in _COLOURED_LOSSES else ""
-            # An unused feature has no loss to show.
-            loss = None if verdict == "unused" else row["loss"]
-            losses.append(Cell(loss, look=look))
+            losses.append(Cell(row["loss"], look=look))
             verdicts.append(Cell(verdict, look=f"chip {_LOOKS.get(verdict, '')}"))
         shares = data["gain"] / (data["gain"].sum() or 1.0)
-        cells = {"verdict": verdicts, "loss": losses, "gain": shares}
+        cells: dict[str, Any] = {"verdict": verdicts, "loss": losses, "gain": shares}
+        # An unused feature has no loss to show.
+        used = data["verdict"] != "unused"
+        for name in ("loss", "loss_low", "loss_high", "shap"):
+            values = cells.get(name, data[name])
+            cells[name] = [
+                value if shown else None for value, shown in zip(values, used, strict=True)
+            ]
         help = f"loss of {self.metric} when the feature is shuffled"
         columns = (
             Column("feature"),

@@ -131,21 +131,28 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
 
 def _segments_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Data:
     """Return the table of the segments that have an included query."""
-    inside = (cut.of_query == np.arange(len(cut.names))[:, None]) & ~np.isnan(values)
-    kept = np.flatnonzero(inside.any(axis=1))
-    columns = np.where(inside[kept], values, np.nan).T
-    means = means_over_queries(columns, data.queries.each_weight, seed=seed)
-    few = means.queries < FEWEST_FOR_INTERVAL
-    quantiles = np.nanquantile(columns, _QUANTILES, axis=0)
     names = [f"q{round(100 * quantile):02d}" for quantile in _QUANTILES]
-    return {
-        "kind": [cut.kind] * kept.size,
-        "name": [cut.names[i] for i in kept.tolist()],
-        "queries": means.queries,
-        "mean": means.mean,
-        "low": np.where(few, np.nan, means.low),
-        "high": np.where(few, np.nan, means.high),
-    } | dict(zip(names, quantiles, strict=True))
+    tables: list[Data] = []
+    for i, name in enumerate(cut.names):
+        inside = np.flatnonzero((cut.of_query == i) & ~np.isnan(values))
+        if not inside.size:
+            continue
+        column = values[inside, None]
+        means = means_over_queries(column, data.queries.each_weight[inside], seed=seed)
+        few = means.queries < FEWEST_FOR_INTERVAL
+        quantiles = np.quantile(column, _QUANTILES, axis=0)
+        tables.append(
+            {
+                "kind": [cut.kind],
+                "name": [name],
+                "queries": means.queries,
+                "mean": means.mean,
+                "low": np.where(few, np.nan, means.low),
+                "high": np.where(few, np.nan, means.high),
+                **dict(zip(names, quantiles, strict=True)),
+            }
+        )
+    return concatenate(tables)
 
 
 def _worst_queries(

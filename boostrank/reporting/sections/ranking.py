@@ -102,7 +102,7 @@ def _parts(result: Ranking) -> dict[str, Any]:
         frame = result.to_frame("grades")
         tips = ("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
         draw = partial(ranges, title="score minus its query's mean", value="median")
-        parts["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, draw)
+        parts["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, draw, title="grade")
     return parts
 
 

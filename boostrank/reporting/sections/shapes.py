@@ -158,7 +158,8 @@ class Shapes(Result):
         columns = (
             Column("feature"),
             Column(
-                "direction", help="Direction of at least 90% of the curve. Categories have none."
+                "direction",
+                help="Direction of at least 90% of the curve's movement. Categories have none.",
             ),
             Column("swing", format=".4f", help="range of the curve, in score units"),
             Column("lowest", "from", ".5g", "lowest value"),
