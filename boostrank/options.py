@@ -237,7 +237,7 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
             return function(*args, **options)
 
         parameters += [] if alone else others
-        checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        vars(checked)["__signature__"] = signature.replace(parameters=parameters)
         return cast(F, checked)
 
     return decorate
@@ -525,6 +525,7 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
                 "--set metric: use --metric to report a metric, lambdarank(metric=...) to"
                 " optimise it"
             )
+        # An option counts by its own flag, or as a parameter under one of its aliases.
         aliases = {}
         for name, option in declared(type(self)).items():
             if name in params and not option.params:

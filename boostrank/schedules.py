@@ -48,7 +48,7 @@ class Constant(_Written):
     def __call__(self, round: int) -> float:
         return self.value
 
-    def over(self, total: int) -> Constant:
+    def scale_to(self, total: int) -> Constant:
         """Return the schedule itself, which does not depend on the number of rounds."""
         return self
 
@@ -64,8 +64,10 @@ class _Spanning(_Written):
     def needs_total(self) -> bool:
         return self.rounds is None
 
-    def over(self, total: int) -> Self:
-        return dataclasses.replace(self, rounds=max(1, int(total))) if self.needs_total else self  # type: ignore[type-var]
+    def scale_to(self, total: int) -> Self:
+        if not self.needs_total:
+            return self
+        return dataclasses.replace(self, rounds=max(1, int(total)))  # type: ignore[type-var]
 
     def _progress(self, round: int) -> float:
         """Return the progress, which rises from 0 in the first round to 1 in the last, and then
@@ -162,9 +164,11 @@ class Joined:
         """Whether either schedule spans the whole training."""
         return self.first.needs_total or self.second.needs_total
 
-    def over(self, total: int) -> Joined:
+    def scale_to(self, total: int) -> Joined:
         """Return the schedule with `first` over `at` rounds and `second` over the later ones."""
-        return Joined(self.first.over(self.at), self.second.over(max(1, total - self.at)), self.at)
+        return Joined(
+            self.first.scale_to(self.at), self.second.scale_to(max(1, total - self.at)), self.at
+        )
 
     def __str__(self) -> str:
         return f"joined({self.first}; {self.second}; at={self.at})"

@@ -589,10 +589,12 @@ def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that the order of the documents does not affect their gradients."""
-    here, n = probe.run(example, values), len(example)
+    n, in_order = len(example), probe.run(example, values)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
-        there = probe.run(Example(example.what, example.scores[rows], example.labels[rows]), values)
-        for after, before in ((there.grad, here.grad), (there.hess, here.hess)):
+        reordered = probe.run(
+            Example(example.what, example.scores[rows], example.labels[rows]), values
+        )
+        for after, before in ((reordered.grad, in_order.grad), (reordered.hess, in_order.hess)):
             p = _first_far(after, before[rows])
             if p is not None:
                 why = (
@@ -656,6 +658,18 @@ def _differing(values: Float64Array, other: Float64Array) -> npt.NDArray[np.int6
     return np.flatnonzero(~((values == other) | (np.isnan(values) & np.isnan(other))))
 
 
+def _has_other_loss(spec: ObjectiveSpec) -> str:
+    return "" if spec.exact_gradient else "exact_gradient=False: the loss is another function"
+
+
+def _depends_on_level(spec: ObjectiveSpec) -> str:
+    return "" if spec.shift_invariant else "shift_invariant=False: the level of scores matters"
+
+
+def _is_random(spec: ObjectiveSpec) -> str:
+    return "the objective draws random numbers by position" if spec.random else ""
+
+
 SAFE = (
     Rule(
         "memory", "the kernel stays within its arrays, and sets scratch before reading it", _memory
@@ -678,9 +692,7 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
         "the gradient equals the central differences of the returned loss",
         _gradient,
         _ordinary,
-        lambda spec: (
-            "" if spec.exact_gradient else "exact_gradient=False: the loss is another function"
-        ),
+        _has_other_loss,
     ),
     Rule(
         "curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable
@@ -691,16 +703,14 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
         "the gradient sums to zero, and a constant added to all scores changes nothing",
         _shift,
         _ordinary,
-        lambda spec: (
-            "" if spec.shift_invariant else "shift_invariant=False: the level of scores matters"
-        ),
+        _depends_on_level,
     ),
     Rule(
         "order",
         "rows in another order get the same gradients",
         _order,
         _ordinary,
-        lambda spec: "the objective draws random numbers by position" if spec.random else "",
+        _is_random,
     ),
 )
 """All rules, in the order in which they are checked."""

@@ -97,7 +97,7 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     click.echo(f"{model}: {metric} {importance.value:.4f}, {ends}, {importance.queries:,} queries")
     click.echo(f"{_describe(importance)}\n")
     # Unused features are the last ones.
-    table, unused = importance.table(), importance.named("unused")
+    table, unused = importance.table(), importance.features_with("unused")
     used = table.take(range(len(table) - len(unused)))
     print_table(used, top)
     for name, title in (

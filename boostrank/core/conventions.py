@@ -457,15 +457,13 @@ class Conventions:
         """
         return replace(self, ties="expected") if self.ties == "docno" else self
 
-    def over(self, labels: Float64Array) -> Conventions:
+    def with_best_grade(self, labels: Float64Array) -> Conventions:
         """Set `max_grade` to the largest label if it is None, so that it is the same for all parts
         of the data.
         """
-        return (
-            self
-            if self.max_grade is not None or not labels.size
-            else replace(self, max_grade=float(labels.max()))
-        )
+        if self.max_grade is not None or not labels.size:
+            return self
+        return replace(self, max_grade=float(labels.max()))
 
     def describe(self) -> str:
         """Describe the conventions in one line."""

@@ -460,7 +460,8 @@ LOGGED = "JSON: boostrank data join reads features that a search engine logged"
 # with a remedy.
 _KINDS = (
     (
-        rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|c(copy_reg|xgboost|catboost|lightgbm|boostrank)[\w.]*\n\w+\n",
+        rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|"
+        rb"c(copy_reg|xgboost|catboost|lightgbm|boostrank)[\w.]*\n\w+\n",
         "a pickle, which can run any code: use save_model or to_parquet instead",
     ),
     (rb"(?s).{257}ustar", "a tar archive: unpack it first"),

@@ -163,14 +163,14 @@ def find_param(name: str, params: Iterable[Param]) -> Param | None:
 
 
 def resolve_params(
-    params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str
+    params: tuple[Param, ...], values: Mapping[str, Any], *, owner: str
 ) -> dict[str, Any]:
     """Map canonical names to the given values, or raise `ParameterError` for unknown or repeated
     names.
     """
     resolved: dict[str, Any] = {}
     typed: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         param = find_param(name, params)
         if param is None:
             hint = did_you_mean(name, [p.name for p in params]) if params else " It has none."
@@ -220,7 +220,7 @@ class Registry(Generic[T]):
         self._added: dict[str, T] = {}
 
     @cached_property
-    def _found(self) -> dict[str, T]:
+    def _specs_by_name(self) -> dict[str, T]:
         modules = (importlib.import_module(f"{self._package}.{name}") for name in self.modules())
         specs_of_modules = [
             getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules
@@ -238,7 +238,7 @@ class Registry(Generic[T]):
         self._added[spec.name] = spec
 
     def __iter__(self) -> Iterator[T]:
-        yield from (self._found | self._added).values()
+        yield from (self._specs_by_name | self._added).values()
 
     def names(self) -> list[str]:
         """Return the canonical names, in order."""

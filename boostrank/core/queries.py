@@ -206,7 +206,7 @@ class QueryIndex:
         return cls(ptr, firsts, weights)
 
     @classmethod
-    def of(cls, given: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
+    def of(cls, ids_or_sizes: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
         """Create an index from query ids (one per row) or group sizes, which are distinguished by
         their number.
 
@@ -214,12 +214,12 @@ class QueryIndex:
             DataError: as in `from_ids` and `from_sizes`, or if neither or both match the number of
                 documents.
         """
-        if isinstance(given, QueryIndex):
-            return given
-        values = checked_ids(given)
+        if isinstance(ids_or_sizes, QueryIndex):
+            return ids_or_sizes
+        values = checked_ids(ids_or_sizes)
         if values.dtype.kind in "iu" and values.sum() == documents:
             if values.size != documents:
-                return cls.from_sizes(given)  # type: ignore[arg-type]
+                return cls.from_sizes(ids_or_sizes)  # type: ignore[arg-type]
             if documents > 1 and bool(np.all(values == 1)):
                 raise DataError(
                     f"{documents} ones for {documents} documents may be query ids (one query) or"
@@ -272,7 +272,7 @@ class QueryIndex:
         weights = "" if self.weights is None else ", with weights"
         return f"QueryIndex({len(self):,} queries of {self.n_documents:,} documents{weights})"
 
-    def shown(self, query: int) -> str:
+    def describe_query(self, query: int) -> str:
         """Return the id of the query at a position with its text, such as `7: red shoe`."""
         words = "" if self.words is None else f": {self.words[query]}"
         return f"{self.qid[query]}{words}".removesuffix(": ")
@@ -280,7 +280,7 @@ class QueryIndex:
     def row_error(self, row: int, reason: str) -> DataError:
         """Return an error for a row, with its source and its query."""
         name, number = ("", row) if self.places is None else self.places(row)
-        query = f"query {self.shown(self.of_row(row))}"
+        query = f"query {self.describe_query(self.of_row(row))}"
         if not name:
             return DataError(f"row {number} (from 0, {query}): {reason}")
         return FileFormatError(f"{query}: {reason}", file=name, line=number)

@@ -44,7 +44,7 @@ class Schedule(Protocol):
         """Return the value at a round >= 0, which may be after the end of the schedule."""
         ...
 
-    def over(self, total: int) -> Schedule:
+    def scale_to(self, total: int) -> Schedule:
         """Return the schedule with a length of `total` rounds, if it does not have a length."""
         ...
 
@@ -174,8 +174,9 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for name in kinds.keys() & arguments.keys():
                 kind, value = kinds[name], arguments[name]
                 allowed = kind.__args__ if isinstance(kind, UnionType) else (kind,)
-                whole = isinstance(value, Integral) and not isinstance(value, bool)
-                if not any(whole if cls is int else isinstance(value, cls) for cls in allowed):
+                is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+                suits = any(isinstance(value, cls) for cls in allowed if cls is not int)
+                if not suits and not (is_whole and int in allowed):
                     expected = " or ".join(_WORDS.get(cls, f"a {cls.__name__}") for cls in allowed)
                     raise ParameterError(f"{name}={_describe_value(value)}: expected {expected}")
             return function(*args, **kwargs)

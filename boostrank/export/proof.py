@@ -346,7 +346,7 @@ def _compared(
         i = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
         first = (
             int(rows[i]),
-            data.queries.shown(data.queries.of_row(i)),
+            data.queries.describe_query(data.queries.of_row(i)),
             float(model_scores[i]),
             float(target_scores[i]),
         )

@@ -68,7 +68,7 @@ def write_libsvm(
                 if data.queries.words is None
                 else np.flatnonzero(data.queries.words != "").tolist()
             ):
-                out.write(f"# qid:{data.queries.shown(query)}\n".encode())
+                out.write(f"# qid:{data.queries.describe_query(query)}\n".encode())
             _write(out, data, heads, tails, 0 if zero_based else 1)
     if weights is not None:
         text = "".join(f"{weight!r}\n" for weight in weights.tolist())

@@ -388,7 +388,7 @@ class Plan:
         if objective is None:
             return None
         if objective.total_rounds is None:  # already set for a stage of a longer training
-            objective = objective.over(training.rounds_before + training.rounds)
+            objective = objective.scale_to(training.rounds_before + training.rounds)
         if rank:
             objective = copy.deepcopy(objective)
             for part in objective.parts:

@@ -229,7 +229,7 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
         yield _Part(
             rounds=grown,
             weight=float(part.get("weight", 1.0 / len(info.averaged or [alone]))),
-            objective=objective.over(rounds),
+            objective=objective.scale_to(rounds),
             params=params,
             starts=part["starts"],
         )

@@ -75,11 +75,12 @@ def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
     bounds = np.unique(np.concatenate([curve.bounds for curve in curves]))
     same = [curve.on(bounds) for curve in curves]
     seen = [curve.documents for curve in same if curve.documents is not None]
+    documents = np.mean(seen, axis=0) if len(seen) == len(same) else None
     return Curve(
         bounds,
         np.sum([w * c.constant for w, c in zip(weights, same, strict=True)], axis=0),
         float(sum(w * c.missing for w, c in zip(weights, same, strict=True))),
-        np.mean(seen, axis=0) if len(seen) == len(same) else None,
+        documents,
     )
 
 
@@ -102,18 +103,18 @@ class Curves:
     missing: Float64Array
 
     @classmethod
-    def of(cls, curves: Sequence[tuple[int, Curve]]) -> Curves:
+    def from_pairs(cls, curves: Sequence[tuple[int, Curve]]) -> Curves:
         """Create from (column, function) pairs."""
         pieces = [curve.constant.size for _, curve in curves]
 
-        def joined(parts: Sequence[npt.NDArray[np.float64]]) -> Float64Array:
+        def join(parts: Sequence[npt.NDArray[np.float64]]) -> Float64Array:
             return np.concatenate([np.zeros(0), *parts])
 
         return cls(
             np.array([feature for feature, _ in curves], np.int64),
             np.concatenate([[0], np.cumsum(pieces)]).astype(np.int64),
-            joined([np.append(curve.bounds, np.inf) for _, curve in curves]),
-            joined([curve.constant for _, curve in curves]),
+            join([np.append(curve.bounds, np.inf) for _, curve in curves]),
+            join([curve.constant for _, curve in curves]),
             np.array([curve.missing for _, curve in curves], np.float64),
         )
 

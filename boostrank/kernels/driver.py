@@ -413,7 +413,8 @@ def _gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
     """Return `_gradients` compiled for one output type, with or without options that are applied to
     the kernel.
     """
-    real, composition = _S1 if single else F1, types.none if is_plain else COMPOSITION
+    real = _S1 if single else F1
+    composition = types.none if is_plain else COMPOSITION
     # List the types in the order of the arguments; options that do not apply have none.
     signature = types.void(
         types.FunctionType(KERNEL_SIGNATURE),

@@ -135,7 +135,7 @@ class Walker:
                 self._start, feature=np.searchsorted(columns, self._start.feature).astype(np.int64)
             )
         self._exponent = replace(forest, start=self._start).exponent()
-        self._value = self._whole(forest.value)
+        self._value = self._to_whole(forest.value)
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows float32[n, c]."""
@@ -161,24 +161,27 @@ class Walker:
         self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
     ) -> tuple[Int64Array, Int64Array]:
         f = self._forest
+        # Add the linear start, then the trees.
         base, change = np.zeros(rows.shape[0], np.int64), np.zeros((rows.shape[0], units), np.int64)
         if self._start is not None:
-            raw = self._whole(self._start.values(rows))
+            raw = self._to_whole(self._start.values(rows))
             base += raw.sum(axis=1)
             moved = unit[self._start.feature]
             if units and (moved >= 0).any():
-                turned = self._whole(self._start.values(other)) - raw
+                turned = self._to_whole(self._start.values(other)) - raw
                 for j in np.flatnonzero(moved >= 0).tolist():
                     change[:, moved[j]] += turned[:, j]
-        has_sets = f.set_ptr.size > 1
-        (_pass_with_sets if has_sets else _pass_without)(
+        pass_rows, sets = _pass_without, None
+        if f.set_ptr.size > 1:
+            pass_rows, sets = _pass_with_sets, f.sets
+        pass_rows(
             rows,
             other,
             unit,
             self._feature,
             f.threshold,
             f.kind,
-            f.sets if has_sets else None,
+            sets,
             f.set_ptr,
             f.left,
             f.right,
@@ -190,7 +193,7 @@ class Walker:
         )
         return base, change
 
-    def _whole(self, numbers: Any) -> Int64Array:
+    def _to_whole(self, numbers: Any) -> Int64Array:
         return np.asarray(np.rint(np.ldexp(numbers, self._exponent)), dtype=np.int64)
 
     def _numbers(self, whole: Int64Array) -> Float64Array:

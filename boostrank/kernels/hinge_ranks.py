@@ -104,6 +104,7 @@ def shf_sdcg(
         scratch.hs,
     )
     work, iwork = scratch.work, scratch.iwork
+    # Sum in the order of descending score.
     gather(query.scores, query.order, s)
     gather(query.gains, query.order, g)
     gs[:] = 0.0

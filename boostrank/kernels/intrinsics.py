@@ -217,12 +217,12 @@ def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
 if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
     pointer_to = lambda array: array.reshape(-1)  # noqa: E731
     borrowed = lambda array: array  # noqa: E731
-    word_at = lambda text, place: text[place : place + 8].view(np.uint64)[0]  # noqa: E731
+    word_at = lambda text, start: text[start : start + 8].view(np.uint64)[0]  # noqa: E731
     decimal_before = decimal_before_plainly
 
-    def blanks_at(text: Any, place: int) -> int:
+    def blanks_at(text: Any, start: int) -> int:
         """Return the bits of the blanks among sixteen bytes."""
-        return sum(1 << int(i) for i in np.flatnonzero(text[place : place + 16] == 32))
+        return sum(1 << int(i) for i in np.flatnonzero(text[start : start + 16] == 32))
 
 
 Coefficients = tuple[float, ...]
@@ -269,6 +269,7 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
         first = vector_at(
             builder, first_of(context, builder, state, arguments[0]), INDEX(0), 2 * lists
         )
+        # Update the state of each term, and add the term to the sum of each function.
         totals: list[Any] = [ir.Constant(vector, None)] * functions
         for i in range(terms // 2):
             pointer = builder.gep(first, [ir.Constant(ir.IntType(64), i)])
@@ -279,6 +280,7 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
                 term = builder.fmul(factor, new, flags=("contract",))
                 totals[f] = builder.fadd(totals[f], term, flags=("contract",))
             power = builder.fmul(power, square)
+        # Add the odd and the even terms of each list.
         sums = []
         for total in totals:
             parts = [builder.extract_element(total, INDEX(lane)) for lane in range(2 * lists)]

@@ -136,12 +136,10 @@ class CompiledFunction(Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         # As Python pickles functions: by name, if the name refers to this object.
-        named = getattr(sys.modules.get(self.__module__), self.py_func.__qualname__, None)
-        return (
-            self.py_func.__qualname__
-            if named is self
-            else (CompiledFunction, (self.py_func, self.signature))
-        )
+        name = self.py_func.__qualname__
+        if getattr(sys.modules.get(self.__module__), name, None) is self:
+            return name
+        return CompiledFunction, (self.py_func, self.signature)
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
@@ -149,7 +147,8 @@ class CompiledFunction(Generic[P, R]):
         compiled code.
         """
         try:
-            return self._compile(cache_directory() if self.is_ours else None)
+            directory = cache_directory() if self.is_ours else None
+            return self._compile(directory)
         except (
             Exception
         ) as error:  # Numba's own error, or one raised while it inspected the function
@@ -172,7 +171,7 @@ class CompiledFunction(Generic[P, R]):
         with (
             _compile_lock,
             cached_in(directory, missed),
-            _NOTICE.over(self, directory),
+            _NOTICE.watch(self, directory),
             machine.uncollected(),
         ):
             compiled: Any
@@ -196,8 +195,7 @@ class CompiledFunction(Generic[P, R]):
         ):  # Numba ignores the declared type if the function returns nothing
             raise TypeError(f"it returns {returned}, not {self.signature.return_type}")
         keep_address(compiled, self.signature)
-        found: Callable[P, R] = compiled
-        return found
+        return cast("Callable[P, R]", compiled)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.compiled(*args, **kwargs)
@@ -212,7 +210,7 @@ class _Notice:
         self._patience, self._spent, self._given = patience, 0.0, False
 
     @contextlib.contextmanager
-    def over(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
+    def watch(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
         """Measure how long a function is compiled inside the context; loading it from the cache
         shows no message.
         """
@@ -253,6 +251,7 @@ def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P
 
 def _explained(error: Exception, function: Any) -> FileFormatError:
     """Summarise Numba's long error, which may not name the line, in one line that names it."""
+    # Shorten Numba's message.
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [
@@ -275,6 +274,7 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
         reason = f"it knows no {call}"
     elif "Cannot determine Numba type of <class 'function'>" in reason:
         reason += ". A helper needs the decorator @boostrank.inline"
+    # Find the line that it names, or the first line with the word that it quotes.
     places = [
         int(n)
         for name, n in re.findall(r'File "([^"]*)", line (\d+)', text)
@@ -282,10 +282,12 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
     ]
     word = re.search(r"'(\w+)'$|name '(\w+)'", reason)
     if not places and word:
-        named = re.compile(rf"\b{word[1] or word[2]}\b")
+        pattern = re.compile(rf"\b{word[1] or word[2]}\b")
         source = linecache.getlines(code.co_filename)
         places = [
-            n for n, line in enumerate(source, 1) if n > code.co_firstlineno and named.search(line)
+            n
+            for n, line in enumerate(source, 1)
+            if n > code.co_firstlineno and pattern.search(line)
         ]
     return FileFormatError(
         f"the kernel cannot be compiled: {reason}",

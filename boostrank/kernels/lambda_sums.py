@@ -116,7 +116,8 @@ for _row, _columns in enumerate(_COLUMNS):
 @inline
 def discount_row(n: int, sums: int) -> int:
     """Return the row of the tables that is used for a list of n documents."""
-    return (0 if n <= _LENGTHS[0] else 2) + (1 if sums == EXACT else 0)
+    row = 0 if n <= _LENGTHS[0] else 2
+    return row + int(sums == EXACT)
 
 
 @inline
@@ -308,10 +309,12 @@ def _move(costly: bool, ladder: Float64Array, first: Float64Array, state: Float6
         for a in range(columns):
             apart[a] = (apart[a] + ladder[last - 1] * wrong[a]) * first[a]
     for k in range(last):
-        power, row = (
-            ladder[0 if k == _WRONG else k - 1 if k > _WRONG else k],
-            state[k * columns : (k + 1) * columns],
-        )
+        step = k
+        if k == _WRONG:
+            step = 0
+        elif k > _WRONG:
+            step = k - 1
+        power, row = ladder[step], state[k * columns : (k + 1) * columns]
         for a in range(columns):
             moved = row[a] * (power * first[a])
             row[a] = 0.0 if abs(moved) < FADED else moved

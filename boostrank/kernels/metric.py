@@ -9,12 +9,13 @@ A kernel handles **one query** of ranked documents; the driver has sorted them a
 |---|---|---|
 | grades | float64[m] | grade of the document at each position (a gain, 0 or 1, or a probability) |
 | ends | int64[m] | end (exclusive) of the run of tied documents that contains the position |
-| worth | float64[k], k <= m | written: contribution of each position up to the largest cut-off, before its weight |
+| worth | float64[k], k <= m | written: contribution of each position before its weight |
 | scratch | float64[>= m + 1] | contents undefined |
 
-The driver computes the metric at a cut-off: the sum of worth times weight over the positions above
-it, divided by `divisors`. Threads share blocks of queries, and nothing is summed over queries, so
-the result does not depend on the number of threads.
+`worth` covers the positions up to the largest cut-off. The driver computes the metric at a cut-off:
+the sum of worth times weight over the positions above it, divided by `divisors`. Threads share
+blocks of queries, and nothing is summed over queries, so the result does not depend on the number
+of threads.
 
 1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. If
    ties are broken (input, pessimistic, ...), each run consists of one document.
@@ -216,6 +217,7 @@ def measure(
 
     def block(span: tuple[int, int]) -> None:
         start, stop = span
+        # Rank each query of the block once, then measure every metric on the ranked lists.
         documents, longest = int(ptr[stop] - ptr[start]), int(np.diff(ptr[start : stop + 1]).max())
         order, ends = np.empty(documents, np.int64), np.empty(documents, np.int64)
         counts = np.empty(stop - start, np.int64)
@@ -316,8 +318,8 @@ def _rank(
     keys: Float64Array,
     spare: Int64Array,
 ) -> None:
-    # Rank each query, then find the ends of its runs of ties, or break the ties by label.
     for q in range(start, stop):
+        # Rank the query, then find the ends of its runs of ties, or break the ties by label.
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
         s, ranking, run_ends = scores[a:b], order[at : at + n], ends[at : at + n]

@@ -9,13 +9,16 @@ A kernel is written with names:
 |---|---|
 | query.scores | float64[n], current scores, finite |
 | query.gains | float64[n], gain of each document, >= 0 |
-| query.order | int64[n], documents by descending score, ties in input order (undefined if `ordered` is False) |
+| query.order | int64[n], documents by descending score, ties in input order |
 | query.doc_const | float64[n, d], constants of each document, from `prepare` |
 | query.query_const | float64[c], constants of the query, from `prepare` |
-| params.NAME | its value in this round: a number, an integer (a choice is its index) or a bool; `seed` is the round's |
-| params.with_loss | with `loss_on_demand`: whether the loss is needed; if not, any finite number may be returned |
+| params.NAME | its value in this round: a number, an integer (a choice is its index) or a bool |
+| params.with_loss | with `loss_on_demand`: whether the loss is needed |
 | grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
 | scratch.NAME | declared row of that name, float64[n] or int64[n], contents undefined |
+
+`query.order` is undefined if `ordered` is False. `params.seed` is the round's. A kernel whose loss
+is not needed may return any finite number.
 
 With `by_score` scores, gains, `grad` and `hess` are in the order of descending score; `query.order`
 then maps to the rows of `query.doc_const`.
@@ -178,7 +181,8 @@ def entry({arrays}):
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0
-    return body(Query(scores, gains, order, doc_const, query_const), {Params}, grad, hess, {Scratch})
+    query = Query(scores, gains, order, doc_const, query_const)
+    return body(query, {Params}, grad, hess, {Scratch})
 """
 _BY_SCORE = """
 def entry({arrays}):

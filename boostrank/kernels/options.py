@@ -145,7 +145,7 @@ class Composition(NamedTuple):
         return not noisy and self.control <= 0.0 and self.normalize == NO_NORM
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], round: int) -> Composition:
+    def at_round(cls, values: Mapping[str, Any], round: int) -> Composition:
         """Create from the values of `OPTIONS` at a 0-based round."""
         return cls(
             noise=int(SCORE_NOISE.encode(values["score_noise"])),

@@ -393,7 +393,9 @@ def needed_rows(model: int, blend: float, c: int) -> tuple[int, int]:
     """Return the first row of the curves that a model needs, and one past the last."""
     if model == NORMAL:
         return VARIANCE, FIRST_NODE
-    return MEAN if blend > 0.0 else FIRST_NODE, FIRST_NODE + NODES[c] if blend < 1.0 else FIRST_NODE
+    first = MEAN if blend > 0.0 else FIRST_NODE
+    stop = FIRST_NODE + NODES[c] if blend < 1.0 else FIRST_NODE
+    return first, stop
 
 
 @inline
@@ -473,6 +475,7 @@ def direct(
     c = length_class(n)
     low, high = needed_rows(model, blend, c)
     chance, density = room[:n], room[n : 2 * n]
+    # Sum over the pairs of a relevant document and another one.
     sums, weights = work[0], work[1]
     on_others[:] = 0.0
     on_own[:] = 0.0

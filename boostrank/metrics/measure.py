@@ -133,12 +133,9 @@ class Metric:
     @classmethod
     def all_of(cls, metrics: Metrics) -> list[Metric]:
         """Return one or more metrics as a list."""
-        alone = (
-            isinstance(metrics, str | Metric)
-            or callable(metrics)
-            or not isinstance(metrics, Iterable)
-        )
-        return [cls.of(one) for one in ([metrics] if alone else metrics)]  # type: ignore[arg-type, union-attr]
+        if isinstance(metrics, str | Metric) or not isinstance(metrics, Iterable):
+            return [cls.of(metrics)]
+        return [cls.of(metric) for metric in metrics]
 
     def __str__(self) -> str:
         return f"{self.name}@{','.join(map(str, self.cutoffs))}" if self.cutoffs else self.name
@@ -281,11 +278,11 @@ class _Bound:
 
     def restricted_to(self, counted: npt.NDArray[np.bool_], queries: QueryIndex) -> _Bound:
         """Return the metric over the queries that count."""
-        weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
+        weights = np.where(counted, queries.each_weight, 0.0)
         weight = float(weights.sum())
-        return replace(
-            self, counted=counted, weights=weights / weight if weight else weights, weight=weight
-        )
+        if weight:
+            weights = weights / weight
+        return replace(self, counted=counted, weights=weights, weight=weight)
 
     def columns(self) -> list[tuple[str, int]]:
         increasing = sorted(self.metric.cutoffs)
@@ -377,12 +374,13 @@ class BoundMetrics:
             with queries.naming_rows():
                 empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
             return replace(unweighted, empty=empty)
+        # Grade the documents once for all metrics that grade alike.
         spec = metric.spec
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
         if spec.grades not in self._grades:
             with queries.naming_rows():
-                given = spec.grades(self._labels, conventions)
-            self._grades[spec.grades] = given if self._rows is None else given[self._rows]
+                grades = spec.grades(self._labels, conventions)
+            self._grades[spec.grades] = grades if self._rows is None else grades[self._rows]
         grades = self._grades[spec.grades]
         pool, ptr = grades, queries.ptr
         if self._judged is not None and spec.ratio:
@@ -391,6 +389,7 @@ class BoundMetrics:
         if not np.isfinite(total).all():
             q = int(np.flatnonzero(~np.isfinite(total))[0])
             raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when summed")
+        # Leave out the queries that the conventions exclude.
         work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
         empty = total <= 0.0
         counted = everything
@@ -469,7 +468,7 @@ class BoundMetrics:
         ends: dict[int, Float64Array] = {}
         counted = [bound.counted.tobytes() for bound, _ in measured]
         for same in dict.fromkeys(counted):
-            members = [i for i, one in enumerate(counted) if one == same]
+            members = [i for i, queries in enumerate(counted) if queries == same]
             first = measured[members[0]][0]
             values = np.concatenate([measured[i][1][first.counted] for i in members], axis=1)
             low, high = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
@@ -540,7 +539,7 @@ class BoundMetrics:
                     )
             else:
                 for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
-                    where = f"query {queries.shown(q)}"
+                    where = f"query {queries.describe_query(q)}"
                     if start < stop:
                         value = metric.function(labels[start:stop], scores[start:stop])
                         if isinstance(value, tuple):
@@ -556,7 +555,8 @@ class BoundMetrics:
             ) from error
         for q in np.flatnonzero(np.isinf(values)).tolist():
             raise ParameterError(
-                f"metric {metric}, query {queries.shown(q)}: {values[q]} is neither finite nor NaN"
+                f"metric {metric}, query {queries.describe_query(q)}: {values[q]} is neither finite"
+                " nor NaN"
             )
         counted = ~np.isnan(values)
         if not counted.any() and not self._partial:

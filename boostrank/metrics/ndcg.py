@@ -29,10 +29,10 @@ def ideal(
 ) -> Float64Array:
     """Return the DCG of each query's documents when they are ranked by gain, float64[Q, p]."""
     sizes = np.diff(ptr)
-    one = MetricPass(
+    by_gain = MetricPass(
         cumulated, grades, log_discounts(int(sizes.max(initial=0)), conventions), cutoffs
     )
-    best = measure([one], grades, grades, ptr, ties=INPUT)[0]
+    best = measure([by_gain], grades, grades, ptr, ties=INPUT)[0]
     if conventions.short_lists == "letor":
         best[(sizes[:, None] < cutoffs) & (cutoffs != WHOLE_LIST)] = np.inf
     return best

@@ -234,6 +234,7 @@ def _check_pairs(objective: Any, queries: QueryIndex) -> None:
     has.
     """
     spec, values, longest = objective.spec, objective.params, queries.longest
+    # Find what makes the number of pairs grow, and what reduces it.
     most = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
     depth, what = longest if spec.quadratic else 0, f"objective {spec.name!r}"
     mend = (
@@ -321,7 +322,7 @@ class _Part:
             self._query_const,
             spec.encode(self.objective.values(round), round, loss),
             out,
-            composition=Composition.of(self.objective.option_values(round), round),
+            composition=Composition.at_round(self.objective.option_values(round), round),
             slot=self.slot,
             slot_values=self._k,
             ordered=spec.ordered,

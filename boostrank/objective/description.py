@@ -96,7 +96,7 @@ class TrainingObjective(ABC):
                 f" them to losses: {mends}"
             )
 
-    def over(self, total_rounds: int) -> Self:
+    def scale_to(self, total_rounds: int) -> Self:
         """Return a copy with this total number of rounds."""
         copy = type(self).__new__(type(self))
         copy.__setstate__(self.__getstate__() | {"total_rounds": int(total_rounds)})
@@ -195,6 +195,7 @@ class Objective(TrainingObjective):
         self.gain = parse_gain(gain)
         self.total_rounds = None if total_rounds is None else int(total_rounds)
         self.threads = threads
+        # Parameters belong to the objective, and options to all objectives.
         owner = f"objective {self.spec.name!r}"
         shared = tuple(option for option in OPTIONS if option not in self.spec.params)
         resolved = resolve_params((*self.spec.params, *shared), params, owner=owner)
@@ -264,13 +265,15 @@ class Objective(TrainingObjective):
 
         Schedules are texts, and an objective of a user's file has the `source` of its kernel.
         """
+        content: dict[str, Any] = {"name": self.name}
         source = source_of(self.spec)
-        return {
-            "name": self.name,
-            **({} if source is None else {"source": source}),
+        if source is not None:
+            content["source"] = source
+        gain = self.gain if isinstance(self.gain, str) else list(self.gain)
+        return content | {
             "params": plain_values(self.params),
             "options": plain_values(self.options),
-            "gain": self.gain if isinstance(self.gain, str) else list(self.gain),
+            "gain": gain,
             "total_rounds": self.total_rounds,
         }
 
@@ -342,7 +345,7 @@ def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> 
                 " length is not known here. Pass total_rounds=N, or use boostrank.train, which"
                 " sets it."
             )
-        value = value.over(owner.total_rounds)
+        value = value.scale_to(owner.total_rounds)
     return param.parse(value(round))
 
 

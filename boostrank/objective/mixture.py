@@ -132,20 +132,23 @@ class Mixture(TrainingObjective):
         settled = max(part.settled_round(total) for part in self.parts)
         if not isinstance(self.mix, Schedule) or total < 1:
             return settled
-        mix = self.mix.over(total)
+        mix = self.mix.scale_to(total)
         start, end = mix(0), mix(total - 1)
         turned = next((r for r in range(total) if abs(mix(r) - end) < abs(mix(r) - start)), 0)
         return max(settled, turned)
 
-    def over(self, total_rounds: int) -> Self:
+    def scale_to(self, total_rounds: int) -> Self:
         """Return a copy for a training of `total_rounds` rounds, which both parts take over too."""
-        copy = super().over(total_rounds)
+        copy = super().scale_to(total_rounds)
         copy._set_total(int(total_rounds))
         return copy
 
     def _set_total(self, total_rounds: int) -> None:
         self.total_rounds = total_rounds
-        self.first, self.second = self.first.over(total_rounds), self.second.over(total_rounds)
+        self.first, self.second = (
+            self.first.scale_to(total_rounds),
+            self.second.scale_to(total_rounds),
+        )
 
     def __repr__(self) -> str:
         return f"Mixture({self.first!r}, {self.second!r}, mix={self.mix}, balance={self.balance!r})"

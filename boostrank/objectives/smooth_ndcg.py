@@ -270,6 +270,7 @@ def _pair_gradient(
     means = work[MEANS * n : (MEANS + 1) * n]
     for i in range(first, last):
         low_gain[i], high_gain[i] = nodes[node[i]], nodes[min(node[i] + 1, nodes.shape[0] - 1)]
+    # The window of documents within reach moves along with the anchor.
     low, high, value = first, first, 0.0
     for j in range(first, stop):
         while s[low] - s[j] > reach:

@@ -166,6 +166,7 @@ def _swapped_pairs(
     gather(scratch.target, places, c)
     ideal = 1.0 if params.mode == _DCG else divisor
     swap_rows(metric, c, n, 0.0, ideal, up, down, reading)
+    # Weight each pair by the change of the metric if its documents swap.
     reach = params.neighbors if params.neighbors > 0 else n
     value = 0.0
     for pos in range(depth):

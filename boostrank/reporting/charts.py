@@ -124,7 +124,7 @@ def _bundle(arguments: Mapping[str, str]) -> str:
         ) from error
     if done.returncode < 0:
         name = next(
-            (one.name for one in signal.Signals if one == -done.returncode),
+            (number.name for number in signal.Signals if number == -done.returncode),
             f"signal {-done.returncode}",
         )
         mend = _NO_ADDRESSES if -done.returncode in _OWN_END else "is memory short?"
@@ -221,8 +221,8 @@ class Chart:
 
 def _cut_names(spec: dict[str, Any]) -> None:
     """Shorten long axis names in the middle. Tooltips show the full names."""
-    for place in ("x", "y"):
-        channel = spec.get("encoding", {}).get(place, {})
+    for axis in ("x", "y"):
+        channel = spec.get("encoding", {}).get(axis, {})
         if channel.get("type") == "nominal" and channel.get("axis", {}) is not None:
             channel["axis"] = {"labelExpr": _MIDDLE_CUT, **channel.get("axis", {})}
     for layer in spec.get("layer", ()):
@@ -335,7 +335,7 @@ def ranges(base: Any, title: str, value: str = "value") -> Any:
     return rule + base.mark_point(size=70).encode(x=f"{value}:Q")
 
 
-def whole() -> Any:
+def whole_numbers() -> Any:
     """Return an axis that shows whole numbers only."""
     return alt.Axis(format=",d", tickMinStep=1)
 
@@ -346,6 +346,6 @@ def tooltips(*columns: str) -> list[Any]:
     """
     parts = [column.split(maxsplit=2) for column in columns]
     return [
-        alt.Tooltip(name, **dict(zip(("format", "title"), rest, strict=False)))
-        for name, *rest in parts
+        alt.Tooltip(name, **dict(zip(("format", "title"), labels, strict=False)))
+        for name, *labels in parts
     ]

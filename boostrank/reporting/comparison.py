@@ -181,6 +181,7 @@ class Condition:
                 " p<0.05'"
             )
             raise ParameterError(message)
+        # Check the metric, then the p-value.
         end, of_end, whole, sign, bound, p, anywhere = match.groups()
         name = of_end or whole
         try:
@@ -307,6 +308,7 @@ class Comparison(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return all differences, and the values of each query."""
         differences = (*self.metrics.values(), *self.segments)
+        # Draw the intervals of all segments on one scale.
         of_first = [row for row in self.segments if row.metric == self.first]
         limits = [end for row in of_first for end in (row.low, row.high) if not math.isnan(end)]
         columns = (
@@ -422,7 +424,7 @@ def evaluate(
         {'ndcg@1': 0.5, 'ndcg@3': 0.793, 'mrr': 0.75}
     """
     context = Context(None, data, metrics, **options)
-    scores = Ranker.of(ranker, "ranker", data, context.threads).scores
+    scores = Ranker.from_source(ranker, "ranker", data, context.threads).scores
     return context.bound(context.metrics).results(scores, seed=context.seed)
 
 
@@ -534,12 +536,12 @@ def compare(
     notes = [*notes, *_untested(conditions, in_segments)]
     regressions = tuple(
         Regression(
-            qid=data.queries.shown(q),
+            qid=data.queries.describe_query(q),
             old=float(per_query[name][q, 0]),
             new=float(per_query[name][q, 1]),
             segments={kind: str(segment[q]) for kind, segment in of_segment.items()},
             moves=changes,
-            swap=None if pair is None else next(explained),
+            swap=pair and next(explained),
         )
         for q, changes, pair in zip(lost, moves, pairs, strict=True)
     )
@@ -564,9 +566,9 @@ def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
     """Return the trainings of a ranker, which are the items of a list unless it has scores."""
     several = isinstance(ranker, list | tuple) and len(ranker) > 0
     if not several or isinstance(ranker[0], Real) or NUMERIC.fullmatch(str(ranker[0])):
-        return [Ranker.of(ranker, name, context.data, context.threads)]
+        return [Ranker.from_source(ranker, name, context.data, context.threads)]
     return [
-        Ranker.of(model, f"{name} {i}", context.data, context.threads)
+        Ranker.from_source(model, f"{name} {i}", context.data, context.threads)
         for i, model in enumerate(ranker, 1)
     ]
 

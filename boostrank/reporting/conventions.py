@@ -84,6 +84,7 @@ def _words(step: str, c: Conventions, metric: str) -> str:
             c.empty_for(metric)
         ]
         return f"queries without a relevant document {counted}"
+    # The other steps have a word per choice.
     rounded = " after the scores are rounded to float32" * (
         step == "ties" and c.score_type == "float32"
     )
@@ -137,7 +138,7 @@ class TieReport:
     best: float
 
     @classmethod
-    def of(
+    def measure(
         cls, documents: int, tied: int, rules: Conventions, values: _Values, metric: str
     ) -> TieReport:
         """Return the report on a metric, given a function that maps conventions to metric
@@ -216,18 +217,18 @@ def explain_conventions(
     # Without document names, ties by name become the mean over tied orders.
     begin = start if docnos is not None else start.without_names
     out = []
-    for one in Metric.all_of(metrics):
-        bound = partial(BoundMetrics, one, labels, queries, threads=threads, docnos=docnos)
-        values = _measured(bound, scores)
+    for metric in Metric.all_of(metrics):
+        bound = partial(BoundMetrics, metric, labels, queries, threads=threads, docnos=docnos)
+        values = _cache_values(bound, scores)
         where_relevant = replace(begin, empty="exclude", empty_of=(), single="count")
         without = bound(where_relevant, partial=True).per_query(scores)
         at_start = values(begin)
-        for name in one.names:
+        for name in metric.names:
             readings = (
                 _reading(library, name, begin, end, values, docnos)
                 for library, end in rules.items()
             )
-            ties = TieReport.of(queries.n_documents, tied, begin, values, name)
+            ties = TieReport.measure(queries.n_documents, tied, begin, values, name)
             cut = int(name.partition("@")[2] or 0)
             counts = len(queries), int(np.isnan(without[name]).sum())
             lengths = int((queries.sizes == 1).sum()), int((queries.sizes < cut).sum())
@@ -237,7 +238,7 @@ def explain_conventions(
     return out
 
 
-def _measured(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Values:
+def _cache_values(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Values:
     """Return a cached function that maps conventions to the mean metric at every cut-off."""
     return cache(lambda rules: bound(rules).values(scores))
 
@@ -265,6 +266,7 @@ def _reading(
                 )
             )
             value = after
+        # Without names, give the range that the library could compute.
         note = ""
         if goal != end:
             worst = values(replace(end, ties="pessimistic"))[metric]

@@ -34,6 +34,7 @@ def shown_value(value: float) -> str:
 
 def find_query(qid: Any, queries: QueryIndex) -> int:
     """Return the position of a query, given its id or its query text."""
+    # Search the ids, then the query texts.
     text = str(qid).strip()
     ids = queries.qid
     matches = np.zeros(0, np.int64)
@@ -52,6 +53,7 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
             f" {rows}; use distinct ids, or bring the rows of each query together (boostrank data"
             " sort, sort=True)"
         )
+    # Suggest similar ids.
     if not len(queries):
         raise DataError(f"there is no query {text!r}, because the data has no queries")
     near = [str(qid) for qid in ids[:_COMPARED]]
@@ -73,7 +75,7 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     """
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
-    where = f"query {data.queries.shown(query)}"
+    where = f"query {data.queries.describe_query(query)}"
     # Explicit ranks and rows come first.
     rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
     if rank:

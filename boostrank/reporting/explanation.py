@@ -212,7 +212,7 @@ def why(
     if first.score == second.score:
         notes.append("the scores are equal, so row order decides")
     return Why(
-        qid=data.queries.shown(query),
+        qid=data.queries.describe_query(query),
         a=first,
         b=second,
         documents=stop - start,

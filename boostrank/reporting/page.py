@@ -176,7 +176,7 @@ def report(
     ranker = as_model(model)
     previous = None
     if baseline is not None:
-        before = Ranker.of(baseline, "baseline", data, options.get("threads"))
+        before = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
         previous = (baseline_name or _name_of(baseline, "the previous model"), before.scores)
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)

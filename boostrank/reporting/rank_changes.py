@@ -39,7 +39,9 @@ class Ranker:
     data: RankingDataset | None = None
 
     @classmethod
-    def of(cls, source: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
+    def from_source(
+        cls, source: Any, name: str, data: RankingDataset, threads: int | None
+    ) -> Ranker:
         """Return a ranker, given a model, its file, or its scores in input order."""
         if isinstance(source, Ranker):
             return source
@@ -188,18 +190,18 @@ def explain(
         except ModelError as error:
             notes.append(f"{ranker.name}: {error}")
             parts, seen = None, {}
-        lifts.append(
-            None if parts is None else {name: part / spread for name, part in parts.items()}
-        )
+        if parts is not None:
+            parts = {name: part / spread for name, part in parts.items()}
+        lifts.append(parts)
         values |= seen
     # Sort the features of each pair by the change of their contribution.
     swaps = []
     for i, (fell, rose) in enumerate(pairs):
         changes: list[dict[str, Any]] = []
         for name, value in values.items():
-            old, new = (
+            old, new = [
                 None if parts is None else float(parts.get(name, nothing)[i]) for parts in lifts
-            )
+            ]
             if old or new:
                 fell_value, rose_value = value[i].tolist()
                 changes.append(

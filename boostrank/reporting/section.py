@@ -119,7 +119,7 @@ class Context:
     @cached_property
     def rules(self) -> Conventions:
         """The metric conventions, resolved for the labels in the data."""
-        return Conventions.of(self.conventions).over(self.data.labels)
+        return Conventions.of(self.conventions).with_best_grade(self.data.labels)
 
     @cached_property
     def scores(self) -> Float64Array:
@@ -271,15 +271,17 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
         more: `summary` (markup above the sections), `heading` (the title as markup) and `drawn`
             (the summary's charts and tables).
     """
+    # Links and sort orders refer to parts by name.
     drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
     names = [section.name for section in sections] + [part.name for part in drawn]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ValueError(f"two parts of a page have the same name: {', '.join(sorted(twice))}")
-    charts = any(not isinstance(part, Table) for part in drawn)
-    scripts = [_template("script.js")]
-    if charts:
+    # Include the script of charts only where there are charts, and permit no other script.
+    scripts, themes = [_template("script.js")], None
+    if any(not isinstance(part, Table) for part in drawn):
         scripts.insert(0, vega_script())
+        themes = {"light": theme(), "dark": theme(dark=True)}
     digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]
     sources = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections}
@@ -294,7 +296,7 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
         style=Markup(_template("style.css")),
         early=Markup(_EARLY),
         scripts=[Markup(script) for script in scripts],
-        themes={"light": theme(), "dark": theme(dark=True)} if charts else None,
+        themes=themes,
         **values,
     )
 

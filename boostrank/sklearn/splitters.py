@@ -209,25 +209,25 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
     if qid is None:
         qid = split_table(X)[1]
     check_in_step(X=X, groups=groups, qid=qid)
-    given = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
-    if not given:
+    numbers = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
+    if not numbers:
         raise DataError("splitters need queries: pass groups or qid, or a frame with a column qid")
     table = as_frame(X)
     X = X if table is None else table
     rows = len(X) if not hasattr(X, "shape") else int(X.shape[0])
-    for ids in given:
+    for ids in numbers:
         if ids.size != rows or not rows:
             raise DataError(
                 f"there are {ids.size} query ids for {rows} rows of features; pass one per row"
             )
-    if len(given) > 1:
-        _, uneven = _by_query(*given)
+    if len(numbers) > 1:
+        _, uneven = _by_query(*numbers)
         if uneven.size:
             raise DataError(
                 f"groups split the query of row {uneven[0]}; all rows of a query must be in the"
                 " same group"
             )
-    return given[0]
+    return numbers[0]
 
 
 def _by_query(values: Int64Array, number: Int64Array) -> tuple[Int64Array, Int64Array]:

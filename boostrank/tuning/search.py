@@ -230,6 +230,7 @@ def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict
     study = optuna.create_study(
         storage=storage, study_name="boostrank", direction="maximize", load_if_exists=True
     )
+    # Refuse the study of another search.
     before = study.user_attrs.get("search")
     if before is None:
         study.set_user_attr("search", identity)
@@ -284,7 +285,9 @@ class _Search:
                 raise ParameterError(f"space: {name}={dimension!r}: expected a Span or a Choice")
             if name in fixed:
                 raise ParameterError(f"{name!r} is both given and searched")
-        first = space["objective"].values[0] if "objective" in space else self.objective  # type: ignore[union-attr]
+        first = self.objective
+        if "objective" in space:
+            first = space["objective"].values[0]  # type: ignore[union-attr]
         params = {"objective": first, "early_stopping_round": self.patience}
         # Resolve the plan with the given validation set only; folds replace it in each trial.
         plan = resolve(replace(options, params=fixed | params), train_set, valid)
@@ -429,6 +432,7 @@ class _Search:
             | self.fixed
             | dict(suggested)
         )
+        # Train in every fold, until the trial falls behind.
         training = self.plan.make_training(params, seed + lucky)
         values: list[Float64Array] = []
         rounds = []

@@ -70,7 +70,7 @@ def of_queries(name: str, share: float, train: Data, seed: int) -> Callable[...,
     """An objective in which a share of the queries, drawn anew each round, has a gradient: bagging
     by query.
     """
-    bound = parse_objective(name).over(ROUNDS).bind(train.labels, train.queries)
+    bound = parse_objective(name).scale_to(ROUNDS).bind(train.labels, train.queries)
     draws = np.random.default_rng(seed)
     rounds = itertools.count()
 
@@ -128,7 +128,9 @@ def catboost_with(
     import catboost
 
     bound = (
-        parse_objective(objective, threads=threads).over(rounds).bind(train.labels, train.queries)
+        parse_objective(objective, threads=threads)
+        .scale_to(rounds)
+        .bind(train.labels, train.queries)
     )
     stopping, count = Stopping(valid, PATIENCE), train.n_documents
     ders, following = np.empty((count, 2)), itertools.count(1)

@@ -183,7 +183,7 @@ class Start:
         if params.pop("start", "none") == "none":
             return cls(None, lambda x: np.zeros(len(x)))
         made = cross_fitted(train, "exponential")
-        curves = Curves.of(list(made.start.curves.items()))
+        curves = Curves.from_pairs(list(made.start.curves.items()))
         return cls(made.scores, lambda x: curves.values(x).sum(axis=1))
 
 

@@ -171,7 +171,7 @@ def stamp(path: Path) -> int | None:
 def load_kernels(folder: Path) -> None:
     """Load what is compiled here, once, so that the trainings need not."""
     data = boostrank.read(folder / "train.txt", threads=1)
-    objective = boostrank.Objective("reg-shf-sdcg", threads=1).over(ROUNDS)
+    objective = boostrank.Objective("reg-shf-sdcg", threads=1).scale_to(ROUNDS)
     objective.bind(data.labels, data.queries).gradient(np.zeros(data.n_documents), ROUNDS // 2)
     boostrank.Metric.parse("ndcg@10").evaluate(
         data.labels, np.zeros(data.n_documents), data.queries

@@ -108,8 +108,8 @@ def test_fault_008_comments_name_documents_and_queries_on_request(read: Read) ->
     data = read("# qid:2: red shoe\n" + text, keep_names=True)
     assert data.document_names is not None
     assert data.document_names.tolist() == ["GX1", "", "caf\u00e9", "x"]
-    assert [data.queries.shown(q) for q in range(2)] == ["1", "2: red shoe"]
-    assert data.take([1, 0]).queries.shown(0) == "2: red shoe"
+    assert [data.queries.describe_query(q) for q in range(2)] == ["1", "2: red shoe"]
+    assert data.take([1, 0]).queries.describe_query(0) == "2: red shoe"
     plain = read("# qid:1: red\n1 qid:1 1:1 # x\n")
     assert plain.document_names is None
     assert plain.queries.words is None

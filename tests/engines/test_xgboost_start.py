@@ -107,7 +107,9 @@ def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(
     trees.load_model(
         bytearray(model.with_trees({}, model.forest["trees"][model.start_trees :], model.ends))
     )
-    start = Curves.of(list(cross_fit.start.curves.items())).values(data[1].features).sum(axis=1)
+    start = (
+        Curves.from_pairs(list(cross_fit.start.curves.items())).values(data[1].features).sum(axis=1)
+    )
     both = start + trees.inplace_predict(data[1].features, predict_type="margin")
     np.testing.assert_allclose(boosted.predict(data[1]), both, rtol=0, atol=1e-5)
 

@@ -87,7 +87,7 @@ def twin(data: boostrank.RankingDataset, ridge: float, rows: Any, ranks_only: bo
 def said(start: LinearStart, x: Any) -> Any:
     """The start's score of each row."""
     return sum(
-        (Curves.of([(j, curve)]).values(x)[:, 0] for j, curve in start.curves.items()),
+        (Curves.from_pairs([(j, curve)]).values(x)[:, 0] for j, curve in start.curves.items()),
         np.zeros(len(x)),
     )
 

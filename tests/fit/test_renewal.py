@@ -76,7 +76,7 @@ def test_leaves_are_the_slopes_over_the_curvatures_of_all_rows(
     # One tree after the other, in plain NumPy.
     objective = training.objective
     assert objective is not None
-    bound = objective.over(12).bind(more.labels, more.queries)
+    bound = objective.scale_to(12).bind(more.labels, more.queries)
     leaves, scores = model.predict(more, pred_leaf=True), np.zeros(more.n_documents)
     for number, values in enumerate(leaf_values(renewed)):
         gradient = bound.gradient(scores, number)

@@ -81,7 +81,7 @@ def test_what_is_left_out_moves_no_score_by_more_than_it_may(
     fewer = simplified(curves, moved)
 
     def scores(of: dict[int, Curve]) -> np.ndarray:
-        return Curves.of(list(of.items())).values(rows).sum(axis=1)
+        return Curves.from_pairs(list(of.items())).values(rows).sum(axis=1)
 
     if fewer:  # a constant for all is no difference where nothing is left
         assert np.abs(scores(fewer) - scores(curves)).max() <= moved + 1e-12

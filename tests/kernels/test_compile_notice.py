@@ -16,7 +16,7 @@ from boostrank.kernels.metric import _rank
 def said(notice: Any, directory: str | None, caplog: Any, *seconds: float) -> list[str]:
     caplog.clear()
     for duration in seconds:
-        with notice.over(_rank, directory):
+        with notice.watch(_rank, directory):
             time.sleep(duration)
     return [record.getMessage() for record in caplog.records if record.name == "boostrank"]
 

@@ -16,7 +16,7 @@ FAR = np.array([[np.nan], [-np.inf], [np.inf], [1e30], [-1e30]], np.float32)
 
 
 def test_a_piece_ends_with_its_bound_and_what_is_nearly_0_is_0() -> None:
-    steps = Curves.of([(1, Curve(np.array([0.0, 2.0]), np.array([1.0, 2.0, 3.0]), 9.0))])
+    steps = Curves.from_pairs([(1, Curve(np.array([0.0, 2.0]), np.array([1.0, 2.0, 3.0]), 9.0))])
     rows = np.array([[5, x] for x in (-1, 0.0, 1e-36, 1e-30, 2, 2.001)], np.float32)
     assert steps.values(rows)[:, 0].tolist() == [1.0, 1.0, 1.0, 2.0, 2.0, 3.0]
 
@@ -30,13 +30,14 @@ def test_a_weighted_sum_is_the_sum_of_the_values_and_no_larger_than_it_says() ->
     rows = np.concatenate([ROWS, FAR])
     weights = [2.0, -1.0, 0.5]
     apart = sum(
-        w * Curves.of([(0, c)]).values(rows)[:, 0] for w, c in zip(weights, several, strict=True)
+        w * Curves.from_pairs([(0, c)]).values(rows)[:, 0]
+        for w, c in zip(weights, several, strict=True)
     )
-    together = Curves.of([(0, combined(several, weights))])
+    together = Curves.from_pairs([(0, combined(several, weights))])
     np.testing.assert_allclose(together.values(rows)[:, 0], apart, atol=1e-12)
     assert together.largest == pytest.approx(np.abs(apart).max())
-    assert Curves.of([(0, several[0])]).largest == 1.0
-    (again,) = Curves.of([(3, several[0])])
+    assert Curves.from_pairs([(0, several[0])]).largest == 1.0
+    (again,) = Curves.from_pairs([(3, several[0])])
     assert again[0] == 3
     assert again[1].bounds.tolist() == X.tolist()
 
@@ -49,7 +50,7 @@ def test_every_row_is_counted_once_a_function() -> None:
     rows = np.array(
         [[np.nan, x] for x in (-1, 0.0, 1e-36, 1.5, 2, np.inf, np.nan, -np.inf)], np.float32
     )
-    curves = Curves.of(several)
+    curves = Curves.from_pairs(several)
     scores, documents = curves.summed(rows, curves.levels[np.newaxis])
     np.testing.assert_array_equal(scores, curves.values(rows).sum(axis=1))
     which = np.arange(8) % 2
@@ -65,7 +66,7 @@ def test_every_row_is_counted_once_a_function() -> None:
 @pytest.mark.parametrize("bounds", [0, 1, 2, 3, 4, 5, 8, 31, 32, 33, 255])
 def test_the_piece_is_the_number_of_bounds_below(bounds: int) -> None:
     at = np.sort(np.random.default_rng(bounds).normal(size=bounds))
-    pieces = Curves.of([(0, Curve(at, np.arange(bounds + 1.0), -1.0))]).values(ROWS)[:, 0]
+    pieces = Curves.from_pairs([(0, Curve(at, np.arange(bounds + 1.0), -1.0))]).values(ROWS)[:, 0]
     np.testing.assert_array_equal(pieces, (ROWS.astype(np.float64) > at).sum(axis=1))
 
 
@@ -90,6 +91,6 @@ def test_float32_numbers_are_compared_with_the_bounds_as_they_are() -> None:
         1e300,
         -1e300,
     ):
-        steps = Curves.of([(0, Curve(np.array([bound]), np.array([0.0, 1.0]), 9.0))])
+        steps = Curves.from_pairs([(0, Curve(np.array([bound]), np.array([0.0, 1.0]), 9.0))])
         expected = [float(float(x) > bound) for x in beside]
         assert steps.values(np.array(beside)[:, np.newaxis])[:, 0].tolist() == expected

@@ -95,7 +95,7 @@ def test_the_largest_sum_of_leaves_takes_60_bits(value: list[float], exponent: i
 
 def test_what_a_start_can_say_is_part_of_the_largest_sum() -> None:
     for level, missing, exponent in ((0.5, -1.0, 58), (2.0, 0.5, 57), (0.5, -2.0, 57)):
-        start = Curves.of([(1, Curve(np.zeros(0), np.array([level]), missing))])
+        start = Curves.from_pairs([(1, Curve(np.zeros(0), np.array([level]), missing))])
         assert replace(forest(), value=np.ones(4), start=start).exponent() == exponent
 
 

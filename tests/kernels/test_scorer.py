@@ -112,7 +112,9 @@ def test_functions_of_any_number_of_pieces_are_found(double: bool) -> None:
         for size in (0, 1, 14, 15, 16, 30, 31, 100)
     ]
     levels = [rng.normal(size=ends.size + 1).astype(real).astype(float) for ends in bounds]
-    start = Curves.of([(i, Curve(bounds[i], levels[i], i + 0.5)) for i in range(len(bounds))])
+    start = Curves.from_pairs(
+        [(i, Curve(bounds[i], levels[i], i + 0.5)) for i in range(len(bounds))]
+    )
     few, none = np.zeros(0, np.int32), np.zeros(0)
     words = np.zeros(0, np.uint32)
     forest = Forest(

@@ -181,7 +181,7 @@ MUTATIONS = [
     (SMOOTH, "(rank + 1) * steps - 1", "rank * steps", GAUSS_SUMS),
     # What every kernel is called through.
     (KERNEL, "scatter(gs, order, grad)", "gather(gs, order, grad)", "sdcg"),
-    (KERNEL, "hess[:] = 0.0\n    return", "return", "listnet"),
+    (KERNEL, "hess[:] = 0.0\n    query =", "query =", "listnet"),
     (KERNEL, 'f"params[{count}]"', '"0.0"', "xe-ndcg"),
     (KERNEL, 'f"int({number})"', "number + ' - 1.0'", "shf-sdcg"),
     (KERNEL, "gather(gains, order, g)", "gather(scores, order, g)", "sdcg"),

@@ -375,10 +375,10 @@ def test_text_objects_dictionaries_copies_and_pickles_are_the_same_mixture():
         Objective("regression", target="gains"),
         mix="linear(0, 1)",
         balance="raw",
-    ).over(9)
+    ).scale_to(9)
     expected = gradient(by_object)
     for other in (
-        parse_objective(TEXT).over(9),
+        parse_objective(TEXT).scale_to(9),
         objective_from_dict(by_object.to_dict()),
         copy.deepcopy(by_object),
         pickle.loads(pickle.dumps(by_object)),
@@ -460,7 +460,7 @@ def test_a_schedule_of_a_mixture_needs_the_length_of_the_training():
     with pytest.raises(ParameterError, match="spans the whole"):
         gradient(Mixture("sdcg(sigma=linear(2, 1))", "regression"))
     gradient(Mixture("sdcg", "regression"))
-    gradient(mixture.over(7))
+    gradient(mixture.scale_to(7))
     assert Mixture("smooth-ndcg(warm_rounds=5)", "sdcg").settled_round(50) == 5
     assert (
         Mixture("sdcg", "regression", mix="joined(constant(1); constant(0); at=20)").settled_round(

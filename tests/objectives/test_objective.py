@@ -107,7 +107,7 @@ def test_a_schedule_over_the_whole_training_needs_its_length():
         match=r"'reg-shf-sdcg': mix=logistic spans the whole training.*total_rounds=N",
     ):
         objective.values(0)
-    with_length = objective.over(250)
+    with_length = objective.scale_to(250)
     assert with_length.values(0)["mix"] == pytest.approx(0.999999)
     assert with_length.values(124)["mix"] == pytest.approx(0.5)
     assert objective.total_rounds is None

@@ -106,7 +106,7 @@ def test_shuffling_tells_useful_from_useless_where_gain_does_not(
 def test_useless_features_are_removable_and_removing_them_costs_nothing(
     world: Any, importances: Importance
 ) -> None:
-    removable = importances.named("removable")
+    removable = importances.features_with("removable")
     assert sum(name.startswith("noise_") for name in removable) >= 4
     assert importances.removed is not None
     assert set(importances.removed.features) == set(removable)
@@ -130,7 +130,7 @@ def test_redundant_features_cluster_with_what_they_repeat(importances: Importanc
         {"inlinks", "log_inlinks"},
         {"bm25_body", "bm25_body_copy"},
     ):
-        used = pair - set(importances.named("unused"))
+        used = pair - set(importances.features_with("unused"))
         assert len(used) < 2 or any(used <= c for c in clusters), pair
     noise = {n for n in importances.feature_names if n.startswith("noise")}
     assert not any(noise & c for c in clusters)

@@ -238,9 +238,9 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A new section: one file on the path of the package, and nothing else."""
     (tmp_path / "halves.py").write_text(HALVES)
     monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
-    SECTIONS.__dict__.pop("_found", None)
+    SECTIONS.__dict__.pop("_specs_by_name", None)
     yield tmp_path
-    SECTIONS.__dict__.pop("_found", None)
+    SECTIONS.__dict__.pop("_specs_by_name", None)
     sys.modules.pop("boostrank.reporting.sections.halves", None)
 
 

@@ -34,7 +34,7 @@ from boostrank.schedules import (
     ],
 )
 def test_ends_are_met_and_held_afterwards(schedule, first, last):
-    over = schedule.over(100)
+    over = schedule.scale_to(100)
     assert over(0) == pytest.approx(first, rel=1e-15)
     assert over(99) == pytest.approx(last, rel=1e-15)
     assert over(10_000) == pytest.approx(last, rel=1e-15)
@@ -53,7 +53,7 @@ def test_linear_and_steps_in_between():
 
 @pytest.mark.parametrize(("total", "theta"), [(250, 8.9754), (600, 21.6423)])
 def test_logistic_is_the_papers_mixing_schedule(total, theta):
-    mix = Logistic().over(total)
+    mix = Logistic().scale_to(total)
     assert mix(0) == pytest.approx(0.999999, abs=1e-12)
     assert mix(total // 2 - 1) == pytest.approx(0.5, abs=1e-12)
     assert mix(total - 1) == pytest.approx(9e-7, rel=0.1)
@@ -64,7 +64,7 @@ def test_logistic_is_the_papers_mixing_schedule(total, theta):
 
 @pytest.mark.parametrize("total", [1, 2, 3, 4, 5])
 def test_logistic_is_defined_and_falls_in_the_shortest_trainings(total):
-    mix = Logistic().over(total)
+    mix = Logistic().scale_to(total)
     values = [mix(m) for m in range(total + 3)]
     assert all(0 <= v <= 1 for v in values)
     assert all(a > b for a, b in pairwise(values) if a > 0)
@@ -75,11 +75,11 @@ def test_logistic_long_past_its_end_is_zero_and_does_not_overflow():
 
 
 def test_joined_counts_the_second_part_from_its_start_and_gives_it_the_remaining_rounds():
-    schedule = parse_schedule("joined(constant(64); geometric(64, 1); at=20)").over(30)
+    schedule = parse_schedule("joined(constant(64); geometric(64, 1); at=20)").scale_to(30)
     assert schedule(0) == schedule(19) == schedule(20) == 64.0
     assert schedule(29) == pytest.approx(1.0)
     assert parse_schedule("joined(constant(1); constant(0); at=0)")(0) == 0.0
-    assert parse_schedule("joined(constant(1); linear(1, 0); at=50)").over(20)(60) == 0.0
+    assert parse_schedule("joined(constant(1); linear(1, 0); at=50)").scale_to(20)(60) == 0.0
 
 
 def test_joined_schedules_nest():

@@ -153,7 +153,7 @@ class LightGBMFormat(ModelFormat):
         first = model.start_trees
         forest = _forest(model, first)
         curves = _start_of(model)
-        forest = replace(forest, start=Curves.of(list(curves.items())) if curves else None)
+        forest = replace(forest, start=Curves.from_pairs(list(curves.items())) if curves else None)
         linear = [model.leaf_features[tree.number] for tree in model.trees[first:] if tree.linear]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
         return Trees.of(forest, gain, n_features, linear=linear, double=True)

@@ -143,7 +143,9 @@ class XGBoostFormat(ModelFormat):
         """Return the trees with split gains, the linear start as curves."""
         curves = model.start
         grown = _served(model, model.start_trees)
-        forest = replace(grown.forest, start=Curves.of(list(curves.items())) if curves else None)
+        forest = replace(
+            grown.forest, start=Curves.from_pairs(list(curves.items())) if curves else None
+        )
         trees = model.forest["trees"][model.start_trees :]
         gain = _column(trees, "loss_changes", np.float64)[
             _column(trees, "left_children", np.int64) >= 0

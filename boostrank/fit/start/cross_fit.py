@@ -299,7 +299,7 @@ class FoldStarts:
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
         if columns.size > MOST_FEATURES:
-            return rows, (Curves.of([]), []), None
+            return rows, (Curves.from_pairs([]), []), None
         basis = _basis(rows.together(spread(parts, RANKED)), threads)
         numbers = self._count * FOLDS * basis[0].feature.size ** 2
         return (
@@ -327,7 +327,7 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
     """Return the scores by a start in steps, float64[N]."""
     columns = np.sort(np.array(list(start.curves), np.int64))
-    curves = Curves.of(
+    curves = Curves.from_pairs(
         [(number, start.curves[column]) for number, column in enumerate(columns.tolist())]
     )
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
@@ -415,7 +415,9 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
     if sum(map(len, each)) > MOST_COLUMNS:
         each = [curves[:1] for curves in each]
     return (
-        Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves]),
+        Curves.from_pairs(
+            [(feature, curve) for feature, curves in enumerate(each) for curve in curves]
+        ),
         documents,
     )
 
@@ -464,7 +466,7 @@ def _curves(
             combined[r].append(
                 (feature, isotonic(curve, documents[feature], int(direction[feature])))
             )
-    return [Curves.of(pairs) for pairs in combined]
+    return [Curves.from_pairs(pairs) for pairs in combined]
 
 
 def _started(rows: Rows, regressions: Regressions) -> CrossFitted:

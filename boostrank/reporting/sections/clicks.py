@@ -20,7 +20,7 @@ from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.charts import Chart, alt, lines, whole
+from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.html import look_of
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START
@@ -269,7 +269,9 @@ def curve_chart(positions: Data) -> Chart:
         float(np.nanmax([ends[1], values.max()]) * 1.1),
     ]
     scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
-    x = alt.X("position:Q", axis=whole(), scale=alt.Scale(nice=False, zero=False, padding=12))
+    x = alt.X(
+        "position:Q", axis=whole_numbers(), scale=alt.Scale(nice=False, zero=False, padding=12)
+    )
     y = {
         "title": "examined, relative to position 1",
         "scale": scale,

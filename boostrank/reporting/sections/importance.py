@@ -171,7 +171,7 @@ class Importance(Result):
         unused = np.array([v == "unused" for v in self.verdicts], dtype=bool)
         return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
-    def named(self, verdict: str) -> tuple[str, ...]:
+    def features_with(self, verdict: str) -> tuple[str, ...]:
         """Return the features that have a given verdict."""
         return tuple(
             n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict
@@ -199,7 +199,7 @@ class Importance(Result):
         for name in ("loss", "loss_low", "loss_high", "shap"):
             values = cells.get(name, data[name])
             cells[name] = [
-                value if shown else None for value, shown in zip(values, used, strict=True)
+                value if is_used else None for value, is_used in zip(values, used, strict=True)
             ]
         help = f"loss of {self.metric} when the feature is shuffled"
         columns = (
@@ -483,7 +483,7 @@ def _parts(importance: Importance) -> dict[str, Any]:
     used = frame[frame["verdict"] != "unused"][columns]
     top = used.head(_TOP)
     return {
-        "counts": {verdict: len(importance.named(verdict)) for verdict in VERDICTS},
+        "counts": {verdict: len(importance.features_with(verdict)) for verdict in VERDICTS},
         "meanings": VERDICTS,
         "clustered": sum(len(cluster.features) for cluster in importance.clusters),
         "first": next(used.itertuples(), None),

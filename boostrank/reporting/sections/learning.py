@@ -24,7 +24,7 @@ from boostrank.engines.trees import Trees
 from boostrank.fit.settings import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import Chart, alt, lines, stretched, whole
+from boostrank.reporting.charts import Chart, alt, lines, stretched, whole_numbers
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
@@ -104,6 +104,7 @@ class Learning(Result):
                 f"The model has {self.total} round{'s' * (self.total != 1)}, so none can be left"
                 " out."
             )
+        # Say how many rounds suffice, or that all of them count.
         sure, guess = self.enough(), self.enough(sure=False)
         at = sure
         if sure == last:
@@ -119,6 +120,7 @@ class Learning(Result):
             )
         else:
             text = f"Every round counts: {text}."
+        # Warn if fewer rounds are better.
         better = np.flatnonzero(self.prefixes["lost_high"][:-1] < -self.negligible)
         if better.size:
             best = int(better[np.argmin(lost[better])])
@@ -273,7 +275,7 @@ def _parts(result: Learning) -> dict[str, Any]:
 
 
 def _rounds(title: str = "rounds") -> Any:
-    return alt.X("rounds:Q", title=title, scale=alt.Scale(nice=False), axis=whole())
+    return alt.X("rounds:Q", title=title, scale=alt.Scale(nice=False), axis=whole_numbers())
 
 
 def _value(result: Learning) -> Chart:

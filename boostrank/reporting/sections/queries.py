@@ -192,7 +192,7 @@ def _worst_queries(
         }
         worst.append(
             WorstQuery(
-                qid=data.queries.shown(q),
+                qid=data.queries.describe_query(q),
                 value=float(values[q]),
                 size=int(data.queries.sizes[q]),
                 parts={kind: str(part[q]) for kind, part in of_part.items()},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError
-from boostrank.reporting.charts import Chart, alt, lines, ranges, row_chart, whole
+from boostrank.reporting.charts import Chart, alt, lines, ranges, row_chart, whole_numbers
 from boostrank.reporting.result import Result, concatenate, result_class
 from boostrank.reporting.scoring import START, within_queries
 from boostrank.reporting.section import Context, Section
@@ -92,7 +92,7 @@ def _parts(result: Ranking) -> dict[str, Any]:
     parts: dict[str, Any] = {"family": result.metric.partition("@")[0]}
     if result.depth:
         frame = result.to_frame("depth")
-        x = alt.X("k:Q", scale=alt.Scale(type="log", nice=False), axis=whole())
+        x = alt.X("k:Q", scale=alt.Scale(type="log", nice=False), axis=whole_numbers())
         tips = ("ranking:N", "k:Q d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
         y = {"title": f"{parts['family']}@k", "scale": alt.Scale(zero=False)}
         color = alt.Color("ranking:N", sort=None)

@@ -169,6 +169,7 @@ class Shapes(Result):
                 "missing_effect", "if missing", "+.4f", "mean change of the score without the value"
             ),
         )
+        # Add what JSON has besides the columns.
         keys = (
             "feature",
             "swing",

@@ -228,7 +228,7 @@ def verdict(c: Context) -> Verdict:
     of_labels = main if main.function is None else Metric("precision")
     (empty,) = c.bound([of_labels], where_relevant, partial=True).per_query(c.scores).values()
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
-    ties = TieReport.of(
+    ties = TieReport.measure(
         data.n_documents, tied, rules, lambda of: c.bound([main], of).values(c.scores), first
     )
     baselines = tuple(
