@@ -84,7 +84,7 @@ TARGET = '''"""pickled-trees: a toy."""
 
 import pickle
 
-from boostrank.export.reading import Rules, scores
+from boostrank.engines.served.rules import Rules, scores
 from boostrank.export.target import TargetSpec
 
 

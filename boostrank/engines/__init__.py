@@ -69,6 +69,8 @@ ENGINES = {
 }
 """The registered engines by name."""
 
+_SERVED = "boostrank.engines.served.adapter"
+
 
 def of_engine(objective: str) -> tuple[str, str] | None:
     """Return the engine and the name of an objective of its own, or None for boostrank's.
@@ -176,12 +178,36 @@ def format_of(body: bytes) -> ModelFormat:
 
 
 def parse_model(body: bytes) -> Any:
-    """Parse a model file in the format of its own engine, and check it.
+    """Parse a model file in the format of its own engine or of a serving program, and check it.
 
     Raises:
-        ModelError: no engine recognises the file, or it is damaged.
+        ModelError: nothing recognises the file, or it is damaged.
     """
-    return format_of(body).parse(body)
+    served = _read_served(body)
+    return format_of(body).parse(body) if served is None else served
+
+
+def load_booster(body: bytes) -> Booster:
+    """Load a checked model file with its engine. Models of serving programs score as there."""
+    served = _read_served(body)
+    if served is None:
+        return get_backend(format_of(body).name).load(body)
+    booster: Booster = import_module(_SERVED).load(served)
+    return booster
+
+
+def _read_served(body: bytes) -> Any:
+    """Read a model of a serving program, or return None for other files."""
+    if any(model_format.recognises(body) for model_format in formats()):
+        return None
+    try:
+        return import_module(_SERVED).parse(body)
+    except ModelError as error:
+        try:
+            format_of(body)
+        except ModelError as kind:
+            raise ModelError(f"{kind}; {error}") from None
+        raise
 
 
 def booster_of(native: Any) -> Booster | None:

@@ -66,12 +66,15 @@ class Booster:
             predicted with it.
         absent_is_missing: whether the engine's data sets treat absent entries of a sparse row as
             missing.
+        served: whether scores follow the rules of a serving program, which the engine's own file
+            would not keep to the last bit.
     """
 
     native: Any
     engine: ClassVar[str]
     scores_rows_alone: ClassVar[bool] = True
     absent_is_missing: ClassVar[bool] = False
+    served: ClassVar[bool] = False
 
     @classmethod
     def load(cls, data: bytes) -> Self:

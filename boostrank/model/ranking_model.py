@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError, warn_user
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    MissingDependency,
+    ModelError,
+    ParameterError,
+    warn_user,
+)
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, ids_of_rows, query_numbers
 from boostrank.core.text import small_table
@@ -21,7 +28,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import booster_of, format_of, get_backend
+from boostrank.engines import booster_of, get_backend, load_booster
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, PredictRequest
 from boostrank.engines.trees import LARGEST_SCORE, Trees, in_range
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
@@ -532,6 +539,12 @@ class RankingModel:
         """
         check_ending(path)
         info = dict(self.info)
+        if self._booster.served:
+            warn_user(
+                f"{path}: saved in the format of {self.backend}, which may round the last digits"
+                " of scores in another way than the program that has the model",
+                DataWarning,
+            )
         if self._are_others(num_iteration) and info.pop("calibration", None):
             warn_user(
                 f"{path}: saved without the calibration of other rounds: calibrate it again",
@@ -592,7 +605,9 @@ class RankingModel:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
-        """Load a model file that boostrank, LightGBM or XGBoost wrote.
+        """Load a model file that boostrank, LightGBM or XGBoost wrote, or a model of a serving
+        program: Solr, Elasticsearch, the learning-to-rank plugins, RankLib, or a dump as JSON of
+        LightGBM or XGBoost. The latter score as that program does.
 
         Before the engine opens the file, its structure is checked, and its checksum if there is a
         sidecar.
@@ -601,7 +616,6 @@ class RankingModel:
             ModelError: if the file is damaged, is not a model, or was written by a newer version.
         """
         body, sidecar = read_model_files(Path(path))
-        engine = get_backend(format_of(body).name)
         content = dict(sidecar or {})
         try:
             history: Any = as_record(History, content.pop("evals_result", {}))
@@ -613,10 +627,12 @@ class RankingModel:
             )
             raise ModelError(words) from None
         try:
-            booster = engine.load(body)
+            booster = load_booster(body)
+        except MissingDependency:
+            raise
         except Exception as error:  # each engine raises its own kind
             reason = str(error).partition("\n")[0][:200]
-            raise ModelError(f"{path}: {engine.name} cannot load it: {reason}") from error
+            raise ModelError(f"{path}: its engine cannot load it: {reason}") from error
         best = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
             best = booster.stopped_rounds

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
+from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import ServedTrees
 from boostrank.engines.xgboost.format import XGBOOST
-from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.onnx import SPEC
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import ServedTrees
 from boostrank.export.proof import KINDS, parity_pack
-from boostrank.export.reading import Rules, scores
 from boostrank.kernels.forest import Forest
 from tests.export.conftest import Example, example
 

@@ -14,9 +14,9 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
+from boostrank.engines.served.rules import Rules, scores
 from boostrank.export import TARGETS, target_lines
 from boostrank.export.proof import prove
-from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, TargetSpec
 from boostrank.export.writing import export_model, how_to, read_feature_names
 from boostrank.files.names import name_of
@@ -325,7 +325,7 @@ def test_docstrings_describe_each_target() -> None:
 
 
 def test_how_names_the_file_and_the_model() -> None:
-    for spec in TARGETS._found.values():
+    for spec in TARGETS._specs_by_name.values():
         lines = how_to(spec, "folder/my model.json")
         assert len(lines) == 3
         assert not any(word in line for word in ("{file}", "{model}", "{{") for line in lines)

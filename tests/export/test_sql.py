@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import ServedTrees
-from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ServedModel
 from boostrank.export.targets.sql import SPEC
 from boostrank.kernels.forest import NAN_LEFT, Forest

@@ -13,8 +13,8 @@ import pytest
 import xgboost as xgb
 
 from boostrank.engines import parse_model
+from boostrank.engines.served.rules import Rules, scores
 from boostrank.export import TARGETS
-from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError
 from boostrank.export.targets.xgboost import SPEC
 from boostrank.export.writing import export_model

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, joined, parse_text
 from boostrank.engines.trees import (
     NOTHING,
@@ -95,8 +96,120 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
         "is_linear": [0],
         "shrinkage": [1],
     }
+    return _text_of_tree(number, fields)
+
+
+def _text_of_tree(number: int, fields: Mapping[str, Sequence[Any]]) -> str:
     lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
     return "\n".join([f"Tree={number}", *lines, "", "", ""])
+
+
+def plain_text(
+    names: Sequence[str],
+    forest: Forest,
+    threshold: Float64Array,
+    missing_left: npt.NDArray[np.bool_],
+) -> bytes:
+    """Return the model text of trees from elsewhere, in which each leaf counts as one document.
+
+    Args:
+        forest: trees whose nodes precede their children.
+        threshold: float64[M], as LightGBM compares them, or the number of a set.
+        missing_left: bool[M], whether missing values go left.
+    """
+    nodes = np.split(np.arange(forest.tree.size), np.searchsorted(forest.tree, _later(forest)))
+    leaves = np.split(
+        np.arange(forest.value.size), np.searchsorted(forest.leaf_trees(), _later(forest))
+    )
+    texts = [
+        _text_of_tree(number, _fields(forest, threshold, missing_left, *parts))
+        for number, parts in enumerate(zip(nodes, leaves, strict=True))
+    ]
+    head = _HEAD.format(
+        last=len(names) - 1,
+        names=" ".join(engine_names(names)),
+        infos=" ".join(["none"] * len(names)),
+        sizes=" ".join(str(len(text)) for text in texts),
+    )
+    return (head + "".join(texts) + _TAIL).encode()
+
+
+def _later(forest: Forest) -> Int64Array:
+    return np.arange(1, forest.roots.size)
+
+
+def _fields(
+    forest: Forest,
+    threshold: Float64Array,
+    missing_left: npt.NDArray[np.bool_],
+    nodes: Int64Array,
+    leaves: Int64Array,
+) -> dict[str, list[Any]]:
+    """Return the fields of one tree, given its nodes and leaves."""
+    first_node, first_leaf = int(nodes[0]) if nodes.size else 0, int(leaves[0])
+    left, right = [
+        np.where(child >= 0, child - first_node, child + first_leaf).tolist()
+        for child in (forest.left[nodes].astype(np.int64), forest.right[nodes].astype(np.int64))
+    ]
+    # Add up the leaves below each node, children first.
+    values = forest.value[leaves].tolist()
+    below, total = [0] * nodes.size, [0.0] * nodes.size
+    for node in reversed(range(nodes.size)):
+        for child in (left[node], right[node]):
+            below[node] += below[child] if child >= 0 else 1
+            total[node] += total[child] if child >= 0 else values[~child]
+    is_set, sets = forest.categorical[nodes], _Sets(forest)
+    bounds = [
+        sets.add(int(bound)) if in_set else bound
+        for bound, in_set in zip(threshold[nodes].tolist(), is_set.tolist(), strict=True)
+    ]
+    directions = np.where(missing_left[nodes], _MISSING_LEFT, _MISSING_RIGHT)
+    kinds = np.where(is_set, 1, directions)
+    return {
+        "num_leaves": [len(values)],
+        "num_cat": [sets.count],
+        "split_feature": forest.feature[nodes].tolist(),
+        "split_gain": [1] * nodes.size,
+        "threshold": bounds,
+        "decision_type": kinds.tolist(),
+        "left_child": left,
+        "right_child": right,
+        "leaf_value": values,
+        "leaf_weight": [1] * len(values),
+        "leaf_count": [1] * len(values),
+        "internal_value": [s / n for s, n in zip(total, below, strict=True)],
+        "internal_weight": below,
+        "internal_count": below,
+        **sets.fields(),
+        "is_linear": [0],
+        "shrinkage": [1],
+    }
+
+
+class _Sets:
+    """The sets of categories in one tree."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest, self._words = forest, list[int]()
+        self._ends = [0]
+
+    @property
+    def count(self) -> int:
+        """The number of sets."""
+        return len(self._ends) - 1
+
+    def add(self, number: int) -> int:
+        """Add a set of the forest, and return its number in the tree."""
+        begin, end = self._forest.set_ptr[number : number + 2]
+        self._words += self._forest.sets[begin:end].tolist()
+        self._ends.append(len(self._words))
+        return self.count - 1
+
+    def fields(self) -> dict[str, list[int]]:
+        """Return the fields of the sets, if there are any."""
+        if not self.count:
+            return {}
+        return {"cat_boundaries": self._ends, "cat_threshold": self._words}
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:

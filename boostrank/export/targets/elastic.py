@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from boostrank.core.errors import warn_user
-from boostrank.export.reading import Rules, Split, Tree
+from boostrank.engines.served.elastic import RULES, definition_of, parse_node
+from boostrank.engines.served.rules import Tree
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
 
@@ -92,21 +91,8 @@ def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
-    definition = json.loads(
-        gzip.decompress(base64.b64decode(json.loads(body)["compressed_definition"]))
-    )
-
-    def parsed(position: tuple[Mapping[str, Any], int]) -> Split | float:
-        tree, at = position
-        node = tree["tree_structure"][at]
-        if "leaf_value" in node:
-            return float(node["leaf_value"])
-        column = columns[tree["feature_names"][node["split_feature"]]]
-        children = (tree, node["left_child"]), (tree, node["right_child"])
-        return Split(column, float(node["threshold"]), node["default_left"], *children)
-
-    trees = definition["trained_model"]["ensemble"]["trained_models"]
-    return [(model["tree"], 0) for model in trees], parsed
+    trees = definition_of(json.loads(body))["trained_model"]["ensemble"]["trained_models"]
+    return [(model["tree"], 0) for model in trees], parse_node(columns)
 
 
 SPEC = TargetSpec(
@@ -114,7 +100,7 @@ SPEC = TargetSpec(
     title="Elasticsearch 8.15 or later without a plugin",
     write=write,
     parse=_parse,
-    rules=Rules(strict=True, leaves=np.float32, gives=np.float32),
+    rules=RULES,
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(
         (

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from boostrank.core.errors import InputError
 from boostrank.engines.lightgbm.format import LIGHTGBM, stamped
+from boostrank.engines.served.rules import Rules
 from boostrank.engines.trees import engine_names
-from boostrank.export.reading import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
 from boostrank.model.ranking_model import RankingModel
 

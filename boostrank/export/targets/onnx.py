@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
-from boostrank.export.reading import Rules
+from boostrank.engines.served.rules import Rules
 from boostrank.export.target import (
     ExportError,
     Score,

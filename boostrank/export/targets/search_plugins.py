@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.export.reading import SINGLE, Split, Tree
+from boostrank.engines.served.rules import Tree
+from boostrank.engines.served.search_plugins import RULES, parse_dump
 from boostrank.export.target import (
     ServedModel,
     TargetSpec,
@@ -95,24 +96,8 @@ def write_dump(model: ServedModel) -> bytes:
     return (json.dumps({"model": inner}) + "\n").encode()
 
 
-def parse_dump(body: str | bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    """Return the roots and the node parser of trees in the format of XGBoost's dump."""
-
-    def parsed(node: dict[str, Any]) -> Split | float:
-        if "leaf" in node:
-            return float(node["leaf"])
-        below = {child["nodeid"]: child for child in node["children"]}
-        to_yes = node["missing"] == node["yes"]
-        condition = float(node["split_condition"])
-        return Split(
-            columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]]
-        )
-
-    return json.loads(body), parsed
-
-
 def _parse_created(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    return parse_dump(json.loads(body)["model"]["model"]["definition"], columns)
+    return json.loads(json.loads(body)["model"]["model"]["definition"]), parse_dump(columns)
 
 
 ELASTICSEARCH = TargetSpec(
@@ -120,7 +105,7 @@ ELASTICSEARCH = TargetSpec(
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
     write=write_dump,
     parse=_parse_created,
-    rules=replace(SINGLE, strict=True),
+    rules=RULES,
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 1.5.12",
     how=_HOW,
     finite=True,
@@ -141,7 +126,7 @@ SPECS = (
         OPENSEARCH,
         name="opensearch-2",
         title="OpenSearch 2.0 to 3.1",
-        rules=replace(SINGLE, strict=True, missing=0.0),
+        rules=replace(RULES, missing=0.0),
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
         no_missing="OpenSearch before 3.2 reads missing values as 0",
         unset=0.0,

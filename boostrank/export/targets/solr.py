@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.export.reading import SINGLE, Split, Tree
+from boostrank.engines.served.rules import Tree
+from boostrank.engines.served.solr import RULES, SLACK, parse_node
 from boostrank.export.target import (
     ExportError,
     ServedModel,
@@ -22,7 +22,6 @@ from boostrank.export.target import (
 )
 from boostrank.kernels.forest import Forest
 
-_SLACK = np.float32(1e-6)
 _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
 
@@ -69,7 +68,7 @@ def _before_slack(forest: Forest) -> Float32Array:
     Near 0, store the next smaller number, because zeros must stay on the same side.
     """
     cut = cuts(forest)
-    near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)
+    near = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
         below, higher = (
             np.nextafter(near, np.float32(-np.inf)),
@@ -77,9 +76,9 @@ def _before_slack(forest: Forest) -> Float32Array:
         )
         up, down = higher, below
         for number in (near, below):
-            up = np.where(number + _SLACK >= cut, number, up)
+            up = np.where(number + SLACK >= cut, number, up)
         for number in (near, higher):
-            down = np.where(number + _SLACK <= cut, number, down)
+            down = np.where(number + SLACK <= cut, number, down)
         stored = np.where(np.abs(cut) < _ZERO, down, up)
     # Adjacent thresholds of a feature that differ in the model and are equal in Solr.
     order = np.lexsort((cut, forest.feature))
@@ -99,21 +98,13 @@ def _before_slack(forest: Forest) -> Float32Array:
 def _resolution(forest: Forest) -> Float64Array:
     """Return the distance between Solr's threshold and the cut at each node, float64[M]."""
     with np.errstate(invalid="ignore"):
-        distance = np.abs((_before_slack(forest) + _SLACK).astype(np.float64) - cuts(forest))
+        distance = np.abs((_before_slack(forest) + SLACK).astype(np.float64) - cuts(forest))
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
 def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
-    def parsed(node: dict[str, Any]) -> Split | float:
-        if "value" in node:
-            return float(node["value"])
-        to_left = node.get("missing") == "left"
-        return Split(
-            columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
-        )
-
     trees = json.loads(body)["params"]["trees"]
-    return [tree["root"] for tree in trees], parsed
+    return [tree["root"] for tree in trees], parse_node(columns)
 
 
 SPEC = TargetSpec(
@@ -121,7 +112,7 @@ SPEC = TargetSpec(
     title="Solr 9.2 or later",
     write=write,
     parse=_parse,
-    rules=replace(SINGLE, slack=float(_SLACK)),
+    rules=RULES,
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
     categories=False,

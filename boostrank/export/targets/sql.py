@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.export.reading import Rules
+from boostrank.engines.served.rules import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, nested
 from boostrank.kernels.curves import LOWEST, ZERO
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest

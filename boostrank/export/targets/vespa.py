@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.text import count_of
-from boostrank.export.reading import Rules, Split, Tree
+from boostrank.engines.served.rules import Rules, Split, Tree
+from boostrank.engines.served.search_plugins import parse_dump
 from boostrank.export.target import (
     ExportError,
     ServedModel,
@@ -24,7 +25,7 @@ from boostrank.export.target import (
     nested,
     shortest,
 )
-from boostrank.export.targets.search_plugins import dump, parse_dump
+from boostrank.export.targets.search_plugins import dump
 from boostrank.kernels.forest import LISTED_RIGHT
 
 _MOST_CATEGORIES = 2**20
@@ -129,7 +130,7 @@ VESPA = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
     write=_write,
-    parse=parse_dump,
+    parse=lambda body, columns: (json.loads(body), parse_dump(columns)),
     rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how=(

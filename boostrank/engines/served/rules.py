@@ -27,6 +27,7 @@ class Rules:
             values.
         leaves: type to which leaves are rounded.
         sums: type in which leaves are summed, tree by tree.
+        adds: type in which a leaf is added before the sum is rounded to `sums`; None for `sums`.
         gives: type to which scores are rounded.
         equal_categories: whether a value must equal a category; otherwise it is truncated first.
     """
@@ -37,6 +38,7 @@ class Rules:
     missing: float | None = None
     leaves: type[np.floating[Any]] = np.float64
     sums: type[np.floating[Any]] = np.float64
+    adds: type[np.floating[Any]] | None = None
     gives: type[np.floating[Any]] = np.float64
     equal_categories: bool = False
 
@@ -101,7 +103,7 @@ def walk(
         rows = rows.astype(rules.values, order="F")
         if rules.missing is not None:
             rows[np.isnan(rows)] = rules.missing
-        total = np.full(len(rows), rules.sums(base))
+        total, adds = np.full(len(rows), rules.sums(base)), rules.adds or rules.sums
         # Walk all rows down one tree together.
         for root in roots:
             waiting = [(root, np.arange(len(rows)))]
@@ -109,7 +111,8 @@ def walk(
                 node, rows_at_node = waiting.pop()
                 split = parse(node)
                 if not isinstance(split, Split):
-                    total[rows_at_node] += rules.sums(rules.leaves(split))
+                    leaf = adds(rules.leaves(split))
+                    total[rows_at_node] = total[rows_at_node].astype(adds) + leaf
                     continue
                 left = split.goes_left(rows[rows_at_node, split.feature], rules)
                 sides = (split.left, rows_at_node[left]), (split.right, rows_at_node[~left])

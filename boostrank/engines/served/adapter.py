@@ -1,0 +1,130 @@
+"""Boosters that score as a serving program does, and give leaves and contributions by the engine
+that holds a copy of the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ModelError
+from boostrank.data.arrays import Features
+from boostrank.data.rows import dense_batches, dense_rows
+from boostrank.engines.base import SCORES, Booster, PredictRequest
+from boostrank.engines.lightgbm.adapter import LightGBMBooster
+from boostrank.engines.linear.adapter import LinearBooster
+from boostrank.engines.served import elastic, lightgbm_dump, ranklib, search_plugins, solr
+from boostrank.engines.served.linear import LinearFile
+from boostrank.engines.served.trees import TreeFile
+from boostrank.records import from_json
+
+
+class ServedFormat(NamedTuple):
+    """A format of a serving program: its title, whether a parsed file has it, and its reader."""
+
+    title: str
+    recognises: Callable[[Any], bool]
+    read: Callable[[Any], TreeFile | LinearFile]
+
+
+FORMATS = (
+    ServedFormat("a model of Solr", solr.recognises, solr.read),
+    ServedFormat(
+        "an upload to a learning-to-rank plugin (_createmodel)",
+        lambda document: search_plugins.model_of(document) is not None,
+        search_plugins.read_upload,
+    ),
+    ServedFormat("a trained model of Elasticsearch", elastic.recognises, elastic.read),
+    ServedFormat("a RankLib model", ranklib.recognises, ranklib.read),
+    ServedFormat("LightGBM's dump (dump_model)", lightgbm_dump.recognises, lightgbm_dump.read),
+    ServedFormat(
+        "XGBoost's dump (get_dump)", search_plugins.recognises_dump, search_plugins.read_dump
+    ),
+)
+"""The formats, of which the first that recognises a file reads it."""
+
+
+class _Scores:
+    """The part of a booster that scores by the program's rules, given its `file`."""
+
+    file: TreeFile | LinearFile
+
+    def _scored(self, features: Features) -> npt.NDArray[Any]:
+        parts = [
+            self.file.scores(dense_rows(features, start, stop))
+            for start, stop in dense_batches(features)
+        ]
+        return np.concatenate([np.zeros(0), *parts])
+
+
+class ServedTreeBooster(LightGBMBooster, _Scores):
+    """Trees, of which LightGBM has a copy."""
+
+    scores_rows_alone = True
+    served = True
+
+    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+        """Compute scores by the program's rules, other outputs by LightGBM."""
+        if request.what == SCORES and request.rounds in (0, self.rounds):
+            return self._scored(features)
+        return super().predict(features, request)
+
+
+class ServedLinearBooster(LinearBooster, _Scores):
+    """A linear model."""
+
+    scores_rows_alone = True
+    served = True
+
+    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+        """Compute scores by the program's rules, and contributions of features."""
+        if request.what == SCORES:
+            return self._scored(features)
+        return super().predict(features, request)
+
+
+def parse(body: bytes) -> TreeFile | LinearFile | None:
+    """Read a model of a serving program, or return None for any other file.
+
+    Raises:
+        ModelError: the file is damaged, or has what cannot be read.
+    """
+    document: Any = None
+    if re.match(rb"\s*[\[{]", body):
+        try:
+            document = from_json(body)
+        except ValueError:
+            return None
+    elif re.match(rb"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble", body):
+        document = body.decode("utf-8", "replace")
+        document = document[document.find("<ensemble") :] if document[:1] != "#" else document
+    for served in FORMATS:
+        if document is not None and served.recognises(document):
+            try:
+                return served.read(document)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                reason = error if isinstance(error, ModelError) else _explain(error)
+                raise ModelError(f"it is {served.title}, but {reason}") from None
+    return None
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return f"it is damaged: {error}"
+
+
+def load(file: TreeFile | LinearFile) -> Booster:
+    """Return a booster with the program's scores."""
+    booster: ServedTreeBooster | ServedLinearBooster
+    if isinstance(file, TreeFile):
+        booster = ServedTreeBooster(lightgbm.Booster(model_str=file.to_text().decode()), 0)
+    else:
+        booster = ServedLinearBooster(file.to_model())
+    booster.file = file
+    return booster

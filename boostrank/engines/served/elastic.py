@@ -1,0 +1,88 @@
+"""Elasticsearch's own models: the body of `_ml/trained_models`."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import ModelError
+from boostrank.engines.served.rules import Rules, Split, Tree
+from boostrank.engines.served.trees import TreeFile, read_trees
+from boostrank.engines.trees import refuse
+from boostrank.records import from_json
+
+RULES = Rules(strict=True, leaves=np.float32, gives=np.float32)
+"""The rules of Elasticsearch's TreeInferenceModel."""
+
+_MOST_BYTES = 2**28
+_SIDES = ("left_child", "right_child")
+_KEYS = ("compressed_definition", "definition")
+
+
+def parse_node(columns: Mapping[str, int]) -> Tree:
+    """Return the parser of a node, which is a tree and a position in it."""
+
+    def parsed(position: tuple[Mapping[str, Any], int]) -> Split | float:
+        tree, at = position
+        node = tree["tree_structure"][at]
+        if "leaf_value" in node and "threshold" not in node:
+            leaf = node["leaf_value"]
+            return float(leaf[0] if isinstance(leaf, list) else leaf)
+        column = columns[tree["feature_names"][node["split_feature"]]]
+        left, right = (tree, node["left_child"]), (tree, node["right_child"])
+        return Split(column, float(node["threshold"]), bool(node["default_left"]), left, right)
+
+    return parsed
+
+
+def definition_of(document: Mapping[str, Any]) -> Any:
+    """Return the definition of a model, which may be compressed."""
+    packed = document.get("compressed_definition")
+    if packed is None:
+        return document["definition"]
+    # Bound what a small text can become.
+    try:
+        inflate = zlib.decompressobj(wbits=31)
+        text = inflate.decompress(base64.b64decode(packed), _MOST_BYTES)
+    except (zlib.error, ValueError) as error:
+        raise ModelError(f"compressed_definition is damaged: {error}") from None
+    refuse(not inflate.eof, f"its definition is cut, or has over {_MOST_BYTES:,} bytes")
+    return from_json(text)
+
+
+def recognises(document: Any) -> bool:
+    """Return whether JSON is a model of Elasticsearch, alone or as the engine returns it."""
+    return isinstance(document, dict) and (
+        any(key in document for key in _KEYS) or "trained_model_configs" in document
+    )
+
+
+def read(document: Any) -> TreeFile:
+    """Read an ensemble that is a sum of trees."""
+    configs = document.get("trained_model_configs")
+    if configs is not None:
+        refuse(len(configs) != 1, f"it has {len(configs)} models: store one of them")
+        document = configs[0]
+    ensemble = definition_of(document)["trained_model"]["ensemble"]
+    refuse(list(ensemble["aggregate_output"]) != ["weighted_sum"], "its trees are not added up")
+    trees = [model["tree"] for model in ensemble["trained_models"]]
+    for number, tree in enumerate(trees):
+        _check_tree(number, tree)
+    weights = ensemble["aggregate_output"]["weighted_sum"].get("weights")
+    refuse(weights is not None and len(weights) != len(trees), "its weights do not fit its trees")
+    return read_trees(
+        ensemble["feature_names"], [(tree, 0) for tree in trees], parse_node, RULES, weights=weights
+    )
+
+
+def _check_tree(number: int, tree: Mapping[str, Any]) -> None:
+    """Refuse a tree in which a node is not where it says, or has two parents."""
+    nodes = tree["tree_structure"]
+    children = [node[side] for node in nodes for side in _SIDES if side in node]
+    places = [node["node_index"] for node in nodes]
+    refuse(places != list(range(len(nodes))), f"tree {number}: a node is not at its node_index")
+    refuse(sorted(children) != places[1:], f"tree {number}: a node has no parent, or two")

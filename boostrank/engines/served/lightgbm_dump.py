@@ -1,0 +1,45 @@
+"""LightGBM's dump: the JSON of `dump_model`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from boostrank.engines.served.rules import Rules, Split, Tree
+from boostrank.engines.served.trees import TreeFile, read_trees
+from boostrank.engines.trees import refuse
+
+
+def recognises(document: Any) -> bool:
+    """Return whether JSON is a dump of LightGBM."""
+    return isinstance(document, dict) and "tree_info" in document and "feature_names" in document
+
+
+def read(document: Any) -> TreeFile:
+    """Read all trees, whose leaves add up in float64."""
+    refuse(document.get("num_class", 1) != 1, "it has several outputs")
+    refuse(bool(document.get("average_output")), "it is a random forest, whose trees are averaged")
+    roots = [tree["tree_structure"] for tree in document["tree_info"]]
+    return read_trees(document["feature_names"], roots, _parser, Rules())
+
+
+def _parser(columns: Mapping[str, int]) -> Tree:
+    def parsed(node: dict[str, Any]) -> Split | float:
+        if "leaf_value" in node:
+            return float(node["leaf_value"])
+        feature, kind = int(node["split_feature"]), node.get("missing_type", "NaN")
+        refuse(not 0 <= feature < len(columns), f"split_feature {feature} is out of range")
+        if node["decision_type"] == "==":
+            categories = [int(category) for category in str(node["threshold"]).split("||")]
+            return Split(feature, categories, False, node["left_child"], node["right_child"])
+        threshold = float(node["threshold"])
+        return Split(
+            feature,
+            threshold,
+            threshold >= 0.0 if kind == "None" else bool(node["default_left"]),
+            node["left_child"],
+            node["right_child"],
+            zero_is_missing=kind == "Zero",
+        )
+
+    return parsed

@@ -1,0 +1,111 @@
+"""Uploads to the learning-to-rank plugins of Elasticsearch and OpenSearch, as they are posted or as
+the engine returns them, and dumps of XGBoost, which they contain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from boostrank.core.errors import DataWarning, warn_user
+from boostrank.engines.served import ranklib
+from boostrank.engines.served.linear import LinearFile, read_weights
+from boostrank.engines.served.rules import SINGLE, Split, Tree
+from boostrank.engines.served.trees import TreeFile, read_trees
+from boostrank.engines.trees import refuse
+from boostrank.records import from_json
+
+RULES = replace(SINGLE, strict=True)
+"""The rules of XGBoost, and of the plugins."""
+
+# Objectives whose scores are sums of leaves, and the normalisers of the plugin that keep them.
+_SUMS = ("rank:", "reg:linear", "reg:squarederror", "binary:logitraw")
+
+
+def parse_dump(columns: Mapping[str, int]) -> Tree:
+    """Return the parser of a node in XGBoost's dump."""
+
+    def parsed(node: dict[str, Any]) -> Split | float:
+        if "leaf" in node:
+            return float(node["leaf"])
+        below = {child["nodeid"]: child for child in node["children"]}
+        to_yes = node["missing"] == node["yes"]
+        condition = float(node["split_condition"])
+        return Split(
+            columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]]
+        )
+
+    return parsed
+
+
+def recognises_dump(document: Any) -> bool:
+    """Return whether JSON is a list of XGBoost's trees, or of their texts."""
+    if not isinstance(document, list) or not document:
+        return False
+    first = document[0]
+    if isinstance(first, str):
+        return first.lstrip().startswith('{ "nodeid"') or first.lstrip().startswith('{"nodeid"')
+    return isinstance(first, dict) and "nodeid" in first
+
+
+def read_dump(document: Any, names: Sequence[str] = ()) -> TreeFile:
+    """Read the trees of `get_dump(dump_format="json")` or of a plugin's definition."""
+    roots = [from_json(tree) if isinstance(tree, str) else tree for tree in document]
+    if not names:
+        names = _names_of(roots)
+        warn_user(
+            "a dump of XGBoost has no base_score, so all scores lack this constant; the order"
+            " within queries is the model's",
+            DataWarning,
+        )
+    return read_trees(names, roots, parse_dump, RULES)
+
+
+def _names_of(roots: Sequence[Any]) -> list[str]:
+    """Return the names of the features in the order of their numbers, if they end in some."""
+    names: dict[str, None] = {}
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if "split" in node:
+            names[str(node["split"])] = None
+            waiting += node["children"]
+    return sorted(names, key=lambda name: (len(name), name)) or ["f0"]
+
+
+def model_of(document: Any) -> Mapping[str, Any] | None:
+    """Return the part of an upload with `type` and `definition`, or None."""
+    while isinstance(document, dict):
+        if isinstance(document.get("type"), str) and document["type"].startswith("model/"):
+            return document
+        document = document.get("_source") or document.get("model")
+    return None
+
+
+def read_upload(document: Any) -> TreeFile | LinearFile:
+    """Read the model in a body of `_createmodel`, or in the engine's answer."""
+    model, names = model_of(document), _features_of(document)
+    assert model is not None
+    kind = model["type"].removeprefix("model/")
+    definition: Any = model.get("definition")
+    if kind == "ranklib":
+        return ranklib.read(definition, names)
+    if isinstance(definition, str):
+        definition = from_json(definition)
+    if kind == "linear":
+        weights = {str(name): float(weight) for name, weight in definition.items()}
+        return read_weights(names or list(weights), weights)
+    refuse(kind != "xgboost+json", f"its type model/{kind} cannot be read")
+    if isinstance(definition, dict):
+        objective = str(definition.get("objective", "reg:linear"))
+        refuse(not objective.startswith(_SUMS), f"its scores are transformed by {objective}")
+        definition = definition["splits"]
+    return read_dump(definition, names or _names_of(definition))
+
+
+def _features_of(document: Any) -> list[str]:
+    """Return the names in the feature set that the engine returns with a model."""
+    source = document.get("_source", document)
+    features = (source.get("feature_set") or {}).get("features") or ()
+    return [str(feature["name"]) for feature in features]

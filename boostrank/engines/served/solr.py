@@ -1,0 +1,80 @@
+"""Solr's models: `MultipleAdditiveTreesModel` and `LinearModel`, with their normalisers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from boostrank.engines.served.linear import LinearFile, read_weights
+from boostrank.engines.served.rules import SINGLE, Split, Tree
+from boostrank.engines.served.trees import TreeFile, read_trees
+from boostrank.engines.trees import refuse
+
+SLACK = np.float32(1e-6)
+RULES = replace(SINGLE, slack=float(SLACK))
+"""The rules of Solr, which adds a slack to each threshold."""
+
+_CLASS, _NORM = "org.apache.solr.ltr.model.", "org.apache.solr.ltr.norm."
+
+
+def parse_node(columns: Mapping[str, int]) -> Tree:
+    """Return the parser of a node."""
+
+    def parsed(node: dict[str, Any]) -> Split | float:
+        if "value" in node:
+            return float(node["value"])
+        to_left = node.get("missing") == "left"
+        return Split(
+            columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
+        )
+
+    return parsed
+
+
+def recognises(document: Any) -> bool:
+    """Return whether JSON is a model of Solr."""
+    return isinstance(document, dict) and str(document.get("class", "")).startswith(_CLASS)
+
+
+def read(document: Any) -> TreeFile | LinearFile:
+    """Read a model of trees or weights, in which missing values are 0 unless it says otherwise."""
+    kind = str(document["class"]).removeprefix(_CLASS)
+    names = [str(feature["name"]) for feature in document["features"]]
+    scale = {
+        column: _scale_of(feature["norm"])
+        for column, feature in enumerate(document["features"])
+        if feature.get("norm") is not None
+    }
+    scale = {column: pair for column, pair in scale.items() if pair != (0.0, 1.0)}
+    params = document["params"]
+    if kind == "LinearModel":
+        return read_weights(names, params["weights"], scale=scale)
+    refuse(kind != "MultipleAdditiveTreesModel", f"its class {kind} cannot be read")
+    trees = params["trees"]
+    known = params.get("isNullSameAsZero") in (False, "false")
+    return read_trees(
+        names,
+        [tree["root"] for tree in trees],
+        parse_node,
+        RULES if known else replace(RULES, missing=0.0),
+        weights=[float(tree.get("weight", 1)) for tree in trees],
+        scale=scale,
+    )
+
+
+def _scale_of(norm: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the shift and the divisor of a normaliser."""
+    kind, params = str(norm.get("class", "")).removeprefix(_NORM), norm.get("params") or {}
+    if kind == "StandardNormalizer":
+        shift, divisor = float(params.get("avg", 0.0)), float(params.get("std", 1.0))
+    elif kind == "MinMaxNormalizer":
+        shift = float(params["min"])
+        divisor = float(np.float32(params["max"]) - np.float32(shift))
+    else:
+        refuse(kind != "IdentityNormalizer", f"its normaliser {kind} cannot be read")
+        shift, divisor = 0.0, 1.0
+    refuse(not abs(divisor) > 0.0, f"its {kind} divides by 0")
+    return shift, divisor

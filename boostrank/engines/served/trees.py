@@ -1,0 +1,165 @@
+"""Trees of a file, checked and converted to arrays, and LightGBM's text of the same trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array
+from boostrank.engines.lightgbm.format import plain_text
+from boostrank.engines.served.rules import Rules, Split, Tree, scores
+from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, ServedTrees, refuse
+from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
+
+_MOST_NODES = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class TreeFile:
+    """The trees of a file.
+
+    Args:
+        names: names of the features, by which `parse` finds the columns.
+        forest: the trees, with the file's own thresholds.
+        rules: rules by which the program reads the thresholds and sums.
+        scale: (shift, divisor) of each feature that the program normalises first, by column.
+    """
+
+    names: tuple[str, ...]
+    forest: Forest
+    rules: Rules
+    scale: Mapping[int, tuple[float, float]] | None = None
+
+    def scores(self, rows: Any) -> Float64Array:
+        """Return the program's scores of dense rows float32[n, d]."""
+        trees = ServedTrees(self.forest, np.zeros(0), np.zeros(0))
+        return scores(trees, normalise(rows, self.scale or {}), self.rules).astype(np.float64)
+
+    def to_text(self) -> bytes:
+        """Return LightGBM's text of the same trees, which adds up in float64."""
+        forest, rules = self.forest, self.rules
+        # LightGBM's values go left if they are at most the threshold, and features are float32.
+        sums = forest.threshold.astype(rules.values) + rules.values(rules.slack)
+        bound: Any = sums.astype(np.float64)
+        if rules.strict:
+            near = bound.astype(np.float32)
+            below = np.nextafter(near, np.float32(-np.inf))
+            bound = np.where(near < bound, near, below).astype(np.float64)
+        threshold = np.where(forest.categorical, forest.threshold, bound)
+        for column, (shift, divisor) in (self.scale or {}).items():
+            of_column = forest.feature == column
+            threshold[of_column] = threshold[of_column] * divisor + shift
+        left = (forest.kind & NAN_LEFT) != 0
+        if rules.missing is not None:
+            left = rules.missing <= threshold
+        return plain_text(self.names, forest, threshold, left)
+
+
+def normalise(rows: Any, scale: Mapping[int, tuple[float, float]]) -> Any:
+    """Subtract the shift from each column with a scale, and divide, in float32 as Solr does."""
+    if not scale:
+        return rows
+    rows = np.array(rows, np.float32)
+    for column, (shift, divisor) in scale.items():
+        rows[:, column] = (rows[:, column] - np.float32(shift)) / np.float32(divisor)
+    return rows
+
+
+def read_trees(
+    names: Sequence[str],
+    roots: Sequence[Any],
+    parse: Callable[[Mapping[str, int]], Tree],
+    rules: Rules,
+    *,
+    weights: Sequence[float] | None = None,
+    scale: Mapping[int, tuple[float, float]] | None = None,
+) -> TreeFile:
+    """Check all nodes of a file and convert them to arrays.
+
+    Args:
+        roots: the trees.
+        parse: function that takes the column of each name and returns the parser of a node.
+        weights: factor of each tree's leaves, in the type of the leaves.
+
+    Raises:
+        ModelError: a tree is damaged, too deep, or has a number that is not finite.
+    """
+    refuse(not roots, "it has no trees")
+    parsed = parse({name: column for column, name in enumerate(names)})
+    table = _Table(rules)
+    for tree, root in enumerate(roots):
+        try:
+            table.add(tree, root, parsed, 1.0 if weights is None else weights[tree])
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
+    return TreeFile(tuple(names), table.forest(), rules, scale)
+
+
+class _Table:
+    """The nodes of all trees, parents first, and their leaves."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._nodes: list[tuple[int, float, int, int]] = []
+        self._children: list[list[int]] = []
+        self._leaves: list[float] = []
+        self._sets: list[np.ndarray[Any, Any]] = []
+        self._roots: list[int] = []
+
+    def add(self, tree: int, root: Any, parse: Tree, weight: float) -> None:
+        """Add a tree, parents before their children."""
+        waiting: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
+        while waiting:
+            node, parent, side, depth = waiting.pop()
+            refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
+            refuse(len(self._nodes) > _MOST_NODES, "its trees are too large")
+            split = parse(node)
+            if isinstance(split, Split):
+                number = len(self._nodes)
+                self._nodes.append((split.feature, *self._test(split), tree))
+                self._children.append([0, 0])
+                waiting += [(split.right, number, 1, depth + 1), (split.left, number, 0, depth + 1)]
+            else:
+                number = ~len(self._leaves)
+                leaf = float(self._rules.leaves(split) * self._rules.leaves(weight))
+                refuse(not abs(leaf) <= LARGEST_SCORE, f"tree {tree} has a leaf that is not finite")
+                self._leaves.append(leaf)
+            if parent < 0:
+                self._roots.append(number)
+            else:
+                self._children[parent][side] = number
+
+    def _test(self, split: Split) -> tuple[float, int]:
+        """Return a split's threshold, or the number of its set, and its kind."""
+        kind = NAN_LEFT * split.missing_left | ZERO_IS_MISSING * split.zero_is_missing
+        if isinstance(split.test, float):
+            refuse(not math.isfinite(split.test), "a threshold is not finite")
+            return split.test, kind
+        categories = np.array(split.test, np.int64)
+        refuse(not ((categories >= 0) & (categories < 2**24)).all(), "a category is out of range")
+        words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
+        np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype("u4"))
+        self._sets.append(words)
+        return float(len(self._sets) - 1), kind | CATEGORICAL
+
+    def forest(self) -> Forest:
+        """Return the arrays."""
+        nodes = np.array(self._nodes, np.float64).reshape(-1, 4)
+        children = np.array(self._children, np.int32).reshape(-1, 2)
+        return Forest(
+            feature=nodes[:, 0].astype(np.int32),
+            threshold=nodes[:, 1].copy(),
+            kind=nodes[:, 2].astype(np.uint8),
+            left=children[:, 0].copy(),
+            right=children[:, 1].copy(),
+            value=np.array(self._leaves),
+            roots=np.array(self._roots, np.int32),
+            tree=nodes[:, 3].astype(np.int32),
+            sets=np.concatenate([np.zeros(0, np.uint32), *self._sets]),
+            set_ptr=np.cumsum([0, *(words.size for words in self._sets)]).astype(np.int64),
+        )

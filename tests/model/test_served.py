@@ -1,0 +1,290 @@
+"""Models in the formats of serving programs, read back and scored as those programs score them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import boostrank
+from boostrank import ModelError, RankingModel
+from boostrank.core.errors import DataWarning
+from boostrank.engines.served.rules import walk
+from boostrank.export.targets import elastic, search_plugins, solr
+
+NAMES = ("price", "age", "clicks", "bm25")
+
+
+def rows_of(count: int, seed: int = 1) -> Any:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 4)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[rng.random(X.shape) < 0.1] = 0.0
+    return X
+
+
+ROWS = rows_of(10_000)
+
+
+@pytest.fixture(scope="module")
+def model() -> RankingModel:
+    X = rows_of(600, 2)
+    data = boostrank.RankingDataset.from_arrays(
+        X,
+        np.nan_to_num(np.abs(X[:, 0]) + X[:, 1]).clip(0, 3).round(),
+        group=[20] * 30,
+        feature_names=NAMES,
+    )
+    params = {"objective": "listnet", "num_leaves": 8, "verbosity": -1, "num_threads": 1}
+    return boostrank.train(params, data, 8)
+
+
+SPECS = {"solr": solr.SPEC, "elastic": elastic.SPEC, "elasticsearch": search_plugins.ELASTICSEARCH}
+
+
+@pytest.mark.parametrize("target", SPECS)
+def test_an_export_is_read_and_scores_as_in_its_program(
+    model: RankingModel, target: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "exported"
+    boostrank.export_model(model, path, target)
+    spec, body = SPECS[target], path.read_bytes()
+    served = RankingModel.load(path)
+    columns = {name: i for i, name in enumerate(NAMES)}
+    assert spec.parse is not None
+    roots, parse = spec.parse(body, columns)
+    expected = walk(roots, parse, ROWS, spec.rules)
+    own = ROWS[:, [columns[name] for name in served.feature_names]]
+    np.testing.assert_array_equal(served.predict(own), expected)
+    # LightGBM's copy, which explains the scores, has the same trees.
+    contributions = served.contributions(own[:500])
+    np.testing.assert_allclose(contributions.sum(axis=1), expected[:500], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(served.booster.predict(own), expected, rtol=1e-5, atol=1e-5)
+    assert served.trees().count == model.trees().count
+
+
+def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> None:
+    X, y = rows_of(500, 3), np.arange(500) % 3
+    category = (np.arange(500) % 7).astype(np.float32)
+    wide = np.column_stack([X, category])
+    light = lgb.train(
+        {"verbosity": -1, "num_leaves": 9, "min_data_in_leaf": 5},
+        lgb.Dataset(wide, y, categorical_feature=[4]),
+        5,
+    )
+    (tmp_path / "dump.json").write_text(json.dumps(light.dump_model()))
+    served = RankingModel.load(tmp_path / "dump.json")
+    test = np.column_stack([ROWS, np.arange(len(ROWS)) % 9])
+    np.testing.assert_array_equal(served.predict(test), light.predict(test))
+    np.testing.assert_array_equal(served.booster.predict(test), light.predict(test))
+
+    deep = xgb.train({"max_depth": 4, "base_score": 0.0}, xgb.DMatrix(X, y, feature_names=NAMES), 5)
+    trees = deep.get_dump(dump_format="json")
+    for number, document in enumerate((trees, [json.loads(tree) for tree in trees])):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(document))
+        with pytest.warns(DataWarning, match="base_score"):
+            served = RankingModel.load(path)
+        own = ROWS[:, [NAMES.index(name) for name in served.feature_names]]
+        expected = deep.predict(xgb.DMatrix(ROWS, feature_names=NAMES), output_margin=True)
+        np.testing.assert_allclose(served.predict(own), expected, rtol=1e-6, atol=1e-6)
+
+
+MART = """## LambdaMART
+## No. of trees = 2
+## Learning rate = 0.1
+
+<ensemble>
+ <tree id="1" weight="0.1">
+  <split>
+   <feature> 2 </feature>
+   <threshold> 0.3 </threshold>
+   <split pos="left"><output> 1.7 </output></split>
+   <split pos="right">
+    <feature> 3 </feature><threshold> -0.5 </threshold>
+    <split pos="left"><output> -2.1 </output></split>
+    <split pos="right"><output> 0.4 </output></split>
+   </split>
+  </split>
+ </tree>
+ <tree id="2" weight="0.1"><split><output> 0.25 </output></split></tree>
+</ensemble>
+"""
+
+
+def by_ranklib(row: Any) -> float:
+    """RankLib's arithmetic: float32 values, leaves and sums, products in float64."""
+    value = [np.float32(0.0 if np.isnan(x) else x) for x in row]
+    leaf = 1.7
+    if not value[1] <= np.float32(0.3):
+        leaf = -2.1 if value[2] <= np.float32(-0.5) else 0.4
+    total = np.float32(0.0)
+    for output in (leaf, 0.25):
+        product = float(np.float32(output)) * float(np.float32(0.1))
+        total = np.float32(float(total) + product)
+    return float(total)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_trees_of_ranklib(wrapped: bool, tmp_path: Path) -> None:
+    path, text = tmp_path / "mart.txt", MART
+    if wrapped:
+        inner = {"name": "m", "model": {"type": "model/ranklib", "definition": MART}}
+        text = json.dumps({"model": inner})
+    path.write_text(text)
+    served = RankingModel.load(path)
+    assert served.feature_names == ("f1", "f2", "f3")
+    expected = [by_ranklib(row) for row in ROWS[:2000, :3]]
+    assert served.predict(ROWS[:2000, :3]).tolist() == expected
+
+
+LINEAR = "## Coordinate Ascent\n## Restart = 5\n1:0.25 3:-0.5\n"
+REGRESSION = "## Linear Regression\n## Lambda = 1.0E-10\n0:0.125 1:0.25 3:-0.5\n"
+SOLR_LINEAR = {
+    "class": "org.apache.solr.ltr.model.LinearModel",
+    "name": "m",
+    "features": [
+        {
+            "name": "f1",
+            "norm": {
+                "class": "org.apache.solr.ltr.norm.MinMaxNormalizer",
+                "params": {"min": "-1.0", "max": "3.0"},
+            },
+        },
+        {"name": "f2"},
+        {"name": "f3"},
+    ],
+    "params": {"weights": {"f1": 0.25, "f2": 0.0, "f3": -0.5}},
+}
+UPLOAD = {
+    "_source": {
+        "name": "m",
+        "feature_set": {"features": [{"name": "f1"}, {"name": "f2"}, {"name": "f3"}]},
+        "model": {"type": "model/linear", "definition": json.dumps({"f1": 0.25, "f3": -0.5})},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "shift", "divisor", "bias"),
+    [
+        (LINEAR, 0.0, 1.0, 0.0),
+        (REGRESSION, 0.0, 1.0, 0.125),
+        (json.dumps(SOLR_LINEAR), -1.0, 4.0, 0.0),
+        (json.dumps(UPLOAD), 0.0, 1.0, 0.0),
+    ],
+)
+def test_linear_models(
+    text: str, shift: float, divisor: float, bias: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "linear"
+    path.write_text(text)
+    served = RankingModel.load(path)
+    rows = np.array([[1.0, 7.0, 2.0], [np.nan, 1.0, -4.0]], np.float32)
+    expected = [bias + 0.25 * (x - shift) / divisor - 0.5 * z for x, z in ((1.0, 2.0), (0.0, -4.0))]
+    assert served.predict(rows).tolist() == expected
+
+
+def test_saving_says_that_another_format_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "mart.txt"
+    path.write_text(MART)
+    served = RankingModel.load(path)
+    with pytest.warns(DataWarning, match="last digits"):
+        served.save(tmp_path / "model.txt")
+    again = RankingModel.load(tmp_path / "model.txt").predict(ROWS[:, :3])
+    np.testing.assert_allclose(again, served.predict(ROWS[:, :3]), rtol=1e-6)
+
+
+def tree_of(nodes: list[dict[str, Any]], **changes: Any) -> bytes:
+    tree = {"feature_names": ["a"], "tree_structure": nodes, "target_type": "regression"}
+    ensemble = {
+        "feature_names": ["a"],
+        "trained_models": [{"tree": tree}],
+        "aggregate_output": {"weighted_sum": {}},
+    } | changes
+    packed = gzip.compress(json.dumps({"trained_model": {"ensemble": ensemble}}).encode())
+    return json.dumps({"compressed_definition": base64.b64encode(packed).decode()}).encode()
+
+
+def node(at: int, left: int, right: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "node_index": at,
+        "split_feature": 0,
+        "threshold": 0.5,
+        "default_left": True,
+        "left_child": left,
+        "right_child": right,
+        **changes,
+    }
+
+
+def leaf(at: int, value: Any = 1.0) -> dict[str, Any]:
+    return {"node_index": at, "leaf_value": value}
+
+
+def solr_of(root: Any) -> bytes:
+    document = {
+        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "features": [{"name": "a"}],
+        "params": {"trees": [{"weight": "1", "root": root}]},
+    }
+    return json.dumps(document).encode()
+
+
+BOMB = base64.b64encode(gzip.compress(b"[" * 10_000_000)).decode()
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "a cycle": lambda: tree_of([node(0, 0, 1), leaf(1)]),
+    "a child twice": lambda: tree_of([node(0, 1, 1), leaf(1), leaf(2)]),
+    "a child beyond": lambda: tree_of([node(0, 1, 9), leaf(1)]),
+    "a feature beyond": lambda: tree_of([node(0, 1, 2, split_feature=3), leaf(1), leaf(2)]),
+    "a threshold that is text": lambda: tree_of([node(0, 1, 2, threshold="x"), leaf(1), leaf(2)]),
+    "a threshold of NaN": lambda: tree_of(
+        [node(0, 1, 2, threshold=float("nan")), leaf(1), leaf(2)]
+    ),
+    "an infinite leaf": lambda: tree_of([leaf(0, float("inf"))]),
+    "no trees": lambda: tree_of([leaf(0)], trained_models=[]),
+    "votes": lambda: tree_of([leaf(0)], aggregate_output={"weighted_mode": {}}),
+    "a definition that is no gzip": lambda: b'{"compressed_definition": "H4sI"}',
+    "a definition that grows": lambda: json.dumps({"compressed_definition": BOMB}).encode(),
+    "an unknown feature": lambda: solr_of(
+        {"feature": "b", "threshold": "1", "left": {"value": "1"}, "right": {"value": "2"}}
+    ),
+    "one child": lambda: solr_of({"feature": "a", "threshold": "1", "left": {"value": "1"}}),
+    "a node that is none": lambda: solr_of(7),
+    "an entity": lambda: b'## LambdaMART\n<!DOCTYPE a [<!ENTITY b "c">]><ensemble>&b;</ensemble>',
+    "XML that ends": lambda: MART[:300].encode(),
+    "a feature of 10^12": lambda: MART.replace("<feature> 2 ", "<feature> 999999999 ").encode(),
+    "a forest": lambda: b"## Random Forests\n<ensemble></ensemble>",
+    "weights without numbers": lambda: b"## Linear Regression\n1:x\n",
+    "a normaliser of no width": lambda: json.dumps(
+        SOLR_LINEAR
+        | {
+            "features": [
+                {
+                    "name": "f1",
+                    "norm": {
+                        "class": "org.apache.solr.ltr.norm.MinMaxNormalizer",
+                        "params": {"min": 1, "max": 1},
+                    },
+                }
+            ]
+        }
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_damaged_or_hostile_model_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(HOSTILE[name]())
+    with pytest.raises(ModelError) as raised:
+        RankingModel.load(path)
+    assert str(path) in str(raised.value)
