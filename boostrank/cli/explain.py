@@ -54,9 +54,9 @@ class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
 def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     """Measure the loss of the metric when a feature is shuffled within each query of DATA.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). The table also shows the gain,
-    the number of splits, and SHAP values centred within queries. Features that are constant within
-    a query are shuffled between queries instead.
+    MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. The table also shows the
+    gain, the number of splits, and SHAP values centred within queries. Features that are constant
+    within a query are shuffled between queries instead.
     """
     from boostrank.metrics import Conventions
     from boostrank.reporting.section import read_groups
@@ -161,7 +161,7 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
       D7         a document name: the column --id of a table, or the comment of a row
       name:D7    the same, for any name
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are
+    MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. Feature contributions are
     TreeSHAP values computed by the engine.
     """
     from boostrank.reporting.explanation import why

@@ -37,7 +37,7 @@ def predict(options: Predict, reading: FileOptions) -> None:
     """Score the documents in DATA with MODEL, and write one score per line in input order, or a
     table.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA is one or more files,
+    MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA is one or more files,
     plain or compressed, a quoted pattern, or `-` for standard input. A higher score is better.
     Scores are comparable only within a query, unless they are --calibrated.
 

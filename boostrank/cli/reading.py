@@ -149,7 +149,12 @@ class Reader:
                     stacklevel=2,
                 )
         return FeatureSpace(
-            base, model.n_features, model.feature_names, model.info.columns, model.categories
+            base,
+            model.n_features,
+            model.feature_names,
+            model.info.columns,
+            model.categories,
+            partial=model.is_served,
         )
 
     def read_for_model(

@@ -61,8 +61,8 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     """Write a page about MODEL on test DATA: metrics, feature importances, dependence of scores on
     features, the course of training, and failures.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA must not be its training
-    data.
+    MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA must not be its
+    training data.
     """
     from boostrank.core.files import check_not_read
     from boostrank.model.ranking_model import RankingModel

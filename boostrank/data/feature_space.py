@@ -24,6 +24,7 @@ class FeatureSpace:
             defaults for later tables.
         categories: `boostrank.data.categories.Categories` of each categorical feature.
         ignored: names of other features that files may contain.
+        partial: whether these are only the features that a model uses, so that files have more.
     """
 
     index_base: int | None
@@ -32,6 +33,7 @@ class FeatureSpace:
     columns: Mapping[str, Any] = field(default_factory=dict, compare=False)
     categories: Mapping[str, Any] = field(default_factory=dict, compare=False)
     ignored: frozenset[str] = frozenset()
+    partial: bool = False
 
     def __repr__(self) -> str:
         return f"FeatureSpace({self.n_features:,} features, {len(self.categories):,} categorical)"

@@ -108,6 +108,11 @@ class Booster:
         return body
 
     @property
+    def index_base(self) -> int | None:
+        """The number of the first feature in libsvm text, if the model's file tells, or None."""
+        return None
+
+    @property
     def n_features(self) -> int:
         """The number of features."""
         return len(self.feature_names)

@@ -225,6 +225,13 @@ class RankingModel:
         return self._best_rounds or self._booster.rounds
 
     @property
+    def is_served(self) -> bool:
+        """Whether the model was read from a serving program's file, which lists only the features
+        that it uses, and scores by that program's rules.
+        """
+        return self._booster.served
+
+    @property
     def absent_is_missing(self) -> bool:
         """Whether absent entries in sparse rows are missing values. Otherwise, they are zero."""
         return self._booster.absent_is_missing and self.info.absent in (None, "missing")
@@ -237,7 +244,8 @@ class RankingModel:
     def trees(self, num_iteration: int | None = None) -> Trees:
         """Return the trees used in prediction as arrays over the columns in `column_names`."""
         format = self._engine.format
-        return format.trees(format.parse(self.to_bytes(num_iteration)), len(self.column_names))
+        trees = format.trees(format.parse(self.to_bytes(num_iteration)), len(self.column_names))
+        return replace(trees, double=trees.double and not self.is_served)
 
     def to_bytes(self, num_iteration: int | None = None) -> bytes:
         """Return the engine's model file, with the rounds used in prediction."""
@@ -539,7 +547,7 @@ class RankingModel:
         """
         check_ending(path)
         info = dict(self.info)
-        if self._booster.served:
+        if self.is_served:
             warn_user(
                 f"{path}: saved in the format of {self.backend}, which may round the last digits"
                 " of scores in another way than the program that has the model",
@@ -641,6 +649,8 @@ class RankingModel:
                 " XGBRanker does"
             )
             warn_user(f"{path}: {words}; xgboost.Booster.predict uses all", DataWarning)
+        if booster.index_base is not None:
+            info = info | {"data": {"index_base": booster.index_base}}
         return cls(booster, best_rounds=best, info=info, evals_result=history)
 
 

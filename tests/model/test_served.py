@@ -86,6 +86,15 @@ def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> 
     np.testing.assert_array_equal(served.predict(test), light.predict(test))
     np.testing.assert_array_equal(served.booster.predict(test), light.predict(test))
 
+    numbered = xgb.train({"max_depth": 2, "base_score": 0.0}, xgb.DMatrix(X, y), 1)
+    path = tmp_path / "numbered.json"
+    path.write_text(json.dumps(numbered.get_dump(dump_format="json")))
+    with pytest.warns(DataWarning, match="base_score"):
+        served = RankingModel.load(path)
+    used = max(int(name[1:]) for name in numbered.get_score())
+    assert served.feature_names == tuple(f"f{i}" for i in range(used + 1))
+    assert served.info.index_base == 0
+
     deep = xgb.train({"max_depth": 4, "base_score": 0.0}, xgb.DMatrix(X, y, feature_names=NAMES), 5)
     trees = deep.get_dump(dump_format="json")
     for number, document in enumerate((trees, [json.loads(tree) for tree in trees])):

@@ -156,8 +156,11 @@ def _fields(
     below, total = [0] * nodes.size, [0.0] * nodes.size
     for node in reversed(range(nodes.size)):
         for child in (left[node], right[node]):
-            below[node] += below[child] if child >= 0 else 1
-            total[node] += total[child] if child >= 0 else values[~child]
+            count, value = 1, values[~child]
+            if child >= 0:
+                count, value = below[child], total[child]
+            below[node] += count
+            total[node] += value
     is_set, sets = forest.categorical[nodes], _Sets(forest)
     bounds = [
         sets.add(int(bound)) if in_set else bound

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.data.arrays import Features
+from boostrank.data.feature_space import NUMBERED
 from boostrank.data.rows import dense_batches, dense_rows
 from boostrank.engines.base import SCORES, Booster, PredictRequest
 from boostrank.engines.lightgbm.adapter import LightGBMBooster
@@ -54,6 +55,12 @@ class _Scores:
 
     file: TreeFile | LinearFile
 
+    @property
+    def index_base(self) -> int | None:
+        """The number of the first feature, if the features are numbered."""
+        first = NUMBERED.fullmatch(self.file.names[0])
+        return int(first[0][1:]) if first else None
+
     def _scored(self, features: Features) -> npt.NDArray[Any]:
         parts = [
             self.file.scores(dense_rows(features, start, stop))
@@ -62,7 +69,7 @@ class _Scores:
         return np.concatenate([np.zeros(0), *parts])
 
 
-class ServedTreeBooster(LightGBMBooster, _Scores):
+class ServedTreeBooster(_Scores, LightGBMBooster):
     """Trees, of which LightGBM has a copy."""
 
     scores_rows_alone = True
@@ -75,7 +82,7 @@ class ServedTreeBooster(LightGBMBooster, _Scores):
         return super().predict(features, request)
 
 
-class ServedLinearBooster(LinearBooster, _Scores):
+class ServedLinearBooster(_Scores, LinearBooster):
     """A linear model."""
 
     scores_rows_alone = True

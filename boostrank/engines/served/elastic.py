@@ -30,8 +30,7 @@ def parse_node(columns: Mapping[str, int]) -> Tree:
         tree, at = position
         node = tree["tree_structure"][at]
         if "leaf_value" in node and "threshold" not in node:
-            leaf = node["leaf_value"]
-            return float(leaf[0] if isinstance(leaf, list) else leaf)
+            return float(np.ravel(node["leaf_value"])[0])
         column = columns[tree["feature_names"][node["split_feature"]]]
         left, right = (tree, node["left_child"]), (tree, node["right_child"])
         return Split(column, float(node["threshold"]), bool(node["default_left"]), left, right)

@@ -33,10 +33,13 @@ def _parser(columns: Mapping[str, int]) -> Tree:
             categories = [int(category) for category in str(node["threshold"]).split("||")]
             return Split(feature, categories, False, node["left_child"], node["right_child"])
         threshold = float(node["threshold"])
+        missing_left = bool(node["default_left"])
+        if kind == "None":  # missing values are read as 0
+            missing_left = threshold >= 0.0
         return Split(
             feature,
             threshold,
-            threshold >= 0.0 if kind == "None" else bool(node["default_left"]),
+            missing_left,
             node["left_child"],
             node["right_child"],
             zero_is_missing=kind == "Zero",

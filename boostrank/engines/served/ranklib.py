@@ -36,11 +36,11 @@ def recognises(document: Any) -> bool:
 def read(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFile:
     """Read a model, whose features are called f1, f2, ... without `names`."""
     refuse(not isinstance(document, str), "RankLib's model must be text")
-    kind = re.match(r"## *(.*)", document)
-    if kind is not None and kind[1].strip() in _LINEAR:
+    head = re.match(r"## *(.*)", document)
+    kind = head[1].strip() if head else "MART"
+    if kind in _LINEAR:
         return _read_linear(document, names)
-    trees = kind is None or kind[1].strip() in ("LambdaMART", "MART")
-    refuse(not trees, f"its kind {kind[1].strip() if kind else ''!r} cannot be read")
+    refuse(kind not in ("LambdaMART", "MART"), f"its kind {kind!r} cannot be read")
     return _read_trees(document[document.find("<ensemble") :], names)
 
 

@@ -128,10 +128,13 @@ def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDAr
 def _node(forest: Forest, at: int) -> Split | float:
     if at < 0:
         return float(forest.value[~at])
-    kind, test = int(forest.kind[at]), float(forest.threshold[at])
+    kind, threshold = int(forest.kind[at]), float(forest.threshold[at])
+    test: float | list[int] = threshold
+    if forest.categorical[at]:
+        test = forest.categories(int(threshold)).tolist()
     return Split(
         int(forest.feature[at]),
-        forest.categories(int(test)).tolist() if forest.categorical[at] else test,
+        test,
         kind & NAN_LEFT != 0,
         int(forest.left[at]),
         int(forest.right[at]),

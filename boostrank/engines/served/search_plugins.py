@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from boostrank.core.errors import DataWarning, warn_user
+from boostrank.data.arrays import default_feature_names
+from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
 from boostrank.engines.served.rules import SINGLE, Split, Tree
@@ -19,6 +21,7 @@ from boostrank.records import from_json
 RULES = replace(SINGLE, strict=True)
 """The rules of XGBoost, and of the plugins."""
 
+_MOST_FEATURES = 1_000_000
 # Objectives whose scores are sums of leaves, and the normalisers of the plugin that keep them.
 _SUMS = ("rank:", "reg:linear", "reg:squarederror", "binary:logitraw")
 
@@ -62,8 +65,8 @@ def read_dump(document: Any, names: Sequence[str] = ()) -> TreeFile:
     return read_trees(names, roots, parse_dump, RULES)
 
 
-def _names_of(roots: Sequence[Any]) -> list[str]:
-    """Return the names of the features in the order of their numbers, if they end in some."""
+def _names_of(roots: Sequence[Any]) -> Sequence[str]:
+    """Return the names of the features that occur; all from f0 on, if they are numbered."""
     names: dict[str, None] = {}
     waiting = list(roots)
     while waiting:
@@ -71,7 +74,11 @@ def _names_of(roots: Sequence[Any]) -> list[str]:
         if "split" in node:
             names[str(node["split"])] = None
             waiting += node["children"]
-    return sorted(names, key=lambda name: (len(name), name)) or ["f0"]
+    if all(map(NUMBERED.fullmatch, names)):
+        last = max((int(name[1:]) for name in names), default=0)
+        refuse(last > _MOST_FEATURES, f"feature f{last} is out of range")
+        return default_feature_names(last + 1, 0)
+    return list(names)
 
 
 def model_of(document: Any) -> Mapping[str, Any] | None:

@@ -54,12 +54,14 @@ def read(document: Any) -> TreeFile | LinearFile:
         return read_weights(names, params["weights"], scale=scale)
     refuse(kind != "MultipleAdditiveTreesModel", f"its class {kind} cannot be read")
     trees = params["trees"]
-    known = params.get("isNullSameAsZero") in (False, "false")
+    rules = replace(RULES, missing=0.0)
+    if params.get("isNullSameAsZero") in (False, "false"):
+        rules = RULES
     return read_trees(
         names,
         [tree["root"] for tree in trees],
         parse_node,
-        RULES if known else replace(RULES, missing=0.0),
+        rules,
         weights=[float(tree.get("weight", 1)) for tree in trees],
         scale=scale,
     )

@@ -91,10 +91,10 @@ def read_trees(
     """
     refuse(not roots, "it has no trees")
     parsed = parse({name: column for column, name in enumerate(names)})
-    table = _Table(rules)
+    table, factors = _Table(rules), weights or [1.0] * len(roots)
     for tree, root in enumerate(roots):
         try:
-            table.add(tree, root, parsed, 1.0 if weights is None else weights[tree])
+            table.add(tree, root, parsed, factors[tree])
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
     return TreeFile(tuple(names), table.forest(), rules, scale)

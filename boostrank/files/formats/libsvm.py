@@ -373,7 +373,8 @@ class LibsvmSource(Source):
         options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
         if space is not None and self.base is not None:
             options[parse.LIMIT] = self.base + self._width(space) - 1
-        if reading.rows_alone:  # refuse features that the model does not have
+        if reading.rows_alone and not (space and space.partial):
+            # Refuse features that the model does not have.
             options[parse.MAX_ID] = options[parse.LIMIT]
         options[parse.REFUSE_ZERO_ID] = self.base == 1
         options[parse.INF] = _INF[reading.inf]
