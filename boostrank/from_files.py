@@ -378,7 +378,7 @@ class _LocalTraining:
         """Read the files, train, and save the model."""
         files, options, say = self._files, self._options, self._observer.say
         if files.target:
-            params = get_backend(options.backend).params.named(self._settings.params)
+            params = get_backend(options.backend).params.canonical(self._settings.params)
             _check_target(files, say, params=params)
         self._load, self._keywords = self._choose_reader()
         train_set, valid_sets = self._read_clicks() if files.clicks else self._read_sets()
@@ -458,7 +458,7 @@ class _LocalTraining:
         self._say_constant(train_set)
         sets = [self._read([path], like=train_set) for path in files.valid]
         pairs = zip(files.valid, sets, strict=True)
-        sets = [clicked.measured(path, data, self._on_folds) for path, data in pairs]
+        sets = [clicked.label(path, data, self._on_folds) for path, data in pairs]
         estimated = files.propensities is None
         report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
         return train_set, sets
@@ -486,7 +486,7 @@ class _LocalTraining:
 
         def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
             observer.fold_ended(FoldSummary.of_model(fold, training, model))
-            return not request.made
+            return not request.pending
 
         with observer.training(_main_metric(self._settings), names, stops):
             with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:

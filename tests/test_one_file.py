@@ -68,7 +68,7 @@ class ToySource(Source):
         rows = list(csv.reader(bytes(text.buffer[text.start : text.end]).decode().splitlines()))
         cells = np.array([[np.nan if cell in self.reading.missing_tokens else float(cell) for cell in r] for r in rows])
         features, lines = cells[:, 2:].astype(np.float32), np.arange(1, len(rows) + 1)
-        return Block.of(cells[:, 0], features, cells[:, 1].astype(np.int64), lines)
+        return Block.from_rows(cells[:, 0], features, cells[:, 1].astype(np.int64), lines)
 
     def schema(self, totals):
         return FeatureSpace(None, len(self.names), self.names)
@@ -90,7 +90,7 @@ from boostrank.export.target import TargetSpec
 
 def read(body, feature_names):
     trees = pickle.loads(body)
-    return lambda rows: scores(trees, rows, Rules.of(trees))
+    return lambda rows: scores(trees, rows, Rules.of_engine(trees))
 
 
 SPEC = TargetSpec(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, settle
+from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, set_exit_status
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError
@@ -50,7 +50,7 @@ class Doctor(
 
 
 @command("doctor")
-def doctor(own: Doctor, reading: FileOptions) -> None:
+def doctor(options: Doctor, reading: FileOptions) -> None:
     """Find faults in the training data FILE..., and print their effects and remedies.
 
     Pass the same reading options as to `train`. Exit status: 0 without errors, 1 with warnings and
@@ -67,48 +67,54 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     from boostrank.export.writing import split_declared_features
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
-    declared, reading = split_declared_features(own.target, reading, own.files)
-    if own.clicks:
+    declared, reading = split_declared_features(options.target, reading, options.files)
+    if options.clicks:
         if reading.regroup:  # each piece would count as a query
             raise InputError("--clicks and --regroup cannot be used together; sort the file first")
-        if len(own.files) > 1:
+        if len(options.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
         columns, reading = click_reading(
-            own.click_columns, (*own.files, *own.valid), reading, logs=False
+            options.click_columns, (*options.files, *options.valid), reading, logs=False
         )
-    if expression_of(own.gain) is not None:
+    if expression_of(options.gain) is not None:
         say(
             "the labels are checked, but not the gain expression; train refuses a row whose gain is"
             " invalid"
         )
     how = reading.keywords | {
-        "threads": own.threads,
-        "gain": rule_of(own.gain),
+        "threads": options.threads,
+        "gain": rule_of(options.gain),
         "labelled": columns is None,
     }
-    if own.target:
-        how["takes_categories"] = TARGETS.get(own.target).categories
-    sets = [_read("train", own.files, how)]
+    if options.target:
+        how["takes_categories"] = TARGETS.get(options.target).categories
+    sets = [_read("train", options.files, how)]
     how |= {"like": sets[0]}
-    sets += [_read("valid", (one,), how) for one in own.valid]
-    if own.clicks:
+    sets += [_read("valid", (file,), how) for file in options.valid]
+    if options.clicks:
         from boostrank.diagnosis.clicks import with_clicks
 
         findings = with_clicks(
-            examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns
+            examine(sets), list(zip((*options.files, *options.valid), sets, strict=True)), columns
         )
     else:
         findings = with_refusal(examine(sets), sets)
-        for one in own.files:
-            if one != "-" and os.path.isfile(f"{one}{ENDING}"):
-                say(f"{one}{ENDING} exists; pass --clicks to check it instead of the labels")
-    if own.target:
-        findings = Findings([*findings, *_of_target(own.target, sets[0], declared, own.fill)])
-    errors, warnings = (
-        sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING)
-    )
-    settle(BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE)
-    if own.as_json:
+        for file in options.files:
+            if file != "-" and os.path.isfile(f"{file}{ENDING}"):
+                say(f"{file}{ENDING} exists; pass --clicks to check it instead of the labels")
+    if options.target:
+        findings = Findings(
+            [*findings, *_of_target(options.target, sets[0], declared, options.fill)]
+        )
+    severities = [finding.severity for finding in findings]
+    errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
+    status = DONE
+    if errors:
+        status = BAD_INPUT
+    elif warnings and strict:
+        status = GATE_SHUT
+    set_exit_status(status)
+    if options.as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return
     for finding in findings:
@@ -122,13 +128,13 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
                 click.echo(wrapper.fill(f"{heading}: {text}"))
     counts = ((errors, "error"), (warnings, "warning"), (len(findings) - errors - warnings, "note"))
     click.echo(", ".join(count_of(n, word) for n, word in counts))
-    options = [
+    needed = [
         finding.options
         for finding in findings
         if finding.options and finding.severity is Severity.ERROR
     ]
-    if options:
-        click.echo(f"train needs these options: {' '.join(dict.fromkeys(options))}")
+    if needed:
+        click.echo(f"train needs these options: {' '.join(dict.fromkeys(needed))}")
 
 
 def _of_target(
@@ -152,18 +158,20 @@ def _of_target(
     )
     names = tuple(profile.feature_names.values())
     spec = TARGETS.get(target)
-    for one in spec.objections(names=names, categorical=coded, missing=missing, declared=declared):
-        severity = Severity.ERROR if one.final else Severity.WARNING
-        costs = cost if one.final else f"export --to {target} may refuse the model"
+    for objection in spec.objections(
+        names=names, categorical=coded, missing=missing, declared=declared
+    ):
+        severity = Severity.ERROR if objection.final else Severity.WARNING
+        costs = cost if objection.final else f"export --to {target} may refuse the model"
         yield Finding(
-            f"target-{one.kind}",
+            f"target-{objection.kind}",
             severity,
             *profile.where(),
             1,
-            one.words,
+            objection.words,
             costs,
-            one.fix,
-            one.options,
+            objection.fix,
+            objection.options,
         )
 
 
@@ -196,7 +204,7 @@ def plan(options: PlanOptions, reading: FileOptions) -> None:
     """Describe FILE..., and estimate the peak memory of each way of training on them.
 
     A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size
-    is unknown. The estimates are for anonymous memory.
+    is unknoptions. The estimates are for anonymous memory.
     """
     from boostrank.planning import Work, make_plan, survey
 

@@ -63,11 +63,11 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     moved = _Moved.select(log, np.ones(log.depth, bool))
     theta = moved.fit()
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
-    examination[moved.known] = np.exp(theta)
+    examination[moved.connected] = np.exp(theta)
     independent, clustered = map(np.diag, moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
     few = np.bincount(pairs % theta.size) < _FEW  # few clusters underestimate the variance
-    errors[moved.known] = np.sqrt(np.where(few, np.maximum(independent, clustered), clustered))
+    errors[moved.connected] = np.sqrt(np.where(few, np.maximum(independent, clustered), clustered))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
         words = (
@@ -93,7 +93,7 @@ def check_propensities(
         )
     allowed = np.isfinite(np.append(curve.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.select(log, allowed)
-    theta, given_theta = moved.fit(), np.log(curve.examination[moved.known])
+    theta, given_theta = moved.fit(), np.log(curve.examination[moved.connected])
     nats, others = moved.likelihood(theta) - moved.likelihood(given_theta), theta.size - 1
     alone, together = moved.covariances(theta, queries)
     inflation = np.trace(np.linalg.pinv(alone) @ together) / others
@@ -108,12 +108,13 @@ class _Moved:
     position 1.
 
     Args:
-        known: int64[K], connected positions, counted from 0, of which the first is 0.
+        connected: int64[K], connected positions, counted from 0, of which the first is 0.
         row: int64[D], data row of each document.
-        document, at, impressions, clicks: [m], indices into `row` and `known`, and the two counts.
+        document, at, impressions, clicks: [m], indices into `row` and `connected`, and the two
+            counts.
     """
 
-    known: Int64Array
+    connected: Int64Array
     row: Int64Array
     document: Int64Array
     at: Int64Array
@@ -186,13 +187,13 @@ class _Moved:
 
     def _matrix(self, values: Float64Array) -> Any:
         return sparse.csr_matrix(
-            (values, (self.document, self.at)), shape=(self.row.size, self.known.size)
+            (values, (self.document, self.at)), shape=(self.row.size, self.connected.size)
         )
 
     def _information(self, theta: Float64Array) -> Float64Array:
         """Return the observed information, float64[K, K]."""
         shares = self._shares(theta)
-        expected = np.bincount(self.at, self.totals[self.document] * shares, self.known.size)
+        expected = np.bincount(self.at, self.totals[self.document] * shares, self.connected.size)
         root = self._matrix(np.sqrt(self.totals[self.document]) * shares)
         return np.asarray(np.diag(expected) - (root.T @ root).toarray())
 
@@ -200,11 +201,11 @@ class _Moved:
         """Maximise the concave likelihood by Newton's method, and return log e of the known
         positions, float64[K].
         """
-        theta = np.zeros(self.known.size)
+        theta = np.zeros(self.connected.size)
         value = self.likelihood(theta)
         for _ in range(_STEPS):
-            gradient = np.bincount(self.at, self._residuals(theta), self.known.size)
-            step = np.zeros(self.known.size)
+            gradient = np.bincount(self.at, self._residuals(theta), self.connected.size)
+            step = np.zeros(self.connected.size)
             step[1:] = np.linalg.lstsq(self._information(theta)[1:, 1:], gradient[1:], rcond=None)[
                 0
             ]
@@ -232,7 +233,7 @@ class _Moved:
             sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
         )
         meat = (scores.T @ scores).toarray()[1:, 1:] * (count / max(count - 1, 1))
-        alone, together = np.zeros((2, self.known.size, self.known.size))
+        alone, together = np.zeros((2, self.connected.size, self.connected.size))
         alone[1:, 1:], together[1:, 1:] = bread, bread @ meat @ bread
         return alone, together
 

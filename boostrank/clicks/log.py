@@ -371,11 +371,13 @@ class ClickLog:
                 log.gains(propensities, prior),
                 {"propensities": propensities.to_dict(), "prior": prior},
             )
-        gains, shown = data.in_row_order(gains), data.in_row_order(log.shown)
-        if not np.any(gains[shown] > 0.0):
+        gains, has_impressions = data.in_row_order(gains), data.in_row_order(log.shown)
+        if not np.any(gains[has_impressions] > 0.0):
             raise DataError("the click log has no clicks to learn from")
-        rows = np.flatnonzero(shown)
-        documents = some_documents(with_labels(data, np.where(shown, gains, 0.0), how), rows)
+        rows = np.flatnonzero(has_impressions)
+        documents = some_documents(
+            with_labels(data, np.where(has_impressions, gains, 0.0), how), rows
+        )
         return replace(documents, candidates=Candidates(data, rows))
 
     def check_of(self, data: RankingDataset) -> None:

@@ -43,7 +43,7 @@ def click_reading(
             "--on-bad-line skip cannot be used with clicks, because click logs count all rows of"
             " the file"
         )
-    columns = None if names is None else ClickColumns.of(tuple(names))
+    columns = None if names is None else ClickColumns.from_names(tuple(names))
     for path in files:
         if path == "-" or not os.path.isfile(path):
             raise InputError(f"--clicks: {path} is not a file, so it has no {ENDING} sidecar file")
@@ -186,21 +186,21 @@ class ClickTraining:
         columns: table columns that contain the clicks; None for sidecar logs.
         prior: see `ClickLog.gains`.
         tell: function that prints a line for the user.
-        held: clicks in the validation files that were read so far.
+        validation: clicks in the validation files that were read so far.
     """
 
     clicks: Clicks
     columns: ClickColumns | None
     prior: float
     tell: Tell
-    held: list[Clicks] = field(default_factory=list)
+    validation: list[Clicks] = field(default_factory=list)
 
     @cached_property
     def train_set(self) -> RankingDataset:
         """The documents that were shown, with their gains."""
         return self.clicks.log.training_set(self.clicks.data, self.clicks.propensities, self.prior)
 
-    def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
+    def label(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """Label a validation file with clicks over exposure.
 
         Args:
@@ -208,7 +208,7 @@ class ClickTraining:
                 were shown.
         """
         clicks = Clicks.read(path, data, self.columns, self.clicks.propensities, self.tell)
-        self.held.append(clicks)
+        self.validation.append(clicks)
         if learnt:
             return clicks.log.training_set(clicks.data, clicks.propensities, self.prior)
         try:

@@ -141,12 +141,12 @@ def _counted(
                     first or lost,
                 )
             else:
-                rows = batch.whole(row, 1, n_documents or MAX_ROWS)
+                rows = batch.whole_column(row, 1, n_documents or MAX_ROWS)
             if impressions:
                 counts = checked_counts(batch.number, columns, batch.refuse)
             else:
                 counts = (
-                    batch.whole(position, 1, MAX_POSITION),
+                    batch.whole_column(position, 1, MAX_POSITION),
                     np.ones(len(batch), np.int64),
                     batch.truth(clicked),
                 )
@@ -273,7 +273,7 @@ class ClickColumns:
     document: str | None = None
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> ClickColumns:
+    def from_names(cls, names: Sequence[str]) -> ClickColumns:
         """Create an instance from three or four names, in the order of the fields."""
         if len(names) not in (3, 4) or len(set(names)) < len(names):
             words = "click columns are position, impressions, clicks and optionally the document"

@@ -71,7 +71,7 @@ def launcher_of(workers: Any) -> Launcher:
             raise ParameterError(
                 f"cluster {workers!r}: expected one of {', '.join(_LAUNCHERS)}, as in local:2"
             )
-        workers = getattr(import_module(f"boostrank.cluster.{kind}"), _LAUNCHERS[kind]).named(
+        workers = getattr(import_module(f"boostrank.cluster.{kind}"), _LAUNCHERS[kind]).from_text(
             kind, where
         )
     elif type(workers).__module__.startswith("distributed."):

@@ -419,12 +419,12 @@ def _refuse(
 
 
 def common_space(
-    spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]
+    spaces: Mapping[str, FeatureSpace], trained: Mapping[str, Categories]
 ) -> FeatureSpace:
     """Return the features of several files as if they were one file, numbered from 0 if any file
     has a feature 0.
 
-    Categories are coded in file order, and a model's `known` categories keep their codes.
+    Categories are coded in file order, and a model's `trained` categories keep their codes.
     """
     start, first = next(iter(spaces.items()))
     bases = {space.index_base for space in spaces.values() if space.index_base is not None}
@@ -442,7 +442,7 @@ def common_space(
                     categories[name] = replace(
                         before, values=tuple(dict.fromkeys([*before.values, *in_file.values]))
                     )
-        return replace(first, categories={**categories, **known})
+        return replace(first, categories={**categories, **trained})
     base, widths = min(bases), {}
     for file, space in spaces.items():
         names = tuple(space.feature_names)

@@ -102,17 +102,17 @@ def _no_code(values: Float32Array | Float64Array, largest: float) -> npt.NDArray
 class Coding:
     """The assignment of codes to the categories of one column while tables are read.
 
-    Categories that are not in `known` are missing. If `known` is None, codes follow the order of
-    appearance.
+    Categories that are not in `trained` are missing. If `trained` is None, codes follow the order
+    of appearance.
     """
 
     def __init__(
-        self, name: str, known: Categories | None = None, *, ordered: bool = False
+        self, name: str, trained: Categories | None = None, *, ordered: bool = False
     ) -> None:
-        self.name, self._grows = name, known is None
-        self._ordered = ordered if known is None else known.ordered
+        self.name, self._grows = name, trained is None
+        self._ordered = ordered if trained is None else trained.ordered
         self._codes: dict[Any, int] = {
-            value: i for i, value in enumerate((known and known.values) or ())
+            value: i for i, value in enumerate((trained and trained.values) or ())
         }
         self._kind = _kind_of(next(iter(self._codes), None))
         self._unseen: dict[Any, int] = {}

@@ -468,7 +468,7 @@ class RankingDataset:
         """Return the same rows, coded according to these categories."""
         # Check columns of codes without names, which can only be taken as they are.
         if isinstance(self.features, np.ndarray):
-            named = {
+            has_names = {
                 name
                 for name, column_categories in self.categories.items()
                 if column_categories.values is not None
@@ -476,7 +476,7 @@ class RankingDataset:
             codes = {
                 name: column_categories
                 for name, column_categories in categories.items()
-                if name not in named
+                if name not in has_names
             }
             say_no_codes(self.features, self.feature_names, codes, whose)
         # Find the columns whose codes differ; without one, the features stay shared.
@@ -527,7 +527,7 @@ class RankingDataset:
         index, rows = self.queries.take(queries)
         return self.of_rows(index, rows)
 
-    def joined(self, other: RankingDataset) -> RankingDataset:
+    def join(self, other: RankingDataset) -> RankingDataset:
         """Return the queries of both data sets, renumbered if ids occur in both.
 
         Raises:
@@ -576,7 +576,9 @@ class RankingDataset:
             ),
             document_names=_both(self.document_names, other.document_names, rows, ""),
             input_rows=None,
-            candidates=Candidates.of(self).joined(Candidates.of(other)) if is_partial else None,
+            candidates=Candidates.of_data(self).join(Candidates.of_data(other))
+            if is_partial
+            else None,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:

@@ -140,7 +140,7 @@ def read_table(
     names: Sequence[str],
     *,
     categorical: Collection[str] = (),
-    known: Mapping[str, Categories] | None = None,
+    trained_categories: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
 ) -> tuple[Float32Array, dict[str, Categories]]:
     """Return the columns `names` in a table as float32[n, d] in C order, and their categories.
@@ -149,15 +149,16 @@ def read_table(
 
     Args:
         categorical: categorical columns, in addition to those with a categorical type.
-        known: categories in the training data by column; None if the table is the training data.
+        trained_categories: categories in the training data by column; None if the table is the
+            training data.
         whose: description of the training data, used in messages.
     """
     frame = _with_columns(
         table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose
     )
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
-    codings = [_coding_of(frame, name, categorical, known) for name in names]
-    trained = None if known is None else whose
+    codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
+    trained = None if trained_categories is None else whose
     out = np.empty((len(frame), len(names)), np.float32)
     step = max(1, _VALUES_AT_A_TIME // max(1, len(names)))
     for start in range(0, len(frame), step):
@@ -199,12 +200,14 @@ def read_table(
     }
 
 
-def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories]) -> Float32Array:
+def read_like(
+    table: Any, names: Sequence[str], trained_categories: Mapping[str, Categories]
+) -> Float32Array:
     """Return the features of training data, float32[n, d], and warn about other columns."""
     others = sorted(set(names_of(table)) - set(names))
     if others:
         warn_user(f"columns that the training data lacks are ignored: {', '.join(others[:9])}")
-    return read_table(table, names, known=known)[0]
+    return read_table(table, names, trained_categories=trained_categories)[0]
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
@@ -220,12 +223,15 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
 
 
 def _coding_of(
-    frame: Any, name: str, named: Collection[str], known: Mapping[str, Categories] | None
+    frame: Any,
+    name: str,
+    categorical: Collection[str],
+    trained_categories: Mapping[str, Categories] | None,
 ) -> Coding | Categories | None:
     """Return a `Coding` for a column with categories, `Categories` for one with codes, or None for
     one with numbers."""
-    if known is not None:
-        categories = known.get(name)
+    if trained_categories is not None:
+        categories = trained_categories.get(name)
         return (
             categories
             if categories is None or categories.values is None
@@ -237,9 +243,9 @@ def _coding_of(
         # In polars, the order has no meaning.
         native_type = getattr(native, "dtype", getattr(native, "type", None))
         return Coding(
-            name, ordered=name not in named and bool(getattr(native_type, "ordered", False))
+            name, ordered=name not in categorical and bool(getattr(native_type, "ordered", False))
         )
-    if name not in named:
+    if name not in categorical:
         return None
     # Unknown: nulls only
     return (

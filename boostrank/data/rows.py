@@ -223,14 +223,14 @@ class Candidates:
     rows: Int64Array
 
     @classmethod
-    def of(cls, data: Data) -> Candidates:
+    def of_data(cls, data: Data) -> Candidates:
         """Return the candidates of a data set, which is complete by default."""
         return data.candidates or cls(data, np.arange(data.n_documents))
 
-    def joined(self, other: Candidates) -> Candidates:
+    def join(self, other: Candidates) -> Candidates:
         """Concatenate the candidates of two data sets."""
         rows = np.concatenate([self.rows, self.data.n_documents + other.rows])
-        return Candidates(self.data.joined(other.data), rows)
+        return Candidates(self.data.join(other.data), rows)
 
 
 def whole_of(features: Any) -> Whole | None:
@@ -305,9 +305,8 @@ class DenseRows:
 def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
     """Return (part, first row, last row + 1) for each part of a slice, where part i begins at row
     starts[i]."""
-    first, last = (
-        int(np.searchsorted(starts, at, side="right")) - 1 for at in (rows.start, rows.stop - 1)
-    )
+    ends = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
+    first, last = ends.tolist()
     clipped = [
         (i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i])
         for i in range(first, last + 1)

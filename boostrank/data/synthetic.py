@@ -177,8 +177,8 @@ class _World:
             + 0.3 * np.tanh(self.quality)
             - 1.2 * (self.spam > 1.3)
         )
-        self.wanted = (utility - utility.mean()) / max(float(utility.std()), 1e-9)
-        self.relevance = self.wanted + 0.6 * self.richness
+        self.demand = (utility - utility.mean()) / max(float(utility.std()), 1e-9)
+        self.relevance = self.demand + 0.6 * self.richness
 
 
 def _measure(
@@ -243,9 +243,9 @@ def _measure(
     )
     put("informative", "age_days", lost("age_days", np.ceil(w.age), 0.05))
     clicks = put(
-        "informative", "clicks", count("clicks", -2.0 + 0.7 * w.wanted + blur("clicks spread", 1.3))
+        "informative", "clicks", count("clicks", -2.0 + 0.7 * w.demand + blur("clicks spread", 1.3))
     )
-    dwell = np.exp(3.0 + 0.4 * w.wanted + blur("dwell_seconds", 1.0))
+    dwell = np.exp(3.0 + 0.4 * w.demand + blur("dwell_seconds", 1.0))
     put("informative", "dwell_seconds", np.where(clicks > 0, dwell, np.nan))
 
     put("redundant", "bm25_sum", bm25["body"] + bm25["title"] + bm25["anchor"])

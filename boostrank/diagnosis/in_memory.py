@@ -43,7 +43,7 @@ class RowsFile(File):
         )
         if not sparse.issparse(features):
             dense = np.array(features)
-        block = Block.of(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
+        block = Block.from_rows(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
         if sparse.issparse(features):
             ends = features.indptr[1:].astype(np.int64)
             block.dense, block.sparse = None, (ends, features.indices, features.data)

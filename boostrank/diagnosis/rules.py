@@ -252,12 +252,14 @@ MANY = 0.2  # share of the queries from which a note becomes a warning
 
 
 def find(
-    check: str, place: tuple[str, int, int], count: int, message: str, **changes: Any
+    check: str, position: tuple[str, int, int], count: int, message: str, **changes: Any
 ) -> Finding:
     """Return a finding by a rule, at a file, line and column, with the `changes` to the rule that
     the data ask for."""
     rule = replace(RULES[check], **changes)
-    return Finding(check, rule.severity, *place, count, message, rule.cost, rule.fix, rule.options)
+    return Finding(
+        check, rule.severity, *position, count, message, rule.cost, rule.fix, rule.options
+    )
 
 
 def weigh(count: int, total: int) -> Severity:

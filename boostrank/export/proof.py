@@ -536,7 +536,7 @@ def _wrong(
     if served.engine in target.exact:
         return target_scores != model_scores, 0.0
     trees, types = served.trees, target.rules
-    rules = replace(Rules.of(trees), leaves=types.leaves, sums=types.sums, gives=types.gives)
+    rules = replace(Rules.of_engine(trees), leaves=types.leaves, sums=types.sums, gives=types.gives)
     # Rounding and summing in another type can cause this difference.
     single = trees.single or np.float32 in (types.leaves, types.sums, types.gives)
     largest = np.zeros(trees.forest.roots.size)

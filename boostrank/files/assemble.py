@@ -235,7 +235,7 @@ class Totals:
         )
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
-        blank, unsorted, again, beyond, infinite = (int(self.counts[slot]) for slot in counted)
+        blank, unsorted, again, beyond, infinite = [int(self.counts[slot]) for slot in counted]
         missing, top = 0 if self.source.blanks else int(self.counts[slots.MISSING]), self.top
         outside = (
             f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
@@ -351,9 +351,9 @@ class Assembler(Totals):
         names, index_base = space.feature_names, space.index_base
         base = index_base or 0
         queries, order = self._queries()
-        rows, lines = (
+        rows, lines = [
             np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True)
-        )
+        ]
         files = [(part.name, part.lines, part.rows) for part in self.parts]
         about: PlacesRecord = {
             "files": files,

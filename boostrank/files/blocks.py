@@ -172,7 +172,7 @@ class Block:
     qid_column: int = 0
 
     @classmethod
-    def of(
+    def from_rows(
         cls, labels: Float64Array, features: Float32Array, ids: Array | None, lines: Int64Array
     ) -> Block:
         """Return a block of rows with finite labels, query ids (int64, or objects: int and str) and

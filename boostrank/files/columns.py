@@ -106,7 +106,7 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) ->
             )
         if list(header).count(name) > 1:
             raise DataError(f"several columns are called {name!r}")
-    numbers, texts = (tuple(list(header).index(name) for name in names) for names in pick)
+    numbers, texts = [tuple(list(header).index(name) for name in names) for names in pick]
     return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
@@ -262,10 +262,12 @@ def _coded(
         if name not in order:
             raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
     coded = [name for name in order if name in declared or name in (options.categorical or ())]
-    if options.known is None:
+    if options.trained_categories is None:
         return coded
     with_values = {
-        name for name, categories in options.known.items() if categories.values is not None
+        name
+        for name, categories in options.trained_categories.items()
+        if categories.values is not None
     }
     trained = [column for name, column in zip(names, order, strict=True) if name in with_values]
     if odd := set(coded).difference(trained):

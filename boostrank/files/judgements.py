@@ -125,9 +125,9 @@ class DocumentRows:
 
     def take(self, rows: Sequence[int]) -> None:
         """Keep some of the rows."""
-        self.qids, self.names, self.lines = (
-            [each[i] for i in rows] for each in (self.qids, self.names, self.lines)
-        )
+        self.qids = [self.qids[i] for i in rows]
+        self.names = [self.names[i] for i in rows]
+        self.lines = [self.lines[i] for i in rows]
 
     def phrase(self, row: int) -> str:
         """Return the document of a row, for messages."""

@@ -80,7 +80,8 @@ class DataFiles:
                         else stack.enter_context(open(path, "rb"))
                     )
                 shutil.copyfileobj(source, copy)  # type: ignore[arg-type]
-                self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
+                file: Any = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)
+                self.files[i] = file
             yield
 
     @property
@@ -362,10 +363,10 @@ class ColumnarOutput(Output):
             make = arrow(".parquet").ParquetWriter if self._format == "parquet" else ipc.new_file
             self._writer = make(self._file, head, **options)
         elif head is not self._head:
-            old, new = (
+            old, new = [
                 dict(zip(schema.names, schema.types, strict=True))
                 for schema in (self._schema, head)
-            )
+            ]
             odd = [
                 name for name in old | new if new.get(name) not in (old.get(name), arrow().null())
             ]
@@ -490,14 +491,14 @@ def name_output(template: str, name: str | int) -> str:
     """
     if template == STANDARD_STREAM:
         raise ParameterError("several outputs cannot be written to standard output; name a file")
-    before, *rest = _FIELD.split(template)  # with a placeholder: its format and the text after it
-    if not rest:
+    before, *parts = _FIELD.split(template)  # with a placeholder: its format and the text after it
+    if not parts:
         folder, file = os.path.split(template)
         stem, dot, endings = file.partition(".")
-        before, rest = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
-    if len(rest) > 2 or set("{}") & set(before + rest[1]) or not template:
+        before, parts = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
+    if len(parts) > 2 or set("{}") & set(before + parts[1]) or not template:
         raise ParameterError(
             f"output {template!r} must have {{}} or {{:03}} at most once, for the name or number"
         )
-    width = int(rest[0][-1:] or 3)
-    return before + (f"{name:0{width}}" if isinstance(name, int) else name) + rest[1]
+    width = int(parts[0][-1:] or 3)
+    return before + (f"{name:0{width}}" if isinstance(name, int) else name) + parts[1]

@@ -92,7 +92,7 @@ class Reading(ReadOptions):
         return frozenset(self.like.queries.qid.tolist() if has_ids else ())  # type: ignore[union-attr]
 
     @property
-    def known(self) -> Mapping[str, Categories] | None:
+    def trained_categories(self) -> Mapping[str, Categories] | None:
         """The categories of the training data; None if there are no training data."""
         return None if self.space is None else self.space.categories
 

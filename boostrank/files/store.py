@@ -496,7 +496,9 @@ def stream_files(
         return _read(files, None, external_memory, reading)
     changed = checked.changed | {"format": spec.name, "keep_names": None}
     if spec.is_table:
-        categories = None if checked.known is None else to_record(checked.known)
+        categories = (
+            None if checked.trained_categories is None else to_record(checked.trained_categories)
+        )
         changed |= {"labelled": labelled, "columns": checked.roles, "known": categories}
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)

@@ -125,7 +125,7 @@ class Batch:
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text, object)
 
-    def whole(self, name: str, low: int, high: int) -> Int64Array:
+    def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
         return whole_numbers(self.number(name), name, low, high, None, self.refuse)
 
@@ -270,9 +270,11 @@ class TableSource(Source):
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
         self.warnings += self.columns.warnings
-        for j, name in enumerate(self.columns.names) if reading.known is not None else ():
+        for j, name in (
+            enumerate(self.columns.names) if reading.trained_categories is not None else ()
+        ):
             if self.columns.places[j] in self.columns.coded:
-                self.codings[j] = Coding(name, reading.known[name])  # type: ignore[index]
+                self.codings[j] = Coding(name, reading.trained_categories[name])  # type: ignore[index]
 
     @abstractmethod
     def batch(self, file: Any, chunk: Any) -> Batch:
@@ -392,9 +394,12 @@ class TableSource(Source):
         if bad:
             keep = ~np.isin(lines, list(bad))
             out, labels, lines = np.ascontiguousarray(out[keep]), labels[keep], lines[keep]
-            ids, documents = (None if item is None else item[keep] for item in (ids, documents))
+            ids = None if ids is None else ids[keep]
+            documents = None if documents is None else documents[keep]
             more = {position: array[keep] for position, array in more.items()}
-        block = Block.of(np.asarray(labels, np.float64) + 0.0, out, ids, lines)  # -0 becomes 0
+        block = Block.from_rows(
+            np.asarray(labels, np.float64) + 0.0, out, ids, lines
+        )  # -0 becomes 0
         counts = block.counts
         counts[slots.BAD_ROWS], counts[slots.LINES], counts[slots.INFINITIES] = (
             len(bad),
@@ -418,7 +423,7 @@ class TableSource(Source):
         }
         block.stand_in_rows = len({item.line for item in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
-        if reading.known is not None:  # codes do not depend on earlier blocks
+        if reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
                 self._code(block)
         return block
@@ -476,7 +481,7 @@ class TableSource(Source):
 
     def schema(self, totals: Any) -> FeatureSpace:
         """Return the columns as features, with the categories that were collected."""
-        names, categories = self.columns.names, self.reading.known
+        names, categories = self.columns.names, self.reading.trained_categories
         if categories is None:
             categories = {names[j]: self.codings[j].categories for j in sorted(self.codings)}
         return FeatureSpace(None, len(names), names, self.columns.how, categories)

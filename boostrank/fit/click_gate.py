@@ -51,8 +51,8 @@ def report_gate(
             sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
     turns = held_out(len(data.queries))
     source, count = "queries held out for this", sum(part.size for _, part in turns)
-    if clicked.held:
-        source, count = "the first --valid file", len(clicked.held[0].data.queries)
+    if clicked.validation:
+        source, count = "the first --valid file", len(clicked.validation[0].data.queries)
     elif len(turns) > 1:
         source = f"queries held out in {FOLDS} turns"
     if count < _FEW:
@@ -64,10 +64,10 @@ def report_gate(
     try:
         with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the main training repeats them
-            for training_queries, judging in turns[:1] if clicked.held else turns:
+            for training_queries, judging in turns[:1] if clicked.validation else turns:
                 part, clicks_of_part, curve = data, log, clicks.propensities
-                if clicked.held:
-                    judging_set, judging_log = clicked.held[0].data, clicked.held[0].log
+                if clicked.validation:
+                    judging_set, judging_log = clicked.validation[0].data, clicked.validation[0].log
                 else:
                     judging_set, judging_log = log.of_queries(data, judging)
                     part, clicks_of_part = log.of_queries(data, training_queries)

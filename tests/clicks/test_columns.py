@@ -80,7 +80,7 @@ def test_rows_of_a_document_are_put_together(
     documents, table = tables
     path = write(table, tmp_path / name)
     data = boostrank.read(path, drop=NAMES, format="auto", labelled=False)
-    merged, log, kept = ClickRows.read(path, ClickColumns.of(NAMES)).of_data(data)
+    merged, log, kept = ClickRows.read(path, ClickColumns.from_names(NAMES)).of_data(data)
     first = table.drop_duplicates(["qid", "doc"])
     np.testing.assert_array_equal(kept, first.index)
     np.testing.assert_array_equal(merged.features, first[["a", "b"]].to_numpy(np.float32))
@@ -91,7 +91,9 @@ def test_rows_of_a_document_are_put_together(
         log.exposure(Propensities.power(1.0, 4)), [exposure for _, exposure in expected]
     )
     assert log.n_documents == len(documents)
-    alone, log_alone, all_rows = ClickRows.read(path, ClickColumns.of(NAMES[:3])).of_data(data)
+    alone, log_alone, all_rows = ClickRows.read(path, ClickColumns.from_names(NAMES[:3])).of_data(
+        data
+    )
     assert alone is data
     assert all_rows is None
     assert log_alone.shown.tolist() == (table["impressions"] > 0).tolist()
@@ -108,7 +110,7 @@ def test_data_frames_give_the_same_in_any_order(
         module = pytest.importorskip(library)
         make = module.from_pandas if library == "polars" else module.Table.from_pandas
         frame = make(scattered.reset_index(drop=True))
-    data, log = from_frame(frame, ClickColumns.of(NAMES), sort=True)
+    data, log = from_frame(frame, ClickColumns.from_names(NAMES), sort=True)
     train = log.training_set(data, Propensities.power(1.0, 4), 0.0)
     gains = {
         (qid, a): gain
@@ -149,13 +151,13 @@ def test_cells_that_cannot_be_are_refused_by_their_row(
             "clicks": [1.0, 0, 0],
         }
     )
-    ClickRows.read(write(table, tmp_path / "good.csv"), ClickColumns.of(NAMES))
+    ClickRows.read(write(table, tmp_path / "good.csv"), ClickColumns.from_names(NAMES))
     table.loc[1, column] = value
     for name, where in (("t.csv", r"t\.csv:3"), ("t.parquet", r"t\.parquet: row 2")):
         with pytest.raises(FileFormatError, match=f"{where}: {words}"):
-            ClickRows.read(write(table, tmp_path / name), ClickColumns.of(NAMES))
+            ClickRows.read(write(table, tmp_path / name), ClickColumns.from_names(NAMES))
     with pytest.raises(DataError, match=rf"row 1 \(from 0\): {words}"):
-        from_frame(table, ClickColumns.of(NAMES))
+        from_frame(table, ClickColumns.from_names(NAMES))
 
 
 def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) -> None:
@@ -170,9 +172,9 @@ def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) 
         }
     )
     with pytest.raises(DataError, match="column 'clicks'"):
-        from_frame(table, ClickColumns.of(NAMES))
+        from_frame(table, ClickColumns.from_names(NAMES))
     table["clicks"] = [1, 0]
-    rows = ClickRows.read(write(table, tmp_path / "t.csv"), ClickColumns.of(NAMES))
+    rows = ClickRows.read(write(table, tmp_path / "t.csv"), ClickColumns.from_names(NAMES))
     other = RankingDataset.from_arrays(np.zeros((3, 1)), np.zeros(3), group=[3])
     with pytest.raises(DataError, match=r"2 rows of clicks.* 3 "):
         rows.of_data(other)

@@ -118,7 +118,7 @@ def test_weights_that_differ_within_a_query_are_of_documents_and_stay_with_their
     np.testing.assert_array_equal(explicit.queries.weights, [1, 2, 3])
     np.testing.assert_array_equal(explicit.take([2, 0]).document_weights, [5, 0, 1, 2])
     np.testing.assert_array_equal(
-        data.joined(explicit).document_weights, [2, 0, 5, 1, 4, 3, *range(6)]
+        data.join(explicit).document_weights, [2, 0, 5, 1, 4, 3, *range(6)]
     )
     rng = np.random.default_rng(2)
     for other in (explicit.shuffled(rng), explicit.redrawn(rng), explicit.sample(3, 1)):

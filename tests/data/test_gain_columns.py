@@ -187,7 +187,7 @@ def test_an_expression_is_computed_once_and_not_mixed(folder: Path):
     with pytest.raises(DataError, match=r"are the gain '0\.7"):
         data.with_gain("label")
     with pytest.raises(DataError, match="cannot be joined"):
-        data.joined(Read(folder / "good.csv", **COLUMNS))
+        data.join(Read(folder / "good.csv", **COLUMNS))
     with pytest.raises(ParameterError, match="expression"):
         Read(folder / "good.csv", gain="linear", **COLUMNS)
     frame = _frame().drop(columns=["margin"])

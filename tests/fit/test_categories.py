@@ -145,9 +145,9 @@ def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: s
         # Its codes go by position.
         unnamed = trained(backend, as_data(), 2, init_model=model, start="none")
         np.testing.assert_array_equal(unnamed.trees().forest.kind, at_once.trees().forest.kind)
-    assert data.joined(other.like(data)).categories == data.categories
+    assert data.join(other.like(data)).categories == data.categories
     with pytest.raises(DataError, match="different categories cannot be joined"):
-        data.joined(other)
+        data.join(other)
 
 
 @pytest.mark.parametrize("backend", ENGINES)

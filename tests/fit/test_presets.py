@@ -181,7 +181,7 @@ def test_the_average_weighs_members_alike_on_one_scale(
     found = recipe("good", data, [valid], backend=backend, rounds=12, early_stopping_round=3)
     one, seen = trained(data, [valid], backend=backend, rounds=12, early_stopping_round=3)
     assert [training.name for training, _ in seen] == [member.name for member in found.members]
-    together = data.joined(valid.like(data))
+    together = data.join(valid.like(data))
     fold = np.random.default_rng(7).permutation(len(together.queries)) % FOLDS
     bound = BoundMetrics(["ndcg@5"], together.labels, together.queries)
     scores, apart, per_query = [], [], np.full(len(together.queries), np.nan)

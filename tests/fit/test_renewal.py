@@ -38,7 +38,7 @@ def few() -> RankingDataset:
 
 @pytest.fixture(scope="module")
 def more(few: RankingDataset) -> RankingDataset:
-    return few.joined(make_ranking_data(queries=20, seed=2).dataset.like(few))
+    return few.join(make_ranking_data(queries=20, seed=2).dataset.like(few))
 
 
 def training_of(data: RankingDataset, backend: str = "lightgbm", **params: Any) -> Training:

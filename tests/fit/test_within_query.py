@@ -205,7 +205,7 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
         part.take([5, 1]),
         part.shuffled(rng),
         part.redrawn(rng),
-        half.joined(part.take([1, 2])),
+        half.join(part.take([1, 2])),
         Whole(part).part([2, 0]),
         Whole(Whole(part).part([2, 0, 5])).part([1]),
         part.take([]),
@@ -219,7 +219,7 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
         np.testing.assert_array_equal(
             dense(columns.dataset(derived, 1).features), all_of_them[derived.candidates.rows]
         )
-    joined = half.joined(data.take([7]))
+    joined = half.join(data.take([7]))
     assert joined.candidates is not None
     values = dense(columns.dataset(joined, 1).features)
     np.testing.assert_array_equal(values[-6:], wide[42:48])

@@ -271,12 +271,12 @@ class LightGBM(Backend):
 
         The labels may need a longer `label_gain` than LightGBM has.
         """
-        own = {
+        fixed = {
             "metric": "None",
             "num_iterations": request.rounds,
             "objective": request.native_objective or "none",
         }
-        params = _with_defaults(request.params) | own
+        params = _with_defaults(request.params) | fixed
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
@@ -292,10 +292,10 @@ class LightGBM(Backend):
                 request.resumed.snapshot.scores,
             )
             holders = [request.train, *(data for data in holders if data is not request.train)]
-        given = zip(holders, start_scores, strict=False)
-        known = {id(data): scores for data, scores in given if scores is not None}
+        pairs = zip(holders, start_scores, strict=False)
+        starts = {id(data): scores for data, scores in pairs if scores is not None}
         with _naming_nothing_to_split():
-            booster = begun(params, sets, model and model.native, known)
+            booster = begun(params, sets, model and model.native, starts)
             rounds = Rounds(
                 request, booster, 0 if model is None else model.rounds, partial(scores_now, booster)
             )
@@ -315,7 +315,7 @@ class LightGBM(Backend):
                     booster.update(fobj=None if request.gradient is None else gradient)
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
-                if self.params.named(params).get("boosting") != "dart":
+                if self.params.canonical(params).get("boosting") != "dart":
                     error.model = LightGBMBooster(booster, first)
                 raise
         booster.best_iteration = rounds.best_rounds and rounds.best_rounds + first
@@ -373,26 +373,27 @@ class Sampling:
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
-        named = LightGBM.params.named(params)
-        boosting = str(named.get("boosting", "gbdt"))
-        special = boosting in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
+        canonical = LightGBM.params.canonical(params)
+        boosting = str(canonical.get("boosting", "gbdt"))
+        special = boosting in ("dart", "goss") or canonical.get("data_sample_strategy") == "goss"
         self._first = (
-            {"drop_seed": int(named.get("drop_seed", named.get("seed", 4)))}
+            {"drop_seed": int(canonical.get("drop_seed", canonical.get("seed", 4)))}
             if boosting == "dart"
             else {}
         )
-        self._fraction = float(named.get("bagging_fraction", 1.0))
-        self._every = int(named.get("bagging_freq", 0))
+        self._fraction = float(canonical.get("bagging_fraction", 1.0))
+        self._every = int(canonical.get("bagging_freq", 0))
         features = min(
-            float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")
+            float(canonical.get(name, 1.0))
+            for name in ("feature_fraction", "feature_fraction_bynode")
         )
         sampled = (
             ("bagging_seed", 3, self._fraction < 1 and self._every > 0),
             ("feature_fraction_seed", 2, features < 1),
-            ("extra_seed", 6, named.get("extra_trees") in TRUE),
+            ("extra_seed", 6, canonical.get("extra_trees") in TRUE),
         )
         self._seeds = {
-            name: int(named.get(name, named.get("seed", default)))
+            name: int(canonical.get(name, canonical.get("seed", default)))
             for name, default, active in sampled
             if active and not special
         }

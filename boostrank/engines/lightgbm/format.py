@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, joined, parse_text
+from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, join_texts, parse_text
 from boostrank.engines.trees import (
     NOTHING,
     LinearStart,
@@ -76,7 +76,7 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 
 
 def _tree(number: int, feature: int, curve: Curve) -> str:
-    tree = StepTree.of(curve)
+    tree = StepTree.from_curve(curve)
     nodes = len(tree.left)
     fields: dict[str, list[Any]] = {
         "num_leaves": [len(tree.leaf)],
@@ -272,7 +272,7 @@ class LightGBMFormat(ModelFormat):
         forest = replace(forest, start=Curves.from_pairs(list(curves.items())) if curves else None)
         linear = [model.leaf_features[tree.number] for tree in model.trees[first:] if tree.linear]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
-        return Trees.of(forest, gain, n_features, linear=linear, double=True)
+        return Trees.summarise(forest, gain, n_features, linear=linear, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
         """Return all trees, those of a linear start too, with the documents in every node.
@@ -484,7 +484,7 @@ def _with_trees(
     texts += [
         replace(tree, number=number).to_bytes() for number, tree in enumerate(grown, len(texts))
     ]
-    return joined(model.head, texts, model.tail)
+    return join_texts(model.head, texts, model.tail)
 
 
 def _divided(tree: Tree, parts: float) -> Tree:

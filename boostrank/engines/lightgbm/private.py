@@ -350,10 +350,10 @@ def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[
         at = np.frombuffer(own_places, np.int32) + np.int32(before)
         columns.append((np.split(numbers, ends), np.split(at, ends)))
         before += rows
-    values, places = (
+    values, places = [
         [np.concatenate(parts) for parts in zip(*of, strict=True)]
         for of in zip(*columns, strict=True)
-    )
+    ]
     return values, places
 
 

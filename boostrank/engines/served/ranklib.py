@@ -71,14 +71,14 @@ def _read_trees(document: str, names: Sequence[str]) -> TreeFile:
     except ElementTree.ParseError as error:
         raise ModelError(f"its XML is broken: {error}") from None
     trees = ensemble.findall("tree")
-    features = [_whole(element) for element in ensemble.iter("feature")]
+    features = [_parse_whole(element) for element in ensemble.iter("feature")]
     names = _names(max(features, default=1), names)
     weights = [float(np.float32(tree.get("weight", "1"))) for tree in trees]
     roots = [tree.find("split") for tree in trees]
     return read_trees(names, roots, partial(_parser, names), RULES, weights=weights)
 
 
-def _whole(element: Any) -> int:
+def _parse_whole(element: Any) -> int:
     text = (element.text or "").strip()
     refuse(not re.fullmatch(r"\d{1,9}", text), f"feature {text[:40]!r} is no number")
     return int(text)
@@ -90,7 +90,7 @@ def _parser(names: Sequence[str], columns: Mapping[str, int]) -> Tree:
         if output is not None:
             return float(np.float32(output.text))
         sides = {child.get("pos"): child for child in node.findall("split")}
-        column = columns[names[_whole(node.find("feature")) - 1]]
+        column = columns[names[_parse_whole(node.find("feature")) - 1]]
         threshold = float(np.float32(node.find("threshold").text))
         return Split(column, threshold, threshold >= 0.0, sides["left"], sides["right"])
 

@@ -287,9 +287,9 @@ class CsvSource(TableSource):
         column = pc.if_else(
             pc.is_in(trimmed, value_set=words), pa.scalar(None, pa.string()), column
         )
-        if position not in columns.coded or self.reading.known is None:
+        if position not in columns.coded or self.reading.trained_categories is None:
             return column
-        categories = self.reading.known[columns.names[columns.places.index(position)]]
+        categories = self.reading.trained_categories[columns.names[columns.places.index(position)]]
         if not categories.values or isinstance(categories.values[0], str):
             return column
         # Turn categories into numbers, unless a word among them is no number.

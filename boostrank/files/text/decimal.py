@@ -48,7 +48,8 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 _UNDECIDED_BITS = np.uint64(0x1FF)
 # Far beyond what the digits of a line can offset, and ten times it fits in int64.
 _HUGE_EXPONENT = 1 << 40
-_U0, _U1, _U3, _U9, _U10, _U32, _U63 = (np.uint64(i) for i in (0, 1, 3, 9, 10, 32, 63))
+_U0, _U1, _U3, _U9 = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(9)
+_U10, _U32, _U63 = np.uint64(10), np.uint64(32), np.uint64(63)
 
 
 def _powers_of_five() -> npt.NDArray[np.uint64]:
@@ -136,7 +137,7 @@ def _long_number(text: Bytes, start: int) -> float:
     """Return the well-formed unsigned number at `start`, which has more than 19 digits, or NaN if
     undecided.
     """
-    mantissa, digits, exponent, rest, after_dot = _U0, 0, 0, False, False
+    mantissa, digits, exponent, has_rest, after_dot = _U0, 0, 0, False, False
     p = start
     while True:
         c = text[p]
@@ -148,14 +149,14 @@ def _long_number(text: Bytes, start: int) -> float:
                 digits += 1 if mantissa > _U0 else 0
                 exponent -= 1 if after_dot else 0
             else:
-                rest = rest or c != 48
+                has_rest = has_rest or c != 48
                 exponent += 0 if after_dot else 1
         else:
             break
         p += 1
     exponent += _exponent(text, p)[1]
     value = nearest_double(mantissa, exponent)
-    if rest and nearest_double(mantissa + _U1, exponent) != value:
+    if has_rest and nearest_double(mantissa + _U1, exponent) != value:
         return math.nan
     return value
 

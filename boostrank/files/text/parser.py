@@ -98,7 +98,7 @@ def _resolve(
     p: int,
     n_known: int,
     known_at: Int64Array,
-    known: Float64Array,
+    known_values: Float64Array,
     undecided: Int64Array,
     state: Int64Array,
 ) -> float:
@@ -110,7 +110,7 @@ def _resolve(
         i += 1
     state[slots.RESOLVED] = i
     if i < n_known and known_at[i] == p:
-        return known[i]
+        return known_values[i]
     undecided[state[slots.UNDECIDED]] = p
     state[slots.UNDECIDED] += 1
     return 0.0
@@ -195,7 +195,7 @@ def _head(
     p: int,
     options: Int64Array,
     known_at: Int64Array,
-    known: Float64Array,
+    known_values: Float64Array,
     undecided: Int64Array,
     labels: Float64Array,
     runs: Int64Array,
@@ -209,7 +209,7 @@ def _head(
     at = p
     p, good, label = scan_number(text, p)
     if good and math.isnan(label):
-        label = _resolve(at, options[N_KNOWN], known_at, known, undecided, state)
+        label = _resolve(at, options[N_KNOWN], known_at, known_values, undecided, state)
     if not good or math.isinf(label):
         return -1
     labels[state[slots.ROWS]] = label + 0.0  # -0 becomes 0
@@ -253,7 +253,7 @@ def _cells(
     tokens: Bytes,
     token_ends: Int64Array,
     known_at: Int64Array,
-    known: Float64Array,
+    known_values: Float64Array,
     undecided: Int64Array,
     ids: Int32Array,
     values: Float32Array,
@@ -323,7 +323,7 @@ def _cells(
                     return -1
             else:
                 if math.isnan(value):
-                    value = _resolve(at, options[N_KNOWN], known_at, known, undecided, state)
+                    value = _resolve(at, options[N_KNOWN], known_at, known_values, undecided, state)
                 if math.isinf(np.float32(value)):
                     fault[BAD_CODE] = OVERFLOW
                     if options[INF] == INF_STOP:
@@ -421,7 +421,7 @@ def parse_lines(
     tokens_: Bytes,
     token_ends_: Int64Array,
     known_at_: Int64Array,
-    known_: Float64Array,
+    known_values_: Float64Array,
     undecided_: Int64Array,
     labels_: Float64Array,
     lines: Int64Array,
@@ -439,10 +439,10 @@ def parse_lines(
         buffer: uint8 text, of which buffer[start:end] consists of whole lines.
         options: int64[N_OPTIONS].
         tokens, token_ends: concatenated tokens for missing values, and the end of each token.
-        known_at, known: positions and values of numbers that an earlier call on this text left
+        known_at, known_values: positions and values of numbers that an earlier call left
             undecided.
         undecided: positions of numbers that Python must parse. If there are any, call again with
-            `known`. Output.
+            `known_values`. Output.
         labels, lines, row_ends: label, line from 1, and number of cells up to the end of each row.
             Output.
         ids, values: feature number and value of each cell, ascending within a row. Output.
@@ -454,7 +454,11 @@ def parse_lines(
     """
     text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)
     tokens, token_ends, labels = pointer_to(tokens_), pointer_to(token_ends_), pointer_to(labels_)
-    known_at, known, undecided = pointer_to(known_at_), pointer_to(known_), pointer_to(undecided_)
+    known_at, known_values, undecided = (
+        pointer_to(known_at_),
+        pointer_to(known_values_),
+        pointer_to(undecided_),
+    )
     ids, values, runs, fault = (
         pointer_to(ids_),
         pointer_to(values_),
@@ -476,7 +480,9 @@ def parse_lines(
             saved[i] = state[i]
         is_row, tail = text[p] != HASH, p
         if is_row:
-            tail = _head(text, p, options, known_at, known, undecided, labels, runs, state, fault)
+            tail = _head(
+                text, p, options, known_at, known_values, undecided, labels, runs, state, fault
+            )
             if tail >= 0 and options[HEADS_ONLY] == 1:
                 tail = _next_line(text, tail) - 1
             elif tail >= 0:
@@ -487,7 +493,7 @@ def parse_lines(
                     tokens,
                     token_ends,
                     known_at,
-                    known,
+                    known_values,
                     undecided,
                     ids,
                     values,
