@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+import numpy as np
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import TERMINATED, say, settle
@@ -31,6 +32,7 @@ from boostrank.options import (
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import Propensities
+    from boostrank.reporting.judges import Judges
 
 
 class QueryIdOptions(Options):
@@ -174,6 +176,15 @@ def merge(options: Merge) -> None:
     _run("merge", options, rename=options.rename)
 
 
+def _machine_weight(text: str) -> float | str:
+    if text == "auto":
+        return text
+    weight = float(text)
+    if not 0.0 <= weight <= 1.0:
+        raise ValueError(f"{text!r} is neither auto nor a number from 0 to 1")
+    return weight
+
+
 class Join(QueryIdOptions):
     """Arguments and options of `boostrank data join`."""
 
@@ -202,6 +213,33 @@ class Join(QueryIdOptions):
         flag="--missing-token",
         metavar="WORD",
     )
+    machine: str | None = option(
+        "Judgements by a machine, such as a language model, in any form of JUDGEMENTS, which are"
+        " then those of people.",
+        file="read",
+        group="A machine's judgements",
+    )
+    gain: Any = option(
+        "Gain of people's grades: exponential, linear, or a table such as 0,1,3,7.",
+        metavar="RULE",
+        shown="exponential",
+        needs="machine",
+    )
+    machine_weight: Any = option(
+        "Weight in training, 0 to 1, of what only the machine judged. auto: by NDCG@10 of queries"
+        " that people judged, left out of the training. Below 1, OUT has the column `weight`.",
+        1.0,
+        parse=("auto|W", _machine_weight),
+        needs="machine",
+    )
+    segments: str | None = option(
+        "File with lines `qid,segment`. The agreement is also printed for each segment.",
+        file="read",
+        needs="machine",
+    )
+    chances: str | None = option(
+        "Output of `data choose`, if JUDGEMENTS lost its column `chance`.", file="read"
+    )
 
 
 @command("join")
@@ -218,9 +256,19 @@ def join(options: Join) -> None:
     OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid
     is the query text, if JUDGEMENTS has it. Features that a document lacks are missing values. If
     judges disagree, the mean grade is used.
+
+    With --machine, `label` is people's grade and `machine` the machine's. The column `gain` is the
+    gain of people's grade, or else the gain to expect from the machine's. The agreement is printed.
     """
     from boostrank.files.join import join
 
+    judges = None
+    if options.machine is not None:
+        from boostrank.reporting.judges import Judges
+        from boostrank.reporting.segments import read_segments
+
+        segments = None if options.segments is None else read_segments(options.segments)
+        judges = Judges(options.gain or "exponential", options.machine_weight, segments)
     result = join(
         options.judgements,
         options.features,
@@ -230,6 +278,9 @@ def join(options: Join) -> None:
         qid=options.qid,
         id=options.id,
         missing_tokens=options.missing_tokens,
+        machine=options.machine,
+        chances=options.chances,
+        adding=None if judges is None else judges.add,
     )
     # Report the size of the table, and each kind of problem with its first document.
     say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
@@ -244,9 +295,124 @@ def join(options: Join) -> None:
         "unrated": "without a grade in the judgements: left out",
         "negative": "with a negative grade in the qrels: 0 is used",
     }
-    for problem, (count, first) in result.problems.items():
+    for problem, words in descriptions.items():
+        count, first = result.problems[problem]
         if count:
-            say(f"{count_of(count, 'document')} {descriptions[problem]}; first: {first}")
+            say(f"{count_of(count, 'document')} {words}; first: {first}")
+    if judges is not None:
+        _print_judges(judges, options.output)
+    click.echo(options.output)
+
+
+def _print_judges(judges: Judges, output: str) -> None:
+    """Print how people and the machine agree, and the command that trains from both."""
+    people, machine, both = judges.counts
+    say(f"judged: {people:,} documents by people, {machine:,} by the machine, {both:,} by both")
+    for table in judges.tables:
+        click.echo(table.name)
+        print_table(table)
+    say(
+        f"on queries left out, the machine's grades explain {judges.explained:.0%} of the variance"
+        " of people's gains"
+    )
+    weight = " --weight weight" if judges.weight != 1.0 else ""
+    say(f"boostrank train {output} --gain gain --drop gain,machine{weight} --model MODEL")
+
+
+class Choose(ThreadOptions, SeedOptions):
+    """Arguments and options of `boostrank data choose`."""
+
+    data: str = argument("DATA", file="data")
+    rankers: tuple[str, ...] = argument("MODEL|SCORES...", file="read")
+    output: str = option("List to write.", short="-o", file="write")
+    queries: int | None = option(
+        "Number of queries to draw, for the comparison of two rankers, OLD NEW.", ge=1
+    )
+    documents: int | None = option(
+        "Number of documents to draw, for training: those that the rankers place differently.",
+        ge=1,
+        conflicts="queries",
+    )
+    depth: int | None = option(
+        "List only the first K documents of either ranker, instead of whole queries.",
+        metavar="K",
+        ge=1,
+        needs="queries",
+    )
+    machine: str | None = option(
+        "Column with a machine's grades.", metavar="COLUMN", shown="machine, if present"
+    )
+    form: str | None = option(
+        "Form of the list. csv and json have the chance, quepid is query,docid,rating.",
+        choices="csv quepid json",
+        flag="--as",
+        shown="by the name: csv or json",
+    )
+
+
+@command("choose")
+def choose(options: Choose, reading: FileOptions) -> None:
+    """Choose documents of DATA for people to judge, with the chance of each.
+
+    DATA is a table, such as from `data join --machine`, whose label is missing where people have
+    not judged. Chances are higher where people's grades could move the comparison, or where the
+    rankers disagree; a fifth of the sample is drawn evenly. Fill in the grades, add the list to the
+    judgements, and join again: `compare` weights by 1 / chance. Queries that people judge in part
+    are listed whole, with those grades.
+
+    \b
+    boostrank data choose shop.csv old.txt new.txt --queries 50 -o next.csv
+    boostrank data choose shop.csv a.txt b.txt c.txt --documents 200 -o next.json
+    """
+    if (options.queries is None) == (options.documents is None):
+        raise InputError("pass --queries N for a comparison, or --documents N for training")
+    if options.queries is not None and len(options.rankers) != 2:
+        raise InputError(f"--queries needs two rankers, OLD NEW, but got {len(options.rankers)}")
+    if len(options.rankers) < 2:
+        raise InputError("pass several rankers: where they disagree is what to judge")
+    if reading.on_bad_line == "skip":
+        raise InputError("--on-bad-line skip cannot be used, because columns are read twice")
+    from boostrank.files.columns import column_of
+    from boostrank.files.join import MACHINE
+    from boostrank.files.source import Reading, expand
+    from boostrank.files.tables import header_of, numbers_of
+    from boostrank.model.scores import load_ranker, scores_of
+    from boostrank.reporting.choice import choose_documents, choose_queries, write_choice
+
+    # Score the documents.
+    paths = list(map(str, expand(options.data)))
+    header = header_of(paths[0])
+    models = {path: load_ranker(path) for path in options.rankers}
+    reader = Reader(reading, options.threads, names=True, labelled=False)
+    scores = []
+    for path, data in reader.read_for(models, [options.data]):
+        scores.append(scores_of(path, models[path], data, options.threads))
+    # Read the grades of people and of the machine.
+    columns = {"people": column_of("label", header, Reading(label=reading.label))}
+    columns["machine"] = options.machine or (MACHINE if MACHINE in header else None)
+    grades = {
+        judge: data.in_row_order(numbers_of(paths, column, reading.missing_tokens))
+        for judge, column in columns.items()
+        if column is not None
+    }
+    people = grades.setdefault("people", np.full(data.n_documents, np.nan))
+    if options.documents is None:
+        choice = choose_queries(
+            scores,
+            data.queries,
+            options.queries or 0,
+            **grades,
+            depth=options.depth,
+            seed=options.seed,
+        )
+    else:
+        choice = choose_documents(
+            scores, data.queries, options.documents, **grades, seed=options.seed
+        )
+    write_choice(options.output, choice, data, people, options.form)
+    left = int(np.isnan(people[choice.rows]).sum())
+    queries = np.unique(data.queries.of_rows()[choice.rows]).size
+    say(f"{options.output}: {count_of(left, 'document')} to judge, in {queries:,} queries")
     click.echo(options.output)
 
 
