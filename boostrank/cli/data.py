@@ -176,15 +176,6 @@ def merge(options: Merge) -> None:
     _run("merge", options, rename=options.rename)
 
 
-def _machine_weight(text: str) -> float | str:
-    if text == "auto":
-        return text
-    weight = float(text)
-    if not 0.0 <= weight <= 1.0:
-        raise ValueError(f"{text!r} is neither auto nor a number from 0 to 1")
-    return weight
-
-
 class Join(QueryIdOptions):
     """Arguments and options of `boostrank data join`."""
 
@@ -225,11 +216,12 @@ class Join(QueryIdOptions):
         shown="exponential",
         needs="machine",
     )
-    machine_weight: Any = option(
-        "Weight in training, 0 to 1, of what only the machine judged. auto: by NDCG@10 of queries"
-        " that people judged, left out of the training. Below 1, OUT has the column `weight`.",
-        1.0,
-        parse=("auto|W", _machine_weight),
+    machine_weight: float | None = option(
+        "Weight in training of what only the machine judged, in the column `weight` unless it is"
+        " 1.",
+        ge=0,
+        le=1,
+        shown="the share of the variance of people's gains that it explains on queries left out",
         needs="machine",
     )
     segments: str | None = option(
@@ -262,13 +254,14 @@ def join(options: Join) -> None:
     """
     from boostrank.files.join import join
 
-    judges = None
+    judges, adding = None, None
     if options.machine is not None:
         from boostrank.reporting.judges import Judges
         from boostrank.reporting.segments import read_segments
 
         segments = None if options.segments is None else read_segments(options.segments)
         judges = Judges(options.gain or "exponential", options.machine_weight, segments)
+        adding = judges.add
     result = join(
         options.judgements,
         options.features,
@@ -280,7 +273,7 @@ def join(options: Join) -> None:
         missing_tokens=options.missing_tokens,
         machine=options.machine,
         chances=options.chances,
-        adding=None if judges is None else judges.add,
+        adding=adding,
     )
     # Report the size of the table, and each kind of problem with its first document.
     say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
@@ -311,12 +304,11 @@ def _print_judges(judges: Judges, output: str) -> None:
     for table in judges.tables:
         click.echo(table.name)
         print_table(table)
-    say(
-        f"on queries left out, the machine's grades explain {judges.explained:.0%} of the variance"
-        " of people's gains"
-    )
-    weight = " --weight weight" if judges.weight != 1.0 else ""
-    say(f"boostrank train {output} --gain gain --drop gain,machine{weight} --model MODEL")
+    words = f"explain {judges.explained:.0%} of the variance of people's gains"
+    if not judges.explained:
+        words = "say nothing about people's gains: training learns from people alone"
+    say(f"on queries left out, the machine's grades {words}")
+    say(f"boostrank train {output} {judges.reading} --model MODEL")
 
 
 class Choose(ThreadOptions, SeedOptions):
@@ -326,27 +318,23 @@ class Choose(ThreadOptions, SeedOptions):
     rankers: tuple[str, ...] = argument("MODEL|SCORES...", file="read")
     output: str = option("List to write.", short="-o", file="write")
     queries: int | None = option(
-        "Number of queries to draw, for the comparison of two rankers, OLD NEW.", ge=1
-    )
-    documents: int | None = option(
-        "Number of documents to draw, for training: those that the rankers place differently.",
+        "Number of queries to draw, for the comparison of rankers such as OLD NEW.",
         ge=1,
-        conflicts="queries",
+        conflicts="documents",
     )
+    documents: int | None = option("Number of documents to draw, for training.", ge=1)
     depth: int | None = option(
-        "List only the first K documents of either ranker, instead of whole queries.",
+        "Choose only among the first K documents of any ranker.",
         metavar="K",
         ge=1,
-        needs="queries",
+        shown="whole queries",
     )
-    machine: str | None = option(
-        "Column with a machine's grades.", metavar="COLUMN", shown="machine, if present"
-    )
-    form: str | None = option(
-        "Form of the list. csv and json have the chance, quepid is query,docid,rating.",
-        choices="csv quepid json",
+    machine: str = option("Column with a machine's grades, if any.", "machine", metavar="COLUMN")
+    form: str = option(
+        "csv and json record the chance. quepid is its query,docid,rating.",
+        "csv",
+        choices="csv json quepid",
         flag="--as",
-        shown="by the name: csv or json",
     )
 
 
@@ -355,31 +343,26 @@ def choose(options: Choose, reading: FileOptions) -> None:
     """Choose documents of DATA for people to judge, with the chance of each.
 
     DATA is a table, such as from `data join --machine`, whose label is missing where people have
-    not judged. Chances are higher where people's grades could move the comparison, or where the
-    rankers disagree; a fifth of the sample is drawn evenly. Fill in the grades, add the list to the
-    judgements, and join again: `compare` weights by 1 / chance. Queries that people judge in part
-    are listed whole, with those grades.
+    not judged. Chances are higher where people's grades could move the comparison: where rankers
+    disagree near the top, and the machine's grades say little. Fill in the grades, add the list to
+    the judgements, and join again.
 
     \b
     boostrank data choose shop.csv old.txt new.txt --queries 50 -o next.csv
-    boostrank data choose shop.csv a.txt b.txt c.txt --documents 200 -o next.json
+    boostrank data choose shop.csv a.txt b.txt c.txt --documents 200 -o next.csv
     """
-    if (options.queries is None) == (options.documents is None):
-        raise InputError("pass --queries N for a comparison, or --documents N for training")
-    if options.queries is not None and len(options.rankers) != 2:
-        raise InputError(f"--queries needs two rankers, OLD NEW, but got {len(options.rankers)}")
-    if len(options.rankers) < 2:
-        raise InputError("pass several rankers: where they disagree is what to judge")
+    count = options.queries or options.documents
+    if count is None or len(options.rankers) < 2:
+        raise InputError("pass two or more rankers, and --queries N or --documents N")
     if reading.on_bad_line == "skip":
-        raise InputError("--on-bad-line skip cannot be used, because columns are read twice")
+        raise InputError("--on-bad-line skip cannot be used, because columns are read by row")
     from boostrank.files.columns import column_of
-    from boostrank.files.join import MACHINE
     from boostrank.files.source import Reading, expand
     from boostrank.files.tables import header_of, numbers_of
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.reporting.choice import choose_documents, choose_queries, write_choice
+    from boostrank.reporting import choice
 
-    # Score the documents.
+    # Score the documents, and read the grades of both judges.
     paths = list(map(str, expand(options.data)))
     header = header_of(paths[0])
     models = {path: load_ranker(path) for path in options.rankers}
@@ -387,32 +370,25 @@ def choose(options: Choose, reading: FileOptions) -> None:
     scores = []
     for path, data in reader.read_for(models, [options.data]):
         scores.append(scores_of(path, models[path], data, options.threads))
-    # Read the grades of people and of the machine.
-    columns = {"people": column_of("label", header, Reading(label=reading.label))}
-    columns["machine"] = options.machine or (MACHINE if MACHINE in header else None)
-    grades = {
-        judge: data.in_row_order(numbers_of(paths, column, reading.missing_tokens))
-        for judge, column in columns.items()
-        if column is not None
-    }
-    people = grades.setdefault("people", np.full(data.n_documents, np.nan))
-    if options.documents is None:
-        choice = choose_queries(
-            scores,
-            data.queries,
-            options.queries or 0,
-            **grades,
-            depth=options.depth,
-            seed=options.seed,
-        )
-    else:
-        choice = choose_documents(
-            scores, data.queries, options.documents, **grades, seed=options.seed
-        )
-    write_choice(options.output, choice, data, people, options.form)
-    left = int(np.isnan(people[choice.rows]).sum())
-    queries = np.unique(data.queries.of_rows()[choice.rows]).size
-    say(f"{options.output}: {count_of(left, 'document')} to judge, in {queries:,} queries")
+    grades = []
+    for column in (column_of("label", header, Reading(label=reading.label)), options.machine):
+        values = np.full(data.n_documents, np.nan)
+        if column in header:
+            values = data.in_row_order(numbers_of(paths, column, reading.missing_tokens))
+        grades.append(values)
+    # Draw, and write the list.
+    rows, chances = choice.choose(
+        scores,
+        data.queries,
+        grades,
+        count,
+        whole=options.documents is None,
+        depth=options.depth,
+        seed=options.seed,
+    )
+    choice.write_choice(options.output, rows, chances, data, grades[0], options.form)
+    left = int(np.isnan(grades[0][rows]).sum())
+    say(f"{options.output}: {count_of(left, 'document')} to judge")
     click.echo(options.output)
 
 

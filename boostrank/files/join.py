@@ -15,7 +15,7 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, no_number, number_in
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
 from boostrank.files.chunks import STAND_INS, lines_of
 from boostrank.files.columns import choose_columns
@@ -126,7 +126,11 @@ def join(
     header = header_of(judgements) if judged["label"].columns else ()
     if chances is not None or CHANCE in header:
         where = chances or judgements
-        judged[CHANCE] = _judgements(where, {**roles, "label": CHANCE}, missing_tokens)
+        judged[CHANCE] = rows = _judgements(where, {**roles, "label": CHANCE}, missing_tokens)
+        chance = rows.table["label"].to_numpy()
+        unfit = first_true(~((chance > 0.0) & (chance <= 1.0)))
+        if unfit is not None:
+            raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
     logs = [_read_features(path, roles, missing_tokens) for path in paths]
     for role in roles:
         if roles[role] not in chain.from_iterable(
@@ -217,9 +221,9 @@ def _match(
     for column, rows in zip(judged, judges, strict=False):
         several = graded[column][2]
         rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
-        for problem, (count, place) in rows.problems.items():
-            before, first_place = problems.get(problem, (0, ""))
-            problems[problem] = before + count, first_place or place
+        for problem, (count, first_words) in rows.problems.items():
+            before, words = problems.get(problem, (0, ""))
+            problems[problem] = before + count, words or first_words
     return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True))), problems
 
 

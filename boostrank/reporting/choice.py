@@ -1,18 +1,15 @@
 """Documents to judge next, drawn with chances that are recorded.
 
-For the comparison of two rankers, whole queries are drawn. The chance of a query grows with the
-spread of its difference in DCG@10, over its ideal, given the machine's grades:
+The size of a document is the variance of its weight in DCG@10 over the rankers, times the variance
+of its gain given the machine's grade:
 
-    s_q^2 = sum_i (w_i,new - w_i,old)^2 var(gain_i | machine's grade) / ideal_q^2
-    w = 1 / log2(1 + rank)
+    s_i^2 = var(1 / log2(1 + rank_i)) var(gain_i | machine's grade)
 
-A query that both rankers order alike has s_q = 0. For a model, single documents are drawn. Their
-chance grows with the spread of w_i over several rankers, times the spread of the gain.
-
-A fifth of the sample is drawn evenly, so that no chance is 0 and no weight 1 / chance is extreme
-(defensive sampling, T. Hesterberg, "Weighted average importance sampling and defensive mixture
-distributions", Technometrics 37, 1995). The draw is systematic in a random order, with exactly the
-number that is asked for (Madow 1949).
+For the comparison of rankers, whole queries are drawn, with s_q^2 = sum_i s_i^2 / ideal DCG^2: the
+variance of the difference that people's grades will show. A query that all order alike has none.
+The chance grows with s, but a fifth of the sample is drawn evenly, so that no weight 1 / chance is
+extreme (defensive sampling, Hesterberg, Technometrics 37, 1995). The draw is systematic in a random
+order (Madow 1949).
 """
 
 from __future__ import annotations
@@ -21,10 +18,8 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError
 from boostrank.core.files import write_atomically
@@ -38,167 +33,117 @@ _TOP = 10
 _PRIOR = 5.0  # documents with the variance of all, in the variance of each machine grade
 
 
-class Choice(NamedTuple):
-    """The rows to judge, ascending, and the chance with which each was drawn."""
-
-    rows: Int64Array
-    chances: Float64Array
-
-
-def choose_queries(
+def choose(
     scores: Sequence[Float64Array],
     queries: QueryIndex,
+    grades: Sequence[Float64Array],
     count: int,
     *,
-    people: Float64Array,
-    machine: Float64Array | None = None,
+    whole: bool,
     depth: int | None = None,
     seed: int = 0,
-) -> Choice:
-    """Draw `count` of the queries that people did not judge, for the comparison of two rankers.
+) -> tuple[Int64Array, Float64Array]:
+    """Draw `count` documents, or queries if `whole`, among those that people did not judge.
 
     Args:
         scores: of each ranker, float64[N].
-        people, machine: gains by people and grades by a machine, float64[N], with NaN for documents
-            that were not judged.
-        depth: list only the first documents of either ranker; None lists whole queries.
+        grades: by people and by a machine, float64[N], with NaN for documents without one.
+        depth: choose only among the first documents of any ranker; None chooses among all.
+
+    Returns:
+        The rows to judge, ascending, with all those of a query if `whole`, and their chances.
 
     Raises:
-        DataError: people judged all queries.
+        DataError: people judged everything.
     """
-    tops, owner = _rank_weights(scores, queries), queries.of_rows()
+    people, machine = grades
+    ranks, unit = np.stack([queries.ranks(each) for each in scores]), np.arange(people.size)
     expected, variance = _gains(people, machine)
-    ideal = np.add.reduceat(_discounts(queries.ranks(expected)) * expected, queries.ptr[:-1])
-    spread = np.add.reduceat((tops[-1] - tops[0]) ** 2 * variance, queries.ptr[:-1])
-    sizes = np.divide(np.sqrt(spread), ideal, out=np.zeros(len(queries)), where=ideal > 0.0)
-    # Draw among the queries with documents to judge.
-    listed = np.ones(owner.size, bool)
-    if depth is not None:
-        listed = np.min([queries.ranks(each) for each in scores], axis=0) <= depth
-    drawn, chances = _drawn(np.unique(owner[listed & np.isnan(people)]), sizes, count, seed)
-    rows = np.flatnonzero(listed & np.isin(owner, drawn))
-    return Choice(rows, chances[owner[rows]])
-
-
-def choose_documents(
-    scores: Sequence[Float64Array],
-    queries: QueryIndex,
-    count: int,
-    *,
-    people: Float64Array,
-    machine: Float64Array | None = None,
-    seed: int = 0,
-) -> Choice:
-    """Draw `count` of the documents that people did not judge, on whose ranks several rankers
-    differ. See `choose_queries`.
-    """
-    sizes = np.std(_rank_weights(scores, queries), axis=0) * np.sqrt(_gains(people, machine)[1])
-    rows, chances = _drawn(np.flatnonzero(np.isnan(people)), sizes, count, seed)
-    return Choice(rows, chances[rows])
-
-
-def _rank_weights(scores: Sequence[Float64Array], queries: QueryIndex) -> Float64Array:
-    """Return the weight of each document's rank in DCG@10 by each ranker, float64[m, N]."""
-    return np.stack([_discounts(queries.ranks(each)) for each in scores])
+    sizes = np.var(_discounts(ranks), axis=0) * variance
+    if whole:
+        unit = queries.of_rows()
+        tops = _discounts(queries.ranks(expected)) * expected
+        ideal = np.bincount(unit, tops, len(queries))
+        sizes = np.bincount(unit, sizes, len(queries)) / np.maximum(ideal, 1e-12) ** 2
+    # Draw among what is left, in a random order.
+    listed = np.ones(people.size, bool) if depth is None else ranks.min(axis=0) <= depth
+    units = np.unique(unit[listed & np.isnan(people)])
+    if not units.size:
+        raise DataError("people judged everything: there is nothing to choose")
+    rng, chances = np.random.default_rng(seed), np.zeros(sizes.size)
+    chances[units] = chances_of(np.sqrt(sizes[units]), min(count, units.size))
+    order = rng.permutation(units)
+    steps = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
+    drawn = order[np.diff(steps, prepend=0.0) > 0.0]
+    rows = np.flatnonzero(listed & np.isin(unit, drawn))
+    return rows, chances[unit[rows]]
 
 
 def _discounts(ranks: Int64Array) -> Float64Array:
     return np.where(ranks <= _TOP, 1.0 / np.log2(1.0 + ranks), 0.0)
 
 
-def _gains(people: Float64Array, machine: Float64Array | None) -> tuple[Float64Array, Float64Array]:
+def _gains(people: Float64Array, machine: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Return the mean and the variance of the gain of each document given the machine's grade."""
-    expected, variance = np.ones((2, people.size))
-    if machine is None:
-        return expected, variance
     both = ~np.isnan(people) & ~np.isnan(machine)
-    expected = np.nan_to_num(machine)
     if not both.any():
-        return expected, variance
-    # Learn both from the documents that people and the machine judged.
+        return np.nan_to_num(machine), np.ones(machine.size)
     grades, at = np.unique(machine[both], return_inverse=True)
     count, gains = np.bincount(at), people[both]
-    overall = max(float(np.var(gains)), 1e-12)
-    means = np.bincount(at, gains) / count
-    within = np.bincount(at, (gains - means[at]) ** 2)
-    expected = np.nan_to_num(np.interp(machine, grades, means), nan=float(gains.mean()))
-    spread = np.interp(machine, grades, (within + _PRIOR * overall) / (count + _PRIOR))
-    return expected, np.nan_to_num(spread, nan=overall)
+    means, overall = np.bincount(at, gains) / count, float(np.var(gains))
+    within = np.bincount(at, (gains - means[at]) ** 2) + _PRIOR * overall
+    spread = np.interp(machine, grades, within / (count + _PRIOR))
+    expected = np.interp(machine, grades, means)
+    return np.nan_to_num(expected, nan=float(gains.mean())), np.nan_to_num(spread, nan=overall)
 
 
 def chances_of(sizes: Float64Array, count: int) -> Float64Array:
-    """Return chances that sum to `count`, of which `1 - EVEN` is proportional to the sizes, at most
-    1 each.
+    """Return chances of at most 1 that sum to `count`, of which the share `1 - EVEN` is
+    proportional to the sizes.
     """
-    even = np.full(sizes.size, 1.0 / sizes.size)
-    total = float(sizes.sum())
-    share = EVEN * even + (1.0 - EVEN) * sizes / total if total > 0.0 else even
-    chances = np.zeros(sizes.size)
+    share = np.full(sizes.size, EVEN / sizes.size)
+    share += (1.0 - EVEN) * sizes / sizes.sum() if sizes.any() else 1.0
     certain = np.zeros(sizes.size, bool)
     # Those above 1 are certain, and the others share what is left.
-    while count > certain.sum():
-        left = share[~certain]
-        chances = np.where(certain, 1.0, (count - certain.sum()) * share / left.sum())
-        if not (chances[~certain] >= 1.0).any():
-            break
-        certain |= chances >= 1.0
-    return np.minimum(chances, 1.0)
-
-
-def _drawn(
-    units: Int64Array, sizes: Float64Array, count: int, seed: int
-) -> tuple[Int64Array, Float64Array]:
-    """Draw some of the units, and return them with the chances of all, float64[sizes.size]."""
-    if not units.size:
-        raise DataError("people judged everything: there is nothing to choose")
-    chances = np.zeros(sizes.size)
-    chances[units] = chances_of(sizes[units], min(count, units.size))
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(units)
-    steps = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
-    drawn: npt.NDArray[np.bool_] = np.diff(steps, prepend=0.0) > 0.0
-    return order[drawn], chances
+    while True:
+        left = share[~certain].sum()
+        chances = np.where(certain, 1.0, (count - certain.sum()) * share / (left or 1.0))
+        above = chances > 1.0
+        if not above.any():
+            return chances
+        certain |= above
 
 
 def write_choice(
     path: str,
-    choice: Choice,
+    rows: Int64Array,
+    chances: Float64Array,
     data: RankingDataset,
     people: Float64Array,
-    form: str | None = None,
+    form: str,
 ) -> None:
     """Write the documents to judge, with an empty grade unless people judged them.
 
     Args:
-        form: "csv" or "json", with the columns or keys qid, doc_id, chance and grade, or "quepid";
-            None chooses by the extension of the path.
+        form: "csv" or "json", with the columns or keys qid, doc_id, chance and grade, or "quepid".
 
     Raises:
         DataError: the documents have no names.
     """
     if data.document_names is None:
         raise DataError("the documents have no names; name their column with --id COLUMN")
-    form = form or ("json" if path.lower().endswith(".json") else "csv")
-    qids, grades = data.queries.row_ids(), people[choice.rows].tolist()
-    entries = [
-        {"qid": qid, "doc_id": name, "chance": round(chance, 6), "grade": grade}
-        for qid, name, chance, grade in zip(
-            qids[choice.rows].tolist(),
-            data.document_names[choice.rows].tolist(),
-            choice.chances.tolist(),
-            [None if grade != grade else grade for grade in grades],
-            strict=True,
-        )
-    ]
+    columns = {
+        "qid": data.queries.row_ids()[rows].tolist(),
+        "doc_id": data.document_names[rows].tolist(),
+        "chance": np.round(chances, 6).tolist(),
+        "grade": [None if grade != grade else grade for grade in people[rows].tolist()],
+    }
+    if form == "quepid":
+        names = {"query": "qid", "docid": "doc_id", "rating": "grade"}
+        columns = {name: columns[column] for name, column in names.items()}
+    entries, text = list(zip(*columns.values(), strict=True)), io.StringIO()
     if form == "json":
-        text = json.dumps(entries, indent=1) + "\n"
+        json.dump([dict(zip(columns, entry, strict=True)) for entry in entries], text, indent=1)
     else:
-        keys = dict(zip(entries[0], entries[0], strict=True))
-        if form == "quepid":
-            keys = {"query": "qid", "docid": "doc_id", "rating": "grade"}
-        rows = io.StringIO()
-        lines = csv.writer(rows, lineterminator="\n")
-        lines.writerow(keys)
-        lines.writerows([entry[key] for key in keys.values()] for entry in entries)
-        text = rows.getvalue()
-    write_atomically(path, text.encode())
+        csv.writer(text, lineterminator="\n").writerows([tuple(columns), *entries])
+    write_atomically(path, text.getvalue().encode())
