@@ -32,7 +32,6 @@ from boostrank.options import (
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import Propensities
-    from boostrank.reporting.judges import Judges
 
 
 class QueryIdOptions(Options):
@@ -292,23 +291,12 @@ def join(options: Join) -> None:
         count, first = result.problems[problem]
         if count:
             say(f"{count_of(count, 'document')} {words}; first: {first}")
-    if judges is not None:
-        _print_judges(judges, options.output)
-    click.echo(options.output)
-
-
-def _print_judges(judges: Judges, output: str) -> None:
-    """Print how people and the machine agree, and the command that trains from both."""
-    people, machine, both = judges.counts
-    say(f"judged: {people:,} documents by people, {machine:,} by the machine, {both:,} by both")
-    for table in judges.tables:
+    for table in judges.tables if judges else ():
         click.echo(table.name)
         print_table(table)
-    words = f"explain {judges.explained:.0%} of the variance of people's gains"
-    if not judges.explained:
-        words = "say nothing about people's gains: training learns from people alone"
-    say(f"on queries left out, the machine's grades {words}")
-    say(f"boostrank train {output} {judges.reading} --model MODEL")
+    for words in judges.words if judges else ():
+        say(words)
+    click.echo(options.output)
 
 
 class Choose(ThreadOptions, SeedOptions):
@@ -318,17 +306,11 @@ class Choose(ThreadOptions, SeedOptions):
     rankers: tuple[str, ...] = argument("MODEL|SCORES...", file="read")
     output: str = option("List to write.", short="-o", file="write")
     queries: int | None = option(
-        "Number of queries to draw, for the comparison of rankers such as OLD NEW.",
+        "Number of whole queries to draw, to compare rankers such as OLD NEW.",
         ge=1,
         conflicts="documents",
     )
     documents: int | None = option("Number of documents to draw, for training.", ge=1)
-    depth: int | None = option(
-        "Choose only among the first K documents of any ranker.",
-        metavar="K",
-        ge=1,
-        shown="whole queries",
-    )
     machine: str = option("Column with a machine's grades, if any.", "machine", metavar="COLUMN")
     form: str = option(
         "csv and json record the chance. quepid is its query,docid,rating.",
@@ -383,7 +365,6 @@ def choose(options: Choose, reading: FileOptions) -> None:
         grades,
         count,
         whole=options.documents is None,
-        depth=options.depth,
         seed=options.seed,
     )
     choice.write_choice(options.output, rows, chances, data, grades[0], options.form)

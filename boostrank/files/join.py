@@ -30,6 +30,8 @@ UNJUDGED = ("drop", "zero", "stop")
 MACHINE, CHANCE = "machine", "chance"
 """Columns with a machine's grades, and with the chance with which `data choose` chose a document.
 """
+ADDED = ("gain", "weight")
+"""Columns that `reporting.judges` adds to a machine's grades."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 cannot represent them
@@ -208,7 +210,7 @@ def _match(
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
         **{column: _as_grades(values[column]) for column in judged},
     }
-    for name in columns:
+    for name in (*columns, *(ADDED if MACHINE in columns else ())):
         if name in table.column_names:
             reason = f"the feature {name!r} has the name of a result column; rename it"
             raise FileFormatError(reason, file=logs[0].file)
@@ -229,10 +231,8 @@ def _match(
 
 def _values_at(key: Int64Array, documents: Int64Array, values: Float64Array) -> Float64Array:
     """Return the value of each document, or NaN without one."""
-    column = np.full(key.size, np.nan)
-    has_value = np.isin(key, documents)
-    column[has_value] = values[np.searchsorted(documents, key[has_value])]
-    return column
+    at = np.minimum(np.searchsorted(documents, key), documents.size - 1)
+    return np.where(documents[at] == key, values[at], np.nan)
 
 
 def _as_grades(values: Float64Array) -> Any:

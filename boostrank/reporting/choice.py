@@ -21,16 +21,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataError
 from boostrank.core.files import write_atomically
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.reporting.judges import fit_gains
 
 EVEN = 0.2
 """Share of the sample that is drawn evenly."""
 _TOP = 10
-_PRIOR = 5.0  # documents with the variance of all, in the variance of each machine grade
 
 
 def choose(
@@ -40,7 +41,6 @@ def choose(
     count: int,
     *,
     whole: bool,
-    depth: int | None = None,
     seed: int = 0,
 ) -> tuple[Int64Array, Float64Array]:
     """Draw `count` documents, or queries if `whole`, among those that people did not judge.
@@ -48,26 +48,26 @@ def choose(
     Args:
         scores: of each ranker, float64[N].
         grades: by people and by a machine, float64[N], with NaN for documents without one.
-        depth: choose only among the first documents of any ranker; None chooses among all.
 
     Returns:
         The rows to judge, ascending, with all those of a query if `whole`, and their chances.
 
     Raises:
-        DataError: people judged everything.
+        DataError: people judged everything, or a grade has no exponential gain.
     """
     people, machine = grades
     ranks, unit = np.stack([queries.ranks(each) for each in scores]), np.arange(people.size)
-    expected, variance = _gains(people, machine)
+    with queries.naming_rows():
+        gains = gains_from_labels(np.nan_to_num(people))
+    expected, variance = _moments(np.where(np.isnan(people), np.nan, gains), machine)
     sizes = np.var(_discounts(ranks), axis=0) * variance
     if whole:
         unit = queries.of_rows()
         tops = _discounts(queries.ranks(expected)) * expected
         ideal = np.bincount(unit, tops, len(queries))
-        sizes = np.bincount(unit, sizes, len(queries)) / np.maximum(ideal, 1e-12) ** 2
+        sizes = np.bincount(unit, sizes, len(queries)) / np.maximum(ideal, 1.0) ** 2
     # Draw among what is left, in a random order.
-    listed = np.ones(people.size, bool) if depth is None else ranks.min(axis=0) <= depth
-    units = np.unique(unit[listed & np.isnan(people)])
+    units = np.unique(unit[np.isnan(people)])
     if not units.size:
         raise DataError("people judged everything: there is nothing to choose")
     rng, chances = np.random.default_rng(seed), np.zeros(sizes.size)
@@ -75,7 +75,7 @@ def choose(
     order = rng.permutation(units)
     steps = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
     drawn = order[np.diff(steps, prepend=0.0) > 0.0]
-    rows = np.flatnonzero(listed & np.isin(unit, drawn))
+    rows = np.flatnonzero(np.isin(unit, drawn))
     return rows, chances[unit[rows]]
 
 
@@ -83,18 +83,18 @@ def _discounts(ranks: Int64Array) -> Float64Array:
     return np.where(ranks <= _TOP, 1.0 / np.log2(1.0 + ranks), 0.0)
 
 
-def _gains(people: Float64Array, machine: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return the mean and the variance of the gain of each document given the machine's grade."""
+def _moments(people: Float64Array, machine: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return the mean and the variance of people's gain of each document given the machine's
+    grade.
+    """
     both = ~np.isnan(people) & ~np.isnan(machine)
     if not both.any():
         return np.nan_to_num(machine), np.ones(machine.size)
-    grades, at = np.unique(machine[both], return_inverse=True)
-    count, gains = np.bincount(at), people[both]
-    means, overall = np.bincount(at, gains) / count, float(np.var(gains))
-    within = np.bincount(at, (gains - means[at]) ** 2) + _PRIOR * overall
-    spread = np.interp(machine, grades, within / (count + _PRIOR))
-    expected = np.interp(machine, grades, means)
-    return np.nan_to_num(expected, nan=float(gains.mean())), np.nan_to_num(spread, nan=overall)
+    moments = []
+    for powers in (people[both], people[both] ** 2):
+        learnt = fit_gains(machine[both], powers, np.ones(powers.size))
+        moments.append(np.nan_to_num(learnt.expected(machine), nan=float(powers.mean())))
+    return moments[0], np.maximum(moments[1] - moments[0] ** 2, 0.0)
 
 
 def chances_of(sizes: Float64Array, count: int) -> Float64Array:

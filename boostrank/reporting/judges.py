@@ -29,14 +29,13 @@ from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.files.join import CHANCE, MACHINE
+from boostrank.files.join import ADDED, CHANCE, MACHINE
 from boostrank.reporting.segments import NO_SEGMENT
 from boostrank.reporting.table import Column, Table
 
-GAIN, WEIGHT = "gain", "weight"
-"""Columns of joined judgements."""
-
 FOLDS = 5
+_MEND = "let the machine grade what people judged"
+_NOTHING = "say nothing about people's gains, so that people alone teach"
 _LEAST_WEIGHT = 1e-3  # weights of queries must be positive
 _MOST_GRADES = 12  # rows and columns of the table of grades
 
@@ -51,10 +50,8 @@ class Judges:
         segments: segment by query id, for the agreement.
 
     Attributes:
-        tables: what to print: agreement, grades and expected gains.
-        counts: numbers of documents that people, the machine, and both judged.
-        explained: see `GainMap`.
-        reading: options with which `train` reads the table.
+        tables: agreement, grades and expected gains, to print.
+        words: numbers of documents, what the machine's grades explain, and the options of `train`.
     """
 
     def __init__(
@@ -65,7 +62,7 @@ class Judges:
     ) -> None:
         self._gain, self._weight, self._segments = gain, weight, segments or {}
         self.tables: list[Table] = []
-        self.counts, self.explained, self.reading = (0, 0, 0), 0.0, ""
+        self.words: list[str] = []
 
     def add(self, table: Any) -> Any:
         """Return an Arrow table with the columns `gain` and, unless the weight is 1, `weight`.
@@ -73,21 +70,17 @@ class Judges:
         Raises:
             DataError: both judged documents of fewer than two queries, or a grade has no gain.
         """
-        for name in (GAIN, WEIGHT):
-            if name in table.column_names:
-                raise DataError(f"the feature {name!r} has the name of a result column; rename it")
         people, machine = _numbers(table["label"]), _numbers(table[MACHINE])
         queries = QueryIndex.from_ids(np.array(table["qid"].to_pylist()))
         is_people, is_machine = ~np.isnan(people), ~np.isnan(machine)
         both = is_people & is_machine
-        self.counts = int(is_people.sum()), int(is_machine.sum()), int(both.sum())
-        owner, weights = queries.of_rows()[both], np.ones(self.counts[2])
+        owner, weights = queries.of_rows()[both], np.ones(int(both.sum()))
+        counts = (
+            f"{is_people.sum():,} documents were judged by people, {is_machine.sum():,} by the"
+            f" machine, {both.sum():,} by both"
+        )
         if np.unique(owner).size < 2:
-            raise DataError(
-                f"people judged {self.counts[0]:,} documents and the machine {self.counts[1]:,},"
-                " but both those of fewer than two queries: let the machine grade what people"
-                " judged"
-            )
+            raise DataError(f"{counts}, in fewer than two queries: {_MEND}")
         with queries.naming_rows():
             gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
         # Compare the judges, where each document stands for as many as its chance says.
@@ -102,19 +95,24 @@ class Judges:
         if max(np.unique(grades).size for grades in pairs) <= _MOST_GRADES:
             self.tables.append(confusion(*pairs))
         self.tables.append(learnt.table())
-        self.explained = learnt.explained
         # Add the columns after those of the judges.
         expected = np.where(is_people, gains, learnt.expected(machine))
         dropped = [name for name in (MACHINE, CHANCE) if name in table.column_names]
-        table = table.add_column(3 + len(dropped), GAIN, [expected])
-        self.reading = f"--gain {GAIN} --drop {','.join([GAIN, *dropped])}"
+        table = table.add_column(3 + len(dropped), ADDED[0], [expected])
+        reading = f"--gain gain --drop {','.join(['gain', *dropped])}"
         weight = learnt.explained if self._weight is None else self._weight
         if weight < 1.0:
             each = np.where(is_people, 1.0, max(weight, _LEAST_WEIGHT))
             mean = np.round(np.add.reduceat(each, queries.ptr[:-1]) / queries.sizes, 9)
             column = [np.repeat(mean, queries.sizes)]
-            table = table.add_column(4 + len(dropped), WEIGHT, column)
-            self.reading += f" --weight {WEIGHT}"
+            table = table.add_column(4 + len(dropped), ADDED[1], column)
+            reading += " --weight weight"
+        share = f"explain {learnt.explained:.0%} of the variance of people's gains"
+        self.words = [
+            counts,
+            f"on queries left out, the machine's grades {share if learnt.explained else _NOTHING}",
+            f"to train on both: boostrank train TABLE {reading}",
+        ]
         return table
 
 
@@ -161,19 +159,20 @@ def learn_gains(
     """
     names, owner = np.unique(query, return_inverse=True)
     fold = (np.random.default_rng(0).permutation(names.size) % FOLDS)[owner]
-    held_out, constant = np.empty((2, gains.size))
+    errors = np.zeros(2)
     for inside in (fold == number for number in np.unique(fold)):
         others = machine[~inside], gains[~inside], weights[~inside]
-        held_out[inside] = _fit(*others).expected(machine[inside])
-        constant[inside] = np.average(others[1], weights=others[2])
-    error, of_constant = weights @ (gains - held_out) ** 2, weights @ (gains - constant) ** 2
-    learnt = _fit(machine, gains, weights)
-    if error >= of_constant:
+        predicted = fit_gains(*others).expected(machine[inside])
+        for i, each in enumerate((predicted, np.average(others[1], weights=others[2]))):
+            errors[i] += weights[inside] @ (gains[inside] - each) ** 2
+    learnt = fit_gains(machine, gains, weights)
+    if errors[0] >= errors[1]:
         return replace(learnt, gains=0.0 * learnt.gains + np.average(gains, weights=weights))
-    return replace(learnt, explained=float(1.0 - error / of_constant))
+    return replace(learnt, explained=float(1.0 - errors[0] / errors[1]))
 
 
-def _fit(machine: Float64Array, gains: Float64Array, weights: Float64Array) -> GainMap:
+def fit_gains(machine: Float64Array, gains: Float64Array, weights: Float64Array) -> GainMap:
+    """Return the map of documents that both judged; see `learn_gains`."""
     from scipy.optimize import isotonic_regression
 
     grades, at = np.unique(machine, return_inverse=True)
@@ -201,7 +200,7 @@ def agreement(
     products = [people**0, people, machine, people**2, machine**2, people * machine]
     parts = {"all": segments == segments}
     parts |= {name: segments == name for name in sorted(set(segments.tolist()) - {""})}
-    data: dict[str, list[Any]] = {}
+    rows = []
     for name, inside in parts.items():
         # Sum within queries, which are resampled.
         numbers, owner = np.unique(query[inside], return_inverse=True)
@@ -210,19 +209,23 @@ def agreement(
         total = sums.sum(axis=0) / sums[:, 0].sum()
         draws = _kappa(resampled_sums(sums, resamples=RESAMPLES, seed=0))
         low, high = expanded_interval(draws, numbers.size)
-        row = {"segment": name, "documents": owner.size, "queries": numbers.size}
-        row |= {"kappa": float(_kappa(total)), "low": low, "high": high}
-        for key, value in {**row, "machine - people": total[2] - total[1]}.items():
-            data.setdefault(key, []).append(value)
+        row = {"segment": name, "documents": owner.size, "queries": numbers.size, "low": low}
+        row |= {
+            "high": high,
+            "kappa": float(_kappa(total)),
+            "machine - people": total[2] - total[1],
+        }
+        rows.append(row)
     heads = [Column("segment"), Column("documents", format=","), Column("queries", format=",")]
     kappa = Column("kappa", format=".3f", ends=("low", "high"))
+    data = {key: [row[key] for row in rows] for key in rows[0]}
     return Table("agreement", data, [*heads, kappa, Column("machine - people", format="+.3f")])
 
 
 def _kappa(sums: Float64Array) -> Float64Array:
     """Compute the weighted kappa from the sums over documents along the last axis."""
     with np.errstate(all="ignore"):
-        _, h, m, hh, mm, hm = np.moveaxis(sums / sums[..., :1], -1, 0)
+        h, m, hh, mm, hm = np.moveaxis(sums[..., 1:] / sums[..., :1], -1, 0)
         return np.asarray(1.0 - (hh - 2.0 * hm + mm) / (hh + mm - 2.0 * h * m))
 
 

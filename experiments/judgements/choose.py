@@ -55,13 +55,13 @@ def measured(data: boostrank.RankingDataset, scores: list[Floats], count: int) -
     machine = judged(data, np.random.default_rng(0), 0.5)
     by_people = differences(data.labels, queries, scores)
     by_machine = differences(machine, queries, scores)
-    gains, errors = 2.0**data.labels - 1.0, np.empty((DRAWS, 2, 2))
+    errors = np.empty((DRAWS, 2, 2))
     for draw in range(DRAWS):
         rng = np.random.default_rng(draw)
         is_judged = np.isin(np.arange(len(queries)), rng.permutation(len(queries))[:JUDGED])
         evenly = rng.choice(np.flatnonzero(~is_judged), count, replace=False)
-        some_gains = np.where(is_judged[owner], gains, np.nan)
-        rows, chances = choose(scores, queries, (some_gains, machine), count, whole=True, seed=draw)
+        grades = np.where(is_judged[owner], data.labels, np.nan), machine
+        rows, chances = choose(scores, queries, grades, count, whole=True, seed=DRAWS + draw)
         chance_of = np.ones(len(queries))
         chance_of[owner[rows]] = chances
         chosen, even = np.unique(owner[rows]), np.ones(len(queries))

@@ -78,7 +78,7 @@ def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) 
     arguments = ("join", human, log, "--machine", machine, "-o", table)
     result = invoke(*arguments, "--segments", segments)
     assert result.exit_code == 0, result.stderr
-    assert "90 documents by people, 150 by the machine, 60 by both" in result.stderr
+    assert "90 documents were judged by people, 150 by the machine, 60 by both" in result.stderr
     for words in ("kappa", "head", "machine 3", "expected gain"):
         assert words in result.stdout
     lines = [line.replace('"', "").split(",") for line in table.read_text().splitlines()]
@@ -91,9 +91,10 @@ def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) 
     assert 0 < float(gain) < 3
     assert 1 / 6 < float(weight) < 1  # people judged one of six
     # The suggested command trains on gains, and its record counts the rows without a label.
-    command = result.stderr.splitlines()[-1].split()[1:-1]
+    command = result.stderr.splitlines()[-1].partition("boostrank ")[2].split()
+    command[command.index("TABLE")] = str(table)
     model = tmp_path / "model.txt"
-    trained = invoke(*command, model, "--quality", "plain", "--rounds", 2)
+    trained = invoke(*command, "--model", model, "--quality", "plain", "--rounds", 2)
     assert trained.exit_code == 0, trained.stderr
     assert "180 rows, 30 queries, 2 features" in trained.stderr
     record = json.loads(Path(f"{model}.meta.json").read_text())["data"]["reader"]

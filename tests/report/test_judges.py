@@ -105,11 +105,12 @@ def test_a_draw_has_the_recorded_chances(whole: bool) -> None:
     assert alike[alike > 0.0].max() < chance[query >= 5].max() / 2.0
 
 
-def test_a_depth_leaves_out_what_no_ranker_has_at_the_top() -> None:
+def test_a_query_that_people_judged_in_part_is_listed_whole() -> None:
     queries, scores = QueryIndex.from_sizes([10, 10]), [np.arange(20.0), -np.arange(20.0)]
-    nobody = np.full(20, np.nan)
-    rows, chances = choose(scores, queries, (nobody, nobody), 9, whole=True, depth=2)
-    assert rows.tolist() == [0, 1, 8, 9, 10, 11, 18, 19]
-    assert chances.tolist() == [1.0] * 8
+    nobody, people = np.full(20, np.nan), np.zeros(20)
+    people[13] = np.nan
+    rows, chances = choose(scores, queries, (people, nobody), 9, whole=True)
+    assert rows.tolist() == [*range(10, 20)]
+    assert chances.tolist() == [1.0] * 10
     with pytest.raises(DataError, match="everything"):
         choose(scores, queries, (np.zeros(20), nobody), 9, whole=True)
