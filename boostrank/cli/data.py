@@ -12,7 +12,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-import numpy as np
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import TERMINATED, say, settle
@@ -215,7 +214,7 @@ class Join(QueryIdOptions):
         shown="exponential",
         needs="machine",
     )
-    machine_weight: float | None = option(
+    weight: float | None = option(
         "Weight in training of what only the machine judged, in the column `weight` unless it is"
         " 1.",
         ge=0,
@@ -259,7 +258,7 @@ def join(options: Join) -> None:
         from boostrank.reporting.segments import read_segments
 
         segments = None if options.segments is None else read_segments(options.segments)
-        judges = Judges(options.gain or "exponential", options.machine_weight, segments)
+        judges = Judges(options.gain or "exponential", options.weight, segments)
         adding = judges.add
     result = join(
         options.judgements,
@@ -304,7 +303,11 @@ class Choose(ThreadOptions, SeedOptions):
 
     data: str = argument("DATA", file="data")
     rankers: tuple[str, ...] = argument("MODEL|SCORES...", file="read")
-    output: str = option("List to write.", short="-o", file="write")
+    output: str = option(
+        "List to write: .csv or .json with the chance, or .quepid.csv, query,docid,rating.",
+        short="-o",
+        file="write",
+    )
     queries: int | None = option(
         "Number of whole queries to draw, to compare rankers such as OLD NEW.",
         ge=1,
@@ -312,12 +315,6 @@ class Choose(ThreadOptions, SeedOptions):
     )
     documents: int | None = option("Number of documents to draw, for training.", ge=1)
     machine: str = option("Column with a machine's grades, if any.", "machine", metavar="COLUMN")
-    form: str = option(
-        "csv and json record the chance. quepid is its query,docid,rating.",
-        "csv",
-        choices="csv json quepid",
-        flag="--as",
-    )
 
 
 @command("choose")
@@ -338,6 +335,8 @@ def choose(options: Choose, reading: FileOptions) -> None:
         raise InputError("pass two or more rankers, and --queries N or --documents N")
     if reading.on_bad_line == "skip":
         raise InputError("--on-bad-line skip cannot be used, because columns are read by row")
+    import numpy as np
+
     from boostrank.files.columns import column_of
     from boostrank.files.source import Reading, expand
     from boostrank.files.tables import header_of, numbers_of
@@ -367,7 +366,7 @@ def choose(options: Choose, reading: FileOptions) -> None:
         whole=options.documents is None,
         seed=options.seed,
     )
-    choice.write_choice(options.output, rows, chances, data, grades[0], options.form)
+    choice.write_choice(options.output, rows, chances, data, grades[0])
     left = int(np.isnan(grades[0][rows]).sum())
     say(f"{options.output}: {count_of(left, 'document')} to judge")
     click.echo(options.output)

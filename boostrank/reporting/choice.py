@@ -120,12 +120,12 @@ def write_choice(
     chances: Float64Array,
     data: RankingDataset,
     people: Float64Array,
-    form: str,
 ) -> None:
     """Write the documents to judge, with an empty grade unless people judged them.
 
     Args:
-        form: "csv" or "json", with the columns or keys qid, doc_id, chance and grade, or "quepid".
+        path: .json or a CSV file, with the keys or columns qid, doc_id, chance and grade, or
+            .quepid.csv.
 
     Raises:
         DataError: the documents have no names.
@@ -138,11 +138,11 @@ def write_choice(
         "chance": np.round(chances, 6).tolist(),
         "grade": [None if grade != grade else grade for grade in people[rows].tolist()],
     }
-    if form == "quepid":
+    if path.endswith(".quepid.csv"):
         names = {"query": "qid", "docid": "doc_id", "rating": "grade"}
         columns = {name: columns[column] for name, column in names.items()}
     entries, text = list(zip(*columns.values(), strict=True)), io.StringIO()
-    if form == "json":
+    if path.endswith(".json"):
         json.dump([dict(zip(columns, entry, strict=True)) for entry in entries], text, indent=1)
     else:
         csv.writer(text, lineterminator="\n").writerows([tuple(columns), *entries])

@@ -99,7 +99,7 @@ def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) 
     assert "180 rows, 30 queries, 2 features" in trained.stderr
     record = json.loads(Path(f"{model}.meta.json").read_text())["data"]["reader"]
     assert (record["gain"], record["rows_without_label"]) == ("gain", 90)
-    plain = invoke(*arguments, "--machine-weight", 1, "--gain", "linear")
+    plain = invoke(*arguments, "--weight", 1, "--gain", "linear")
     assert plain.exit_code == 0, plain.stderr
     assert "weight" not in table.read_text().splitlines()[0]
 
@@ -161,18 +161,18 @@ def test_chosen_documents_come_back_with_their_chances(tmp_path: Path) -> None:
 
 def test_a_list_has_the_form_that_is_asked_for(tmp_path: Path) -> None:
     human, machine, log = both_judges(tmp_path)
-    table, chosen = tmp_path / "table.csv", tmp_path / "next"
+    table, chosen = tmp_path / "table.csv", tmp_path / "next.json"
     assert invoke("join", human, log, "--machine", machine, "-o", table).exit_code == 0
     scores = tmp_path / "scores.txt", tmp_path / "others.txt"
     for path, sign in zip(scores, (1, -1), strict=True):
         path.write_text("".join(f"{sign * i}\n" for i in range(180)))
-    draw = ("data", "choose", table, *scores, "--documents", 7, "-o", chosen, "--as")
-    assert invoke(*draw, "json").exit_code == 0
+    draw = ("data", "choose", table, *scores, "--documents", 7, "-o")
+    assert invoke(*draw, chosen).exit_code == 0
     entries = json.loads(chosen.read_text())
     assert len(entries) == 7
     assert all(entry["grade"] is None and 0 < entry["chance"] <= 1 for entry in entries)
-    assert invoke(*draw, "quepid").exit_code == 0
-    lines = chosen.read_text().splitlines()
+    assert invoke(*draw, tmp_path / "next.quepid.csv").exit_code == 0
+    lines = (tmp_path / "next.quepid.csv").read_text().splitlines()
     assert lines[0] == "query,docid,rating"
     assert lines[1:] == [f"{entry['qid']},{entry['doc_id']}," for entry in entries]
     alone = invoke("data", "choose", table, scores[0], "--documents", 7, "-o", chosen)
