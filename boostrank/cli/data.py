@@ -314,7 +314,9 @@ class Choose(ThreadOptions, SeedOptions):
         conflicts="documents",
     )
     documents: int | None = option("Number of documents to draw, for training.", ge=1)
-    machine: str = option("Column with a machine's grades, if any.", "machine", metavar="COLUMN")
+    machine: str | None = option(
+        "Column with a machine's grades.", metavar="COLUMN", shown="machine, if present"
+    )
 
 
 @command("choose")
@@ -351,10 +353,10 @@ def choose(options: Choose, reading: FileOptions) -> None:
     scores = []
     for path, data in reader.read_for(models, [options.data]):
         scores.append(scores_of(path, models[path], data, options.threads))
-    grades = []
-    for column in (column_of("label", header, Reading(label=reading.label)), options.machine):
+    grades, label = [], column_of("label", header, Reading(label=reading.label))
+    for column in (label, options.machine or "machine"):
         values = np.full(data.n_documents, np.nan)
-        if column in header:
+        if column is not None and column in (*header, options.machine):
             values = data.in_row_order(numbers_of(paths, column, reading.missing_tokens))
         grades.append(values)
     # Draw, and write the list.
