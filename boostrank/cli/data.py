@@ -210,8 +210,8 @@ class Join(QueryIdOptions):
     )
     gain: Any = option(
         "Gain of people's grades: exponential, linear, or a table such as 0,1,3,7.",
+        "exponential",
         metavar="RULE",
-        shown="exponential",
         needs="machine",
     )
     weight: float | None = option(
@@ -251,15 +251,9 @@ def join(options: Join) -> None:
     gain of people's grade, or else the gain to expect from the machine's. The agreement is printed.
     """
     from boostrank.files.join import join
+    from boostrank.reporting.judges import Judges
 
-    judges, adding = None, None
-    if options.machine is not None:
-        from boostrank.reporting.judges import Judges
-        from boostrank.reporting.segments import read_segments
-
-        segments = None if options.segments is None else read_segments(options.segments)
-        judges = Judges(options.gain or "exponential", options.weight, segments)
-        adding = judges.add
+    judges = Judges(options.gain, options.weight, options.segments)
     result = join(
         options.judgements,
         options.features,
@@ -271,7 +265,7 @@ def join(options: Join) -> None:
         missing_tokens=options.missing_tokens,
         machine=options.machine,
         chances=options.chances,
-        adding=adding,
+        adding=judges.add,
     )
     # Report the size of the table, and each kind of problem with its first document.
     say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
@@ -290,10 +284,10 @@ def join(options: Join) -> None:
         count, first = result.problems[problem]
         if count:
             say(f"{count_of(count, 'document')} {words}; first: {first}")
-    for table in judges.tables if judges else ():
+    for table in judges.tables:
         click.echo(table.name)
         print_table(table)
-    for words in judges.words if judges else ():
+    for words in judges.words:
         say(words)
     click.echo(options.output)
 

@@ -213,7 +213,6 @@ def _is_pipe(path: str) -> bool:
 
 def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -> None:
     """Print a line about a data set that was read from files."""
-    from boostrank.files.assemble import UNLABELLED
     from boostrank.files.side_files import WEIGHT_SUFFIX
 
     action = "remembered" if data.on_disk and not data.features.is_open else "read"
@@ -226,7 +225,7 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
         f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns
     ]
     if data.gain is not None:
-        without = columns.get(UNLABELLED, 0)
+        without = columns.get("rows_without_label", 0)
         rows = f" ({without:,} rows have no label)" if without else ""
         notes.append(f"labels from the gain {data.gain}{rows}")
     notes += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]

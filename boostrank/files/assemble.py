@@ -27,8 +27,6 @@ from boostrank.files.source import AnySource, File, Progress, Reading, Source, o
 from boostrank.records import PlacesRecord
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
-UNLABELLED = "rows_without_label"
-"""Option of the provenance: number of rows whose gain is not from a label."""
 BLANK_SHARE = 0.01  # minimum share of blank lines for a warning
 _SHOWN_COLUMNS = 5
 _PIECE_CHUNK = 4 << 20
@@ -410,7 +408,7 @@ class Assembler(Totals):
         unlabelled = int(np.isnan(labels).sum())
         if unlabelled:  # a gain need not use the labels
             others[LABEL], labels = labels, np.nan_to_num(labels)
-            how[UNLABELLED] = unlabelled
+            how["rows_without_label"] = unlabelled
         origin = Provenance(used, index_base, how)
         data = RankingDataset(
             features, labels, queries, names, origin, document_names, order, space.categories

@@ -93,7 +93,7 @@ def join(
         chances: table with the column `chance`, from `data choose`; None for that of `judgements`,
             if it has one. The table then has the chance of each document that people judged: that
             of its query where it has no chance of its own, or else 1.
-        adding: function of the table (Arrow) that returns it with further columns.
+        adding: function that adds columns to the table (Arrow) with a machine's grades.
 
     Raises:
         FileFormatError: the content cannot be read. The message names the file and line.
@@ -145,7 +145,7 @@ def join(
     _check_names([*judged.values(), *logs])
 
     table, problems = _match(judged, logs, unjudged)
-    if adding is not None:
+    if machine is not None and adding is not None:
         table = adding(table)
     choose_columns(table.column_names, Reading(), output)  # as train does
     with (

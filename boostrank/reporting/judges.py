@@ -30,12 +30,10 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.files.join import ADDED, CHANCE, MACHINE
-from boostrank.reporting.segments import NO_SEGMENT
+from boostrank.reporting.segments import NO_SEGMENT, read_segments
 from boostrank.reporting.table import Column, Table
 
 FOLDS = 5
-_MEND = "let the machine grade what people judged"
-_NOTHING = "say nothing about people's gains, so that people alone teach"
 _LEAST_WEIGHT = 1e-3  # weights of queries must be positive
 _MOST_GRADES = 12  # rows and columns of the table of grades
 
@@ -47,7 +45,7 @@ class Judges:
         gain: gain of people's grades; see `Conventions`.
         weight: weight in training of what only the machine judged; None for the share of the
             variance of people's gains that it explains.
-        segments: segment by query id, for the agreement.
+        segments: segment by query id, or a file with them, for the agreement.
 
     Attributes:
         tables: agreement, grades and expected gains, to print.
@@ -58,9 +56,10 @@ class Judges:
         self,
         gain: Any = "exponential",
         weight: float | None = None,
-        segments: Mapping[str, str] | None = None,
+        segments: Mapping[str, str] | str | None = None,
     ) -> None:
-        self._gain, self._weight, self._segments = gain, weight, segments or {}
+        self._gain, self._weight = gain, weight
+        self._segments = read_segments(segments) if isinstance(segments, str) else segments
         self.tables: list[Table] = []
         self.words: list[str] = []
 
@@ -80,15 +79,16 @@ class Judges:
             f" machine, {both.sum():,} by both"
         )
         if np.unique(owner).size < 2:
-            raise DataError(f"{counts}, in fewer than two queries: {_MEND}")
+            raise DataError(
+                f"{counts}, in fewer than two queries: let the machine grade what people judged"
+            )
         with queries.naming_rows():
             gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
         # Compare the judges, where each document stands for as many as its chance says.
         if CHANCE in table.column_names:
             weights = 1.0 / _numbers(table[CHANCE])[both]
-        names = [self._segments.get(str(qid), NO_SEGMENT) for qid in queries.qid.tolist()]
-        if not self._segments:
-            names = [""] * len(queries)
+        segments = self._segments or dict.fromkeys(map(str, queries.qid.tolist()), "")
+        names = [segments.get(str(qid), NO_SEGMENT) for qid in queries.qid.tolist()]
         pairs = people[both], machine[both]
         learnt = learn_gains(machine[both], gains[both], owner, weights)
         self.tables = [agreement(*pairs, owner, weights, np.array(names, object)[owner])]
@@ -107,10 +107,10 @@ class Judges:
             column = [np.repeat(mean, queries.sizes)]
             table = table.add_column(4 + len(dropped), ADDED[1], column)
             reading += " --weight weight"
-        share = f"explain {learnt.explained:.0%} of the variance of people's gains"
         self.words = [
             counts,
-            f"on queries left out, the machine's grades {share if learnt.explained else _NOTHING}",
+            "on queries left out, the machine's grades explain"
+            f" {learnt.explained:.0%} of the variance of people's gains",
             f"to train on both: boostrank train TABLE {reading}",
         ]
         return table
