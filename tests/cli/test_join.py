@@ -154,6 +154,15 @@ def test_chosen_documents_come_back_with_their_chances(tmp_path: Path) -> None:
     assert chances["q 0", "p0"] == "1"
     for q, d, chance, _ in lines:
         assert float(chances[q, d]) == float(chance) < 1
+    # So they do if the judgements lost them, also without a machine.
+    with_chances = [row[:3] + row[4:5] for row in rows if row[2]]
+    human.write_text(
+        "qid,doc_id,grade\n" + "".join(f"{q},{d},{g}\n" for q, d, g, _ in with_chances)
+    )
+    assert invoke("join", human, log, "--chances", chosen, "-o", table).exit_code == 0
+    lines_again = [line.replace('"', "").split(",") for line in table.read_text().splitlines()]
+    assert lines_again[0][2:4] == ["label", "chance"]
+    assert [row[:4] for row in lines_again[1:]] == with_chances
     human.write_text("qid,doc_id,chance,grade\nq 1,p1,0,2\n")
     refused = invoke("join", human, log, *join)
     assert (refused.exit_code, f"{human}:2" in refused.stderr) == (2, True)
