@@ -141,8 +141,9 @@ def join(
             raise FileFormatError(
                 f"no column is called {roles[role]!r} (--{role})", file=judgements
             )
-    _name_queries(*([rows] for rows in judged.values()), logs)
-    _check_names([*judged.values(), *logs])
+    parts = [*judged.values(), *logs]
+    _name_queries(parts[0], parts[1:])
+    _check_names(parts)
 
     table, problems = _match(judged, logs, unjudged)
     if machine is not None and adding is not None:
@@ -242,17 +243,17 @@ def _as_grades(values: Float64Array) -> Any:
     return column.cast("int64") if whole else column
 
 
-def _name_queries(judgements: Sequence[DocumentRows], *others: Sequence[DocumentRows]) -> None:
-    """Rename queries to their texts if the texts of the first judgements are unique, also in other
-    files, such as logs, that use the ids."""
-    words, qids = judgements[0].words, set(judgements[0].qids)
+def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
+    """Rename queries to their texts if the texts are unique, also in other files that use the
+    ids."""
+    words, qids = judged.words, set(judged.qids)
     if not qids <= words.keys() or len({words[qid] for qid in qids}) < len(qids):
         return
-    renamed = [*judgements]
-    for group in others:
-        logged = set(chain.from_iterable(rows.qids for rows in group))
-        by_id = len(logged & qids) > len(logged & set(words.values()))
-        renamed += group if by_id else ()
+    renamed = [judged]
+    for rows in others:
+        logged = set(rows.qids)
+        if len(logged & qids) > len(logged & set(words.values())):
+            renamed.append(rows)
     for rows in renamed:
         rows.qids = [words.get(qid, qid) for qid in rows.qids]
 
