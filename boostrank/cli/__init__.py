@@ -60,6 +60,7 @@ _SUBCOMMANDS = {
         "join": "Join judgements with logged features into a table.",
         "merge": "Concatenate ranking data sets.",
         "make": "Generate ranking data with a known truth.",
+        "choose": "Choose documents for people to judge, with recorded chances.",
         "count-clicks": "Count clicks and impressions in session logs.",
         "propensities": "Estimate examination propensities from clicks.",
         "simulate-clicks": "Simulate clicks on graded documents with a known truth.",

@@ -202,6 +202,34 @@ class Join(QueryIdOptions):
         flag="--missing-token",
         metavar="WORD",
     )
+    machine: str | None = option(
+        "Judgements by a machine, such as a language model, in any form of JUDGEMENTS, which are"
+        " then those of people.",
+        file="read",
+        group="A machine's judgements",
+    )
+    gain: Any = option(
+        "Gain of people's grades: exponential, linear, or a table such as 0,1,3,7.",
+        "exponential",
+        metavar="RULE",
+        needs="machine",
+    )
+    weight: float | None = option(
+        "Weight in training of what only the machine judged, in the column `weight` unless it is"
+        " 1.",
+        ge=0,
+        le=1,
+        shown="the share of the variance of people's gains that it explains on queries left out",
+        needs="machine",
+    )
+    segments: str | None = option(
+        "File with lines `qid,segment`. The agreement is also printed for each segment.",
+        file="read",
+        needs="machine",
+    )
+    chances: str | None = option(
+        "Output of `data choose`, if JUDGEMENTS lost its column `chance`.", file="read"
+    )
 
 
 @command("join")
@@ -218,9 +246,14 @@ def join(options: Join) -> None:
     OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid
     is the query text, if JUDGEMENTS has it. Features that a document lacks are missing values. If
     judges disagree, the mean grade is used.
+
+    With --machine, `label` is people's grade and `machine` the machine's. The column `gain` is the
+    gain of people's grade, or else the gain to expect from the machine's. The agreement is printed.
     """
     from boostrank.files.join import join
+    from boostrank.reporting.judges import Judges
 
+    judges = Judges(options.gain, options.weight, options.segments)
     result = join(
         options.judgements,
         options.features,
@@ -230,6 +263,9 @@ def join(options: Join) -> None:
         qid=options.qid,
         id=options.id,
         missing_tokens=options.missing_tokens,
+        machine=options.machine,
+        chances=options.chances,
+        adding=judges.add,
     )
     # Report the size of the table, and each kind of problem with its first document.
     say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
@@ -244,9 +280,91 @@ def join(options: Join) -> None:
         "unrated": "without a grade in the judgements: left out",
         "negative": "with a negative grade in the qrels: 0 is used",
     }
-    for problem, (count, first) in result.problems.items():
+    for problem, words in descriptions.items():
+        count, first = result.problems[problem]
         if count:
-            say(f"{count_of(count, 'document')} {descriptions[problem]}; first: {first}")
+            say(f"{count_of(count, 'document')} {words}; first: {first}")
+    for table in judges.tables:
+        click.echo(table.name)
+        print_table(table)
+    for words in judges.words:
+        say(words)
+    click.echo(options.output)
+
+
+class Choose(ThreadOptions, SeedOptions):
+    """Arguments and options of `boostrank data choose`."""
+
+    data: str = argument("DATA", file="data")
+    rankers: tuple[str, ...] = argument("MODEL|SCORES...", file="read")
+    output: str = option(
+        "List to write: .csv or .json with the chance, or .quepid.csv, query,docid,rating.",
+        short="-o",
+        file="write",
+    )
+    queries: int | None = option(
+        "Number of whole queries to draw, to compare rankers such as OLD NEW.",
+        ge=1,
+        conflicts="documents",
+    )
+    documents: int | None = option("Number of documents to draw, for training.", ge=1)
+    machine: str | None = option(
+        "Column with a machine's grades.", metavar="COLUMN", shown="machine, if present"
+    )
+
+
+@command("choose")
+def choose(options: Choose, reading: FileOptions) -> None:
+    """Choose documents of DATA for people to judge, with the chance of each.
+
+    DATA is a table, such as from `data join --machine`, whose label is missing where people have
+    not judged. Chances are higher where people's grades could move the comparison: where rankers
+    disagree near the top, and the machine's grades say little. Fill in the grades, add the list to
+    the judgements, and join again.
+
+    \b
+    boostrank data choose shop.csv old.txt new.txt --queries 50 -o next.csv
+    boostrank data choose shop.csv a.txt b.txt c.txt --documents 200 -o next.csv
+    """
+    count = options.queries or options.documents
+    if count is None or len(options.rankers) < 2:
+        raise InputError("pass two or more rankers, and --queries N or --documents N")
+    if reading.on_bad_line == "skip":
+        raise InputError("--on-bad-line skip cannot be used, because columns are read by row")
+    import numpy as np
+
+    from boostrank.files.columns import column_of
+    from boostrank.files.source import Reading, expand
+    from boostrank.files.tables import header_of, numbers_of
+    from boostrank.model.scores import load_ranker, scores_of
+    from boostrank.reporting import choice
+
+    # Score the documents, and read the grades of both judges.
+    paths = list(map(str, expand(options.data)))
+    header = header_of(paths[0])
+    models = {path: load_ranker(path) for path in options.rankers}
+    reader = Reader(reading, options.threads, names=True, labelled=False)
+    scores = []
+    for path, data in reader.read_for(models, [options.data]):
+        scores.append(scores_of(path, models[path], data, options.threads))
+    grades, label = [], column_of("label", header, Reading(label=reading.label))
+    for column in (label, options.machine or "machine"):
+        values = np.full(data.n_documents, np.nan)
+        if column is not None and column in (*header, options.machine):
+            values = data.in_row_order(numbers_of(paths, column, reading.missing_tokens))
+        grades.append(values)
+    # Draw, and write the list.
+    rows, chances = choice.choose(
+        scores,
+        data.queries,
+        grades,
+        count,
+        whole=options.documents is None,
+        seed=options.seed,
+    )
+    choice.write_choice(options.output, rows, chances, data, grades[0])
+    left = int(np.isnan(grades[0][rows]).sum())
+    say(f"{options.output}: {count_of(left, 'document')} to judge")
     click.echo(options.output)
 
 

@@ -229,7 +229,10 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
     notes = [
         f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns
     ]
-    notes += [f"labels from the gain {data.gain}"] if data.gain is not None else []
+    if data.gain is not None:
+        without = columns.get("rows_without_label", 0)
+        rows = f" ({without:,} rows have no label)" if without else ""
+        notes.append(f"labels from the gain {data.gain}{rows}")
     notes += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
     notes.append(f"{action} in {duration(seconds)}")
     say(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from boostrank.core.conventions import LABEL
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
@@ -403,7 +404,12 @@ class Assembler(Totals):
             | {"queries": "qid" if self.n_queries else "sizes"}
             | dict(space.columns)
         )
-        origin, labels = Provenance(used, index_base, how), reading.relabelled(labels)
+        labels = reading.relabelled(labels)
+        unlabelled = int(np.isnan(labels).sum())
+        if unlabelled:  # a gain need not use the labels
+            others[LABEL], labels = labels, np.nan_to_num(labels)
+            how["rows_without_label"] = unlabelled
+        origin = Provenance(used, index_base, how)
         data = RankingDataset(
             features, labels, queries, names, origin, document_names, order, space.categories
         )

@@ -18,7 +18,15 @@ from boostrank.data.roles import DEFAULTS, INDEX_OF_CSV, index_columns, is_among
 from boostrank.files.source import Reading
 from boostrank.options import typed_names
 
-_NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
+_NO_FEATURES = {
+    "weight",
+    "weights",
+    "id",
+    "machine",
+    "chance",
+    *DEFAULTS["label"][0],
+    *DEFAULTS["qid"][0],
+}
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 

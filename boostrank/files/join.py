@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, no_number, number_in
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
 from boostrank.files.chunks import STAND_INS, lines_of
 from boostrank.files.columns import choose_columns
@@ -26,6 +26,12 @@ from boostrank.files.tables import arrow, batches, header_of
 
 UNJUDGED = ("drop", "zero", "stop")
 """Treatments of logged documents that have no judgement although their queries are judged."""
+
+MACHINE, CHANCE = "machine", "chance"
+"""Columns with a machine's grades, and with the chance with which `data choose` chose a document.
+"""
+ADDED = ("gain", "weight")
+"""Columns that `reporting.judges` adds to a machine's grades."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 cannot represent them
@@ -61,6 +67,9 @@ def join(
     qid: str | None = None,
     id: str | None = None,
     missing_tokens: Sequence[str] = (),
+    machine: str | None = None,
+    chances: str | None = None,
+    adding: Callable[[Any], Any] | None = None,
 ) -> Joined:
     """Join judgements with logged features by query and document, and write CSV or Parquet,
     depending on the extension.
@@ -79,6 +88,12 @@ def join(
             judged, or "stop".
         label, qid, id: columns in tables; None finds them by their names.
         missing_tokens: words in tables that stand for a missing value.
+        machine: grades by a machine, in the same forms, for the column `machine` after `label`.
+            Grades are missing where only the other judged.
+        chances: table with the column `chance`, from `data choose`; None for that of `judgements`,
+            if it has one. The table then has the chance of each document that people judged: that
+            of its query where it has no chance of its own, or else 1.
+        adding: function that adds columns to the table (Arrow) with a machine's grades.
 
     Raises:
         FileFormatError: the content cannot be read. The message names the file and line.
@@ -87,6 +102,11 @@ def join(
     """
     if unjudged not in UNJUDGED:
         raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
+    if machine is not None and unjudged == "zero":
+        raise ParameterError(
+            "unjudged='zero' cannot be used with a machine's judgements: grade the documents in"
+            " either file, or use 'drop'"
+        )
     if os.path.splitext(output)[1].lower() not in (".csv", ".parquet"):
         raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
     check_writable(output, streams=True)
@@ -95,25 +115,39 @@ def join(
         for role, name in (("label", label), ("qid", qid), ("id", id))
         if name is not None
     }
-    paths = [judgements, *map(str, expand(features))]
-    for path in paths:
+    files = [judgements] if machine is None else [judgements, machine]
+    paths = list(map(str, expand(features)))
+    for path in [*files, *paths]:
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             raise ParameterError(
                 f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
             )
-    judged = _judgements(judgements, roles, missing_tokens)
-    logs = [_read_features(path, roles, missing_tokens) for path in paths[1:]]
+    judged = {"label": _judgements(judgements, roles, missing_tokens)}
+    if machine is not None:
+        judged[MACHINE] = _judgements(machine, roles, missing_tokens)
+    header = header_of(judgements) if judged["label"].columns else ()
+    if chances is not None or CHANCE in header:
+        where = chances or judgements
+        judged[CHANCE] = rows = _judgements(where, {**roles, "label": CHANCE}, missing_tokens)
+        chance = rows.table["label"].to_numpy()
+        unfit = first_true(~((chance > 0.0) & (chance <= 1.0)))
+        if unfit is not None:
+            raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
+    logs = [_read_features(path, roles, missing_tokens) for path in paths]
     for role in roles:
         if roles[role] not in chain.from_iterable(
-            rows.columns.values() for rows in (judged, *logs)
+            rows.columns.values() for rows in (*judged.values(), *logs)
         ):
             raise FileFormatError(
                 f"no column is called {roles[role]!r} (--{role})", file=judgements
             )
-    _name_queries(judged, logs)
-    _check_names([judged, *logs])
+    parts = [*judged.values(), *logs]
+    _name_queries(parts[0], parts[1:])
+    _check_names(parts)
 
     table, problems = _match(judged, logs, unjudged)
+    if machine is not None and adding is not None:
+        table = adding(table)
     choose_columns(table.column_names, Reading(), output)  # as train does
     with (
         replacing(output, streams=True) as descriptor,
@@ -123,25 +157,34 @@ def join(
             arrow(".csv").write_csv(table, file)
         else:
             arrow(".parquet").write_table(table, file)
-    return Joined(table.num_rows, len(table["qid"].unique()), problems | judged.problems)
+    return Joined(table.num_rows, len(table["qid"].unique()), problems)
 
 
 def _match(
-    judged: DocumentRows, logs: Sequence[DocumentRows], unjudged: str
+    judged: Mapping[str, DocumentRows], logs: Sequence[DocumentRows], unjudged: str
 ) -> tuple[Any, dict[str, tuple[int, str]]]:
-    """Return the table of query, document, label and features, and the problems; see `Joined`."""
+    """Return the table of query, document, values of `judged` by column and features, and the
+    problems; see `Joined`."""
     # Number queries and documents in their order, so that one integer is the key of a pair.
-    qids, q = _numbered([judged.qids, *(log.qids for log in logs)])
-    names, d = _numbered([judged.names, *(log.names for log in logs)])
-    of_judged, of_logged = np.split(q * len(names) + d, [len(judged.qids)])
-    documents, grades, disagreeing = _graded(of_judged, judged.table["label"].to_numpy())
+    parts = [*judged.values(), *logs]
+    qids, q = _numbered([rows.qids for rows in parts])
+    names, d = _numbered([rows.names for rows in parts])
+    ends = np.cumsum([len(rows.qids) for rows in judged.values()])
+    *keys, of_logged = np.split(q * len(names) + d, ends)
+    graded = {
+        column: _graded(keys_of_rows, rows.table["label"].to_numpy())
+        for (column, rows), keys_of_rows in zip(judged.items(), keys, strict=True)
+    }
+    judges = [rows for column, rows in judged.items() if column != CHANCE]
+    of_judged = np.concatenate(keys[: len(judges)])
+    documents = np.unique(of_judged)
     logged, first = np.unique(of_logged, return_index=True)
     is_judged, again = np.isin(logged, documents), np.setdiff1d(np.arange(of_logged.size), first)
     unlogged = np.flatnonzero(~np.isin(of_judged, logged))
     without = np.flatnonzero(~np.isin(of_logged, documents))
     if not is_judged.any():
         raise DataError(
-            f"no judged document was logged: {place_of([judged], 0)} is judged, and"
+            f"no judged document was logged: {place_of(judges, 0)} is judged, and"
             f" {place_of(logs, 0)} is logged; queries and documents must have the same names in"
             " both"
         )
@@ -152,10 +195,13 @@ def _match(
 
     # Keep logged documents in the order of their keys.
     kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
-    key, labels = logged[kept], np.zeros(int(kept.sum()))
-    labels[is_judged[kept]] = grades[np.searchsorted(documents, logged[is_judged])]
-    if np.array_equal(labels, np.floor(labels)):
-        labels = labels.astype(np.int64)
+    key = logged[kept]
+    values = {column: _values_at(key, *graded[column][:2]) for column in judged}
+    if unjudged == "zero":
+        values["label"] = np.nan_to_num(values["label"])
+    if CHANCE in values:  # what people judged before was not left to chance
+        chance = np.where(np.isnan(values[CHANCE]), 1.0, values[CHANCE])
+        values[CHANCE] = np.where(np.isnan(values["label"]), np.nan, chance)
     pa = arrow()
     table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(
         pa.array(first[kept])
@@ -163,29 +209,52 @@ def _match(
     columns = {
         "qid": pa.array(qids).take(pa.array(key // len(names))),
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
-        "label": pa.array(labels),
+        **{column: _as_grades(values[column]) for column in judged},
     }
-    for name in columns:
+    for name in (*columns, *(ADDED if MACHINE in columns else ())):
         if name in table.column_names:
             reason = f"the feature {name!r} has the name of a result column; rename it"
             raise FileFormatError(reason, file=logs[0].file)
     problems = {
-        "unlogged": (np.unique(of_judged[unlogged]).size, place_of([judged], *unlogged[:1])),
+        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, *unlogged[:1])),
         "unjudged": (int((~is_judged).sum()), place_of(logs, *without[:1])),
-        "disagreeing": (disagreeing.size, place_of([judged], *disagreeing[:1])),
         "repeated": (again.size, place_of(logs, *again[:1])),
     }
+    # Add up the problems of the judges, with the first place of any.
+    for column, rows in zip(judged, judges, strict=False):
+        several = graded[column][2]
+        rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
+        for problem, (count, first_words) in rows.problems.items():
+            before, words = problems.get(problem, (0, ""))
+            problems[problem] = before + count, words or first_words
     return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True))), problems
 
 
-def _name_queries(judged: DocumentRows, logs: Sequence[DocumentRows]) -> None:
-    """Rename queries to their texts if the texts are unique, also in logs that use the ids."""
+def _values_at(key: Int64Array, documents: Int64Array, values: Float64Array) -> Float64Array:
+    """Return the value of each document, or NaN without one."""
+    at = np.minimum(np.searchsorted(documents, key), documents.size - 1)
+    return np.where(documents[at] == key, values[at], np.nan)
+
+
+def _as_grades(values: Float64Array) -> Any:
+    """Return an Arrow column, of integers if all values are, where NaN is missing."""
+    column = arrow().array(values, from_pandas=True)
+    whole = bool((np.isnan(values) | (values == np.floor(values))).all())
+    return column.cast("int64") if whole else column
+
+
+def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
+    """Rename queries to their texts if the texts are unique, also in other files that use the
+    ids."""
     words, qids = judged.words, set(judged.qids)
     if not qids <= words.keys() or len({words[qid] for qid in qids}) < len(qids):
         return
-    logged = set(chain.from_iterable(log.qids for log in logs))
-    by_id = len(logged & qids) > len(logged & set(words.values()))
-    for rows in (judged, *(logs if by_id else ())):
+    renamed = [judged]
+    for rows in others:
+        logged = set(rows.qids)
+        if len(logged & qids) > len(logged & set(words.values())):
+            renamed.append(rows)
+    for rows in renamed:
         rows.qids = [words.get(qid, qid) for qid in rows.qids]
 
 

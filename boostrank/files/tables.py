@@ -380,7 +380,11 @@ class TableSource(Source):
         }
         for role, position in (("label", columns.label), ("weight", columns.weight)):
             if position in more:
-                faults += _missing(more[position], batch, columns.header[position], role)
+                column = more[position]
+                # A gain, or a command that reads no labels, may do without some of them.
+                if role == "label" and (reading.gain is not None or not reading.labelled):
+                    column = np.where(np.isnan(column), 0.0, column)
+                faults += _missing(column, batch, columns.header[position], role)
         labels = more.get(columns.label, labels)  # type: ignore[arg-type]
         if columns.qid in batch.arrays:
             ids, without = batch.query_ids(columns.qid)
@@ -655,3 +659,13 @@ def batches(
             yield batch
             first += batch.n_lines
         source.leave(source.first)
+
+
+def numbers_of(paths: Sequence[str], name: str, missing_tokens: Sequence[str] = ()) -> Float64Array:
+    """Return a numeric column of some tables, float64[N] in row order, where NaN is missing."""
+    parts = [
+        np.asarray(batch.numbers(batch.columns.header.index(name)), np.float64)
+        for path in paths
+        for batch in batches(path, numbers=[name], missing_tokens=missing_tokens)
+    ]
+    return np.concatenate(parts)

@@ -56,6 +56,19 @@ def _expected_gain(frame: pd.DataFrame) -> np.ndarray:
     return np.asarray(0.7 * frame.rel + 0.3 * np.log1p(frame.margin))
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_gain_of_other_columns_does_without_labels(ending: str, tmp_path: Path) -> None:
+    frame, path = _frame(), tmp_path / f"some.{ending}"
+    frame["rel"] = frame["rel"].where(frame.index >= 20)
+    (frame.to_csv if ending == "csv" else frame.to_parquet)(path, index=False)
+    data = boostrank.read(path, gain="margin", **COLUMNS)
+    np.testing.assert_array_equal(data.labels, frame["margin"])
+    assert data.provenance.options["rows_without_label"] == 20
+    for gain in (None, GAIN):
+        with pytest.raises(FileFormatError, match=r"some\.\w+: ?(2|row 1|1)\b"):
+            boostrank.read(path, gain=gain, **COLUMNS)
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow"])
 def test_a_column_that_is_no_feature_makes_the_labels(folder: Path, ending: str, tmp_path: Path):
     data = Read(folder / f"good.{ending}", gain=GAIN, **COLUMNS)

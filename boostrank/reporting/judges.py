@@ -1,0 +1,239 @@
+"""People and a machine that judged the same documents: how they agree, and which gain to expect.
+
+The gain of a document that only the machine judged is the mean gain of the documents that people
+judged and to which it gave that grade, made increasing by isotonic regression. This is the expected
+gain, not the gain of the expected grade, because DCG is linear in gains. Compare H. A. Rahmani et
+al., "LARA", SIGIR 2025 (arXiv 2411.06877).
+
+Objectives divide by the gains of a query, so that they would learn as much from the small
+differences of a poor judge as from people's. The weight of what only the machine judged is
+therefore the share of the variance of people's gains that its grades explain on queries left out of
+the fit. On simulated judges, this is never below people alone, and above a weight of 1
+(`experiments/judgements`).
+
+The agreement is Cohen's kappa with quadratic weights (1968), 1 - E (h - m)^2 / E (h - m')^2, where
+m' is the grade of another document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.conventions import gains_from_labels
+from boostrank.core.errors import DataError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.files.join import ADDED, CHANCE, MACHINE
+from boostrank.reporting.segments import NO_SEGMENT, read_segments
+from boostrank.reporting.table import Column, Table
+
+FOLDS = 5
+_LEAST_WEIGHT = 1e-3  # weights of queries must be positive
+_MOST_GRADES = 12  # rows and columns of the table of grades
+
+
+class Judges:
+    """The judgements of people and a machine in a table that `files.join` makes.
+
+    Args:
+        gain: gain of people's grades; see `Conventions`.
+        weight: weight in training of what only the machine judged; None for the share of the
+            variance of people's gains that it explains.
+        segments: segment by query id, or a file with them, for the agreement.
+
+    Attributes:
+        tables: agreement, grades and expected gains, to print.
+        words: numbers of documents, what the machine's grades explain, and the options of `train`.
+    """
+
+    def __init__(
+        self,
+        gain: Any = "exponential",
+        weight: float | None = None,
+        segments: Mapping[str, str] | str | None = None,
+    ) -> None:
+        self._gain, self._weight = gain, weight
+        self._segments = read_segments(segments) if isinstance(segments, str) else segments
+        self.tables: list[Table] = []
+        self.words: list[str] = []
+
+    def add(self, table: Any) -> Any:
+        """Return an Arrow table with the columns `gain` and, unless the weight is 1, `weight`.
+
+        Raises:
+            DataError: both judged documents of fewer than two queries, or a grade has no gain.
+        """
+        people, machine = _numbers(table["label"]), _numbers(table[MACHINE])
+        queries = QueryIndex.from_ids(np.array(table["qid"].to_pylist()))
+        is_people, is_machine = ~np.isnan(people), ~np.isnan(machine)
+        both = is_people & is_machine
+        owner, weights = queries.of_rows()[both], np.ones(int(both.sum()))
+        counts = (
+            f"{is_people.sum():,} documents were judged by people, {is_machine.sum():,} by the"
+            f" machine, {both.sum():,} by both"
+        )
+        if np.unique(owner).size < 2:
+            raise DataError(
+                f"{counts}, in fewer than two queries: let the machine grade what people judged"
+            )
+        with queries.naming_rows():
+            gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
+        # Compare the judges, where each document stands for as many as its chance says.
+        if CHANCE in table.column_names:
+            weights = 1.0 / _numbers(table[CHANCE])[both]
+        segments = self._segments or dict.fromkeys(map(str, queries.qid.tolist()), "")
+        names = [segments.get(str(qid), NO_SEGMENT) for qid in queries.qid.tolist()]
+        pairs = people[both], machine[both]
+        learnt = learn_gains(machine[both], gains[both], owner, weights)
+        self.tables = [agreement(*pairs, owner, weights, np.array(names, object)[owner])]
+        if max(np.unique(grades).size for grades in pairs) <= _MOST_GRADES:
+            self.tables.append(confusion(*pairs))
+        self.tables.append(learnt.table())
+        # Add the columns after those of the judges.
+        expected = np.where(is_people, gains, learnt.expected(machine))
+        dropped = [name for name in (MACHINE, CHANCE) if name in table.column_names]
+        table = table.add_column(3 + len(dropped), ADDED[0], [expected])
+        reading = f"--gain gain --drop {','.join(['gain', *dropped])}"
+        weight = learnt.explained if self._weight is None else self._weight
+        if weight < 1.0:
+            each = np.where(is_people, 1.0, max(weight, _LEAST_WEIGHT))
+            mean = np.round(np.add.reduceat(each, queries.ptr[:-1]) / queries.sizes, 9)
+            column = [np.repeat(mean, queries.sizes)]
+            table = table.add_column(4 + len(dropped), ADDED[1], column)
+            reading += " --weight weight"
+        self.words = [
+            counts,
+            "on queries left out, the machine's grades explain"
+            f" {learnt.explained:.0%} of the variance of people's gains",
+            f"to train on both: boostrank train TABLE {reading}",
+        ]
+        return table
+
+
+def _numbers(column: Any) -> Float64Array:
+    """Return an Arrow column as float64[N], with NaN where it is missing."""
+    return np.array(column.cast("float64").to_numpy(), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class GainMap:
+    """The expected gain of each machine grade, float64[k], by ascending grade, which never falls.
+
+    Args:
+        documents: int64[k], numbers of documents from which it was learnt.
+        explained: share of the variance of people's gains that the map of other queries explains.
+            If it explains nothing, all gains are the mean.
+    """
+
+    grades: Float64Array
+    gains: Float64Array
+    documents: Int64Array
+    explained: float = 0.0
+
+    def expected(self, machine: Float64Array) -> Float64Array:
+        """Return the expected gain of each machine grade, linear between the known grades."""
+        return np.interp(machine, self.grades, self.gains)
+
+    def table(self) -> Table:
+        """Return the table of gains, with the first of the grades that have the same gain."""
+        gains, first = np.unique(self.gains, return_index=True)
+        documents = np.add.reduceat(self.documents, first)
+        data = {"from machine": self.grades[first], "documents": documents, "expected gain": gains}
+        return Table("gains", data)
+
+
+def learn_gains(
+    machine: Float64Array, gains: Float64Array, query: Int64Array, weights: Float64Array
+) -> GainMap:
+    """Learn the expected gain of machine grades, cross-fitted by query to say what it explains.
+
+    Args:
+        machine, gains, query, weights: [n], the machine's grade, people's gain, the number of the
+            query and the weight of each document that both judged.
+    """
+    names, owner = np.unique(query, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(names.size) % FOLDS)[owner]
+    errors = np.zeros(2)
+    for inside in (fold == number for number in np.unique(fold)):
+        others = machine[~inside], gains[~inside], weights[~inside]
+        predicted = fit_gains(*others).expected(machine[inside])
+        for i, each in enumerate((predicted, np.average(others[1], weights=others[2]))):
+            errors[i] += weights[inside] @ (gains[inside] - each) ** 2
+    learnt = fit_gains(machine, gains, weights)
+    if errors[0] >= errors[1]:
+        return replace(learnt, gains=0.0 * learnt.gains + np.average(gains, weights=weights))
+    return replace(learnt, explained=float(1.0 - errors[0] / errors[1]))
+
+
+def fit_gains(machine: Float64Array, gains: Float64Array, weights: Float64Array) -> GainMap:
+    """Return the map of documents that both judged; see `learn_gains`."""
+    from scipy.optimize import isotonic_regression
+
+    grades, at = np.unique(machine, return_inverse=True)
+    weight = np.bincount(at, weights)
+    means = np.bincount(at, weights * gains) / weight
+    return GainMap(grades, isotonic_regression(means, weights=weight).x, np.bincount(at))
+
+
+def agreement(
+    people: Float64Array,
+    machine: Float64Array,
+    query: Int64Array,
+    weights: Float64Array,
+    segments: npt.NDArray[Any],
+) -> Table:
+    """Return the agreement over all documents that both judged, and in each segment.
+
+    The table has the numbers of documents and queries, kappa with its 95% interval over queries,
+    and the mean of machine minus people.
+
+    Args:
+        people, machine, query, weights, segments: [n], grades, number of the query, weight and
+            segment of each document. The segment is "" if there are none.
+    """
+    products = [people**0, people, machine, people**2, machine**2, people * machine]
+    parts = {"all": segments == segments}
+    parts |= {name: segments == name for name in sorted(set(segments.tolist()) - {""})}
+    rows = []
+    for name, inside in parts.items():
+        # Sum within queries, which are resampled.
+        numbers, owner = np.unique(query[inside], return_inverse=True)
+        columns = [np.bincount(owner, (weights * product)[inside]) for product in products]
+        sums = np.stack(columns, axis=1, dtype=np.float64)
+        total = sums.sum(axis=0) / sums[:, 0].sum()
+        draws = _kappa(resampled_sums(sums, resamples=RESAMPLES, seed=0))
+        low, high = expanded_interval(draws, numbers.size)
+        row = {"segment": name, "documents": owner.size, "queries": numbers.size, "low": low}
+        row |= {
+            "high": high,
+            "kappa": float(_kappa(total)),
+            "machine - people": total[2] - total[1],
+        }
+        rows.append(row)
+    heads = [Column("segment"), Column("documents", format=","), Column("queries", format=",")]
+    kappa = Column("kappa", format=".3f", ends=("low", "high"))
+    data = {key: [row[key] for row in rows] for key in rows[0]}
+    return Table("agreement", data, [*heads, kappa, Column("machine - people", format="+.3f")])
+
+
+def _kappa(sums: Float64Array) -> Float64Array:
+    """Compute the weighted kappa from the sums over documents along the last axis."""
+    with np.errstate(all="ignore"):
+        h, m, hh, mm, hm = np.moveaxis(sums[..., 1:] / sums[..., :1], -1, 0)
+        return np.asarray(1.0 - (hh - 2.0 * hm + mm) / (hh + mm - 2.0 * h * m))
+
+
+def confusion(people: Float64Array, machine: Float64Array) -> Table:
+    """Return the numbers of documents by people's grade (rows) and machine's grade (columns)."""
+    rows, i = np.unique(people, return_inverse=True)
+    columns, j = np.unique(machine, return_inverse=True)
+    counts = np.zeros((rows.size, columns.size), np.int64)
+    np.add.at(counts, (i, j), 1)
+    by_grade = {f"machine {grade:g}": counts[:, k] for k, grade in enumerate(columns.tolist())}
+    return Table("grades", {"people": rows, **by_grade})
