@@ -146,8 +146,8 @@ class JudgedData:
         self.metrics = Metric.all_of(metrics_of(options.metrics or default))
         self.options: dict[str, Any] = {
             "conventions": Conventions.of(options.conventions, options.gain),
-            "segments": None if options.segments is None else read_segments(options.segments),
-            "matters": None if options.noise is None else read_matters(options.noise),
+            "segments": options.segments and read_segments(options.segments),
+            "matters": options.noise and read_matters(options.noise),
             "seed": options.seed,
             "threads": options.threads,
         }

@@ -267,7 +267,7 @@ def _plan_as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
             }
             for route in plan.routes
         ],
-        "chosen": None if plan.chosen is None else plan.chosen.options,
+        "chosen": plan.chosen and plan.chosen.options,
         "why": plan.why or None,
         "refusal": plan.refusal,
         "limit_bytes": plan.limit_bytes,

@@ -75,7 +75,9 @@ def _status_of(work: Callable[[], Any]) -> int:
             "click"
         ):  # click exits with 1 at a closed pipe (`| head`)
             return int(_running["status"])
-        return exit.code if isinstance(exit.code, int) else FAILED if exit.code else DONE
+        if isinstance(exit.code, int):
+            return exit.code
+        return FAILED if exit.code else DONE
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:

@@ -245,7 +245,8 @@ def read_rows(
         }
         for name in categories if len(feature_names) == features.shape[1] else ():
             column = features[:, feature_names.index(name)]
-            check_codes(column.data if sparse.issparse(column) else column, name)
+            codes = column.data if sparse.issparse(column) else column
+            check_codes(codes, name)
         return features, feature_names, categories
     if names is not None:
         column_names = _as_names(names)
@@ -381,7 +382,8 @@ def feature_places(
         if name == LABEL or name in others:
             continue
         numbered = base is not None and NUMBERED.fullmatch(name)
-        at = names.get(name, int(name[1:]) - (base or 0) if numbered else -1)
+        number = int(name[1:]) - (base or 0) if numbered else -1
+        at = names.get(name, number)
         if not 0 <= at < data.n_features:
             raise DataError(unknown_column(name, expression, [*names, *others]))
         if data.feature_names[at] in data.categories:

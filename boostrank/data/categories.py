@@ -127,9 +127,8 @@ class Coding:
         categories become NaN."""
         counts = np.bincount(local[local >= 0], minlength=len(values))
         code_of_value = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
-        for i, value in enumerate(
-            item.item() if isinstance(item, np.generic) else item for item in values
-        ):
+        for i, item in enumerate(values):
+            value = item.item() if isinstance(item, np.generic) else item
             kind = _kind_of(value)
             if kind is None:
                 raise DataError(
@@ -178,7 +177,8 @@ def say_no_codes(
         if name not in categories:
             continue
         values, column = categories[name].values, features[:, i]
-        wrong = column[_no_code(column, np.inf if values is None else len(values))]
+        count = np.inf if values is None else len(values)
+        wrong = column[_no_code(column, count)]
         if wrong.size:
             codes = f"codes of {whose}, which are integers from 0"
             if values is not None:

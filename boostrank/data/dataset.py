@@ -562,10 +562,11 @@ class RankingDataset:
         )
         # The result is as sparse as this data set.
         same_kind = self.is_sparse or not other.is_sparse
-        features = joined_rows(
-            [self.features, other.features if same_kind else other.features.toarray()]
-        )
-        is_partial = self.candidates is not None or other.candidates is not None
+        more = other.features if same_kind else other.features.toarray()
+        features = joined_rows([self.features, more])
+        candidates = None
+        if self.candidates is not None or other.candidates is not None:
+            candidates = Candidates.of_data(self).join(Candidates.of_data(other))
         return replace(
             self,
             features=features,
@@ -576,9 +577,7 @@ class RankingDataset:
             ),
             document_names=_both(self.document_names, other.document_names, rows, ""),
             input_rows=None,
-            candidates=Candidates.of_data(self).join(Candidates.of_data(other))
-            if is_partial
-            else None,
+            candidates=candidates,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
@@ -606,19 +605,21 @@ class RankingDataset:
     def of_rows(self, index: QueryIndex, rows: Int64Array, features: Any = None) -> RankingDataset:
         """Return a selection of rows with the queries `index`, and with `features` if these were
         already taken."""
-        candidates = self.candidates
+        if features is None:
+            features = self.features[rows]
+        names, candidates = self.document_names, self.candidates
+        if names is not None:
+            names = names[rows]
+        if candidates is not None:
+            candidates = replace(candidates, rows=candidates.rows[rows])
         return replace(
             self,
-            features=self.features[rows] if features is None else features,
+            features=features,
             labels=self.labels[rows],
             queries=index,
-            document_names=None if self.document_names is None else self.document_names[rows],
+            document_names=names,
             input_rows=None,
-            candidates=(
-                candidates
-                if candidates is None
-                else replace(candidates, rows=candidates.rows[rows])
-            ),
+            candidates=candidates,
         )
 
     def in_row_order(self, values: Array) -> Array:

@@ -153,9 +153,8 @@ def read_table(
             training data.
         whose: description of the training data, used in messages.
     """
-    frame = _with_columns(
-        table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose
-    )
+    all_columns = table if isinstance(table, nw.DataFrame) else as_frame(table)
+    frame = _with_columns(all_columns, tuple(names), whose)
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
     trained = None if trained_categories is None else whose

@@ -261,7 +261,8 @@ def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
 
 
 def _dense(part: Any) -> Float32Array:
-    return np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float32)
+    dense = part.toarray() if sparse.issparse(part) else part
+    return np.ascontiguousarray(dense, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -252,9 +252,8 @@ def duplicates(p: Profile) -> Iterator[Finding]:
             )
             message += f"{p.document(first)} is like {p.at(twin)}{p.document(twin)}"
             is_note = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
-            yield find(
-                check, p.where(first), rows.size, message, severity=NOTE if is_note else WARNING
-            )
+            severity = NOTE if is_note else WARNING
+            yield find(check, p.where(first), rows.size, message, severity=severity)
 
 
 # Features -----------------------------------------------------------------------------------------

@@ -70,7 +70,8 @@ def look_at_clicks(
     file, count = fspath(path), queries.n_documents
     try:
         if columns is None:
-            log = read_clicks(path, count if counted else MAX_ROWS)
+            most = count if counted else MAX_ROWS
+            log = read_clicks(path, most)
             clicks = _Clicks(file, queries, replace(log.where(log.rows < count), n_documents=count))
         else:
             clicks = _read_columns(file, queries, columns)

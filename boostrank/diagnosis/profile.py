@@ -360,9 +360,8 @@ def look_at(
     """
     files = source_of(files)
     format = "arrow" if is_buffer(files) else format
-    reading = Reading(
-        **options, like=None if like is None else like.space, labelled=labelled, lenient=True
-    )
+    space = None if like is None else like.space
+    reading = Reading(**options, like=space, labelled=labelled, lenient=True)
     profile = Profile(
         role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading
     )

@@ -67,10 +67,10 @@ class Findings(list[Finding]):
 
     def _repr_html_(self) -> str:
         rows = [(f.severity.value, f.where, f.message, f.cost, f.fix) for f in self]
+        if not self:
+            return small_table("nothing found", rows, ())
         columns = ("severity", "where", "what", "cost", "fix")
-        return small_table(
-            f"{len(self):,} findings" if self else "nothing found", rows, columns if self else ()
-        )
+        return small_table(f"{len(self):,} findings", rows, columns)
 
 
 @dataclass(frozen=True)

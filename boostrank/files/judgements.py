@@ -349,7 +349,9 @@ def as_name(value: Any) -> str:
         return value
     if value is None or value != value:
         return ""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
 
 
 # Tables -------------------------------------------------------------------------------------------

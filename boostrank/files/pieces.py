@@ -305,7 +305,8 @@ class Output:
         """Write whole lines, which may start a new query."""
         self.rows += rows
         self.queries += begins
-        self._file.write(text if self._packer is None else self._packer.compress(text))
+        packed = text if self._packer is None else self._packer.compress(text)
+        self._file.write(packed)
 
     def finish(self) -> None:
         """Flush the buffer. Further calls do nothing."""

@@ -89,7 +89,9 @@ class Reading(ReadOptions):
             isinstance(self.like, RankingDataset)
             and self.like.provenance.options.get("queries") == "qid"
         )
-        return frozenset(self.like.queries.qid.tolist() if has_ids else ())  # type: ignore[union-attr]
+        if not has_ids:
+            return frozenset()
+        return frozenset(self.like.queries.qid.tolist())  # type: ignore[union-attr]
 
     @property
     def trained_categories(self) -> Mapping[str, Categories] | None:
@@ -156,7 +158,8 @@ class File:
     def _state(self) -> tuple[int, int] | None:
         if self.path is None:
             return None
-        info = os.stat(self.path if self._descriptor is None else self._descriptor)
+        file = self.path if self._descriptor is None else self._descriptor
+        info = os.stat(file)
         return info.st_size, info.st_mtime_ns
 
     @property
@@ -403,9 +406,8 @@ def expand(source: AnySource) -> list[OneSource]:
     for path in (item for item in sources if isinstance(item, str)):
         real = path if path == "-" else os.path.realpath(path)
         if real in seen:
-            raise ParameterError(
-                f"{'standard input' if path == '-' else path} is given twice in one data set"
-            )
+            name = "standard input" if path == "-" else path
+            raise ParameterError(f"{name} is given twice in one data set")
         seen.add(real)
     return sources
 
@@ -425,9 +427,8 @@ def matching(path: str) -> list[str]:
     }
     files = sorted(paths - side_files)
     if not files:
-        raise FileFormatError(
-            "the folder has no files" if is_folder else "no file matches", file=path
-        )
+        reason = "the folder has no files" if is_folder else "no file matches"
+        raise FileFormatError(reason, file=path)
     if is_folder and os.path.isdir(
         os.path.join(path, "_delta_log")
     ):  # old parts stay in the folder

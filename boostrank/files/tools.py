@@ -300,6 +300,5 @@ def _distribute(
 def _temporary_file(output: str) -> Any:
     """Return an unnamed file next to the output, which is removed when the process ends."""
     of_file = output != STANDARD_STREAM and (os.path.isfile(output) or not os.path.exists(output))
-    return tempfile.TemporaryFile(
-        dir=os.path.dirname(os.path.realpath(output)) if of_file else None
-    )
+    folder = os.path.dirname(os.path.realpath(output)) if of_file else None
+    return tempfile.TemporaryFile(dir=folder)

@@ -53,9 +53,10 @@ def write_libsvm(
     heads, weights = _heads(data), _weights(data)
     tails = _tails(data)
     # An existing side file would be read with the new file; a weight file is replaced.
-    refuse_sidecars(
-        target, GROUP_SUFFIXES if weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX)
-    )
+    suffixes: tuple[str, ...] = GROUP_SUFFIXES
+    if weights is None:
+        suffixes += (WEIGHT_SUFFIX,)
+    refuse_sidecars(target, suffixes)
     with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
         is_packed = target.endswith(".gz")
         with (
@@ -69,7 +70,7 @@ def write_libsvm(
                 else np.flatnonzero(data.queries.words != "").tolist()
             ):
                 out.write(f"# qid:{data.queries.describe_query(query)}\n".encode())
-            _write(out, data, heads, tails, 0 if zero_based else 1)
+            _write(out, data, heads, tails, int(not zero_based))
     if weights is not None:
         text = "".join(f"{weight!r}\n" for weight in weights.tolist())
         write_atomically(target + WEIGHT_SUFFIX, text.encode())
@@ -78,7 +79,8 @@ def write_libsvm(
 def _write(
     file: Any, data: RankingDataset, heads: list[bytes], tails: list[bytes], base: int
 ) -> None:
-    step = max(1, _BATCH_CELLS // max(1, data.n_features if not data.is_sparse else 64))
+    cells_a_row = 64 if data.is_sparse else data.n_features
+    step = max(1, _BATCH_CELLS // max(1, cells_a_row))
     numbers = np.array([b" %d:" % (column + base) for column in range(data.n_features)], object)
     for begin in range(0, data.n_documents, step):
         end = min(begin + step, data.n_documents)

@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -202,12 +203,10 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
                     f"{path}: {status.st_size} bytes, more than the {limit} that are read"
                 )
             # Read in pieces, because a single read of `limit` bytes would allocate all of them.
-            pieces, remaining = [], limit
-            while piece := file.read(
-                _PIECE_BYTES if remaining is None else min(_PIECE_BYTES, remaining)
-            ):
+            pieces, remaining = [], sys.maxsize if limit is None else limit
+            while piece := file.read(min(_PIECE_BYTES, remaining)):
                 pieces.append(piece)
-                remaining = None if remaining is None else remaining - len(piece)
+                remaining -= len(piece)
             return b"".join(pieces)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -156,8 +156,11 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
     ending, writer = os.path.splitext(path)[1].lower(), None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
         for piece in pieces:
-            if isinstance(piece, bytes) or not has_names(path):
-                file.write(piece if isinstance(piece, bytes) else score_text(piece))
+            if isinstance(piece, bytes):
+                file.write(piece)
+                continue
+            if not has_names(path):
+                file.write(score_text(piece))
                 continue
             qids, names = [None if column is None else column.tolist() for column in piece[1:]]
             # A table has the columns that the data name.
@@ -324,9 +327,10 @@ def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
 def _check_numbers(words: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
     for row, word in enumerate(words):
         if math.isnan(number_in(word)):
-            raise refuse(
-                row, no_number(word) if word else "the row has no score; write one in each line"
-            )
+            reason = "the row has no score; write one in each line"
+            if word:
+                reason = no_number(word)
+            raise refuse(row, reason)
 
 
 def _matched(

@@ -240,7 +240,9 @@ def _parts(
         map(_UNNAMED.fullmatch, names)
     ):  # default names may refer to different features in each model
         base = data.provenance.index_base
-        names = default_feature_names(len(names), 1 if base is None else base)
+        if base is None:
+            base = 1
+        names = default_feature_names(len(names), base)
     return (
         {name: parts[:, j] for j, name in enumerate(names)},
         {name: values[:, :, j].astype(np.float64) for j, name in enumerate(names)},

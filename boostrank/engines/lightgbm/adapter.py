@@ -296,9 +296,8 @@ class LightGBM(Backend):
         starts = {id(data): scores for data, scores in pairs if scores is not None}
         with _naming_nothing_to_split():
             booster = begun(params, sets, model and model.native, starts)
-            rounds = Rounds(
-                request, booster, 0 if model is None else model.rounds, partial(scores_now, booster)
-            )
+            before = 0 if model is None else model.rounds
+            rounds = Rounds(request, booster, before, partial(scores_now, booster))
             sampling = Sampling(params)
 
             def gradient(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
@@ -312,7 +311,7 @@ class LightGBM(Backend):
                 for number in rounds:
                     if request.gradient is None:
                         sampling.seed(booster, number)
-                    booster.update(fobj=None if request.gradient is None else gradient)
+                    booster.update(fobj=request.gradient and gradient)
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
                 if self.params.canonical(params).get("boosting") != "dart":
@@ -407,9 +406,9 @@ class Sampling:
             self._first = {}
         if not self._seeds:
             return
+        rounds = dict.fromkeys(self._seeds, round) | {"bagging_seed": round // self._every}
         seeds: dict[str, Any] = {
-            name: round_seed(name, seed, round // self._every if name == "bagging_seed" else round)
-            for name, seed in self._seeds.items()
+            name: round_seed(name, seed, rounds[name]) for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
             # LightGBM applies a new seed for rows only with a new fraction.

@@ -269,7 +269,8 @@ class LightGBMFormat(ModelFormat):
         first = model.start_trees
         forest = _forest(model, first)
         curves = _start_of(model)
-        forest = replace(forest, start=Curves.from_pairs(list(curves.items())) if curves else None)
+        if curves:
+            forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
         linear = [model.leaf_features[tree.number] for tree in model.trees[first:] if tree.linear]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
         return Trees.summarise(forest, gain, n_features, linear=linear, double=True)
@@ -365,9 +366,8 @@ class LightGBMFormat(ModelFormat):
         """Return the text for rows with more columns, in which feature i is `columns[i]`."""
         model, infos, trees = parse_text(body), ["none"] * len(names), []
         feature_infos = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
-        for column, info in zip(
-            columns, feature_infos[1].decode().split(" ") if feature_infos else (), strict=True
-        ):
+        old_infos = feature_infos[1].decode().split(" ") if feature_infos else ()
+        for column, info in zip(columns, old_infos, strict=True):
             infos[column] = info
         for tree in model.trees:
             moved = {

@@ -92,8 +92,10 @@ TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
 # Objectives with untransformed scores, which a checkpoint needs.
 _RAW = frozenset(
-    "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 "  # noqa: SIM905
-    "mean_absolute_error mae huber fair quantile mape".split()
+    """
+    lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1
+    mean_absolute_error mae huber fair quantile mape
+    """.split()
 )
 LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 
@@ -104,10 +106,12 @@ class LightGBMParams(Params):
     # With a custom objective, bagging_by_query grows no trees at 0.5 and samples nothing at 0.9
     # (LightGBM 4.7).
     of_objectives = frozenset(
-        "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
-        "lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed"
-        " poisson_max_delta_step "
-        "reg_sqrt scale_pos_weight sigmoid tweedie_variance_power unbalance unbalanced_sets".split()
+        """
+        bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm
+        lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed
+        poisson_max_delta_step reg_sqrt scale_pos_weight sigmoid tweedie_variance_power
+        unbalance unbalanced_sets
+        """.split()
     )
 
     title = "LightGBM"

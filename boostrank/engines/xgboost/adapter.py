@@ -356,9 +356,7 @@ class XGBoost(Backend):
         if start is not None:
             self._begin(request, start)
         sets = [request.train, *(data for _, data in request.valid)]
-        booster = xgboost.Booster(
-            params, sets, model_file=None if continued is None else continued.native
-        )
+        booster = xgboost.Booster(params, sets, model_file=continued and continued.native)
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         scores = partial(booster.predict, output_margin=gradient is not None)
@@ -377,9 +375,7 @@ class XGBoost(Backend):
             for number in rounds:
                 if samples:
                     reseed(booster, method, round_seed("seed", seed, number))
-                booster.update(
-                    request.train, number - before, None if gradient is None else objective
-                )
+                booster.update(request.train, number - before, gradient and objective)
         except TrainingError as error:
             error.model = (
                 None if rounds.round == before else self._complete(start, booster, request)
@@ -471,7 +467,8 @@ def reseed(booster: Any, tree_method: str, seed: int) -> None:
     XGBoost seeds the feature sampler when it creates the tree method, so another method is selected
     temporarily.
     """
-    booster.set_param({"tree_method": "hist" if tree_method == "approx" else "approx"})
+    other = "hist" if tree_method == "approx" else "approx"
+    booster.set_param({"tree_method": other})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
     booster.set_param({"tree_method": tree_method, "seed": seed})
 

@@ -143,9 +143,9 @@ class XGBoostFormat(ModelFormat):
         """Return the trees with split gains, the linear start as curves."""
         curves = model.start
         grown = _served(model, model.start_trees)
-        forest = replace(
-            grown.forest, start=Curves.from_pairs(list(curves.items())) if curves else None
-        )
+        forest = grown.forest
+        if curves:
+            forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
         trees = model.forest["trees"][model.start_trees :]
         gain = _column(trees, "loss_changes", np.float64)[
             _column(trees, "left_children", np.int64) >= 0
@@ -220,7 +220,9 @@ class XGBoostFormat(ModelFormat):
             is_leaf = np.array(tree["left_children"]) < 0
             conditions = np.where(is_leaf, leaves.astype(np.float32), tree["split_conditions"])
             trees.append({**tree, "split_conditions": conditions.tolist()})
-        return model.with_trees(model.start if start is None else start, trees, model.ends)
+        if start is None:
+            start = model.start
+        return model.with_trees(start, trees, model.ends)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         """Return the JSON for rows with more columns, in which feature i is `columns[i]`."""
@@ -320,9 +322,8 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
     "gbtree" itself, and later versions store them next to its trees.
     """
     forest = booster.get("model")
-    return booster.get(
-        "weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None
-    )
+    in_forest = forest.get("weight_drop") if isinstance(forest, dict) else None
+    return booster.get("weight_drop", in_forest)
 
 
 def with_even_leaves(body: bytes) -> bytes | None:

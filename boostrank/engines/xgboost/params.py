@@ -43,10 +43,11 @@ _LIGHTGBM = {
     "monotone_constraints": "mc monotone_constraint monotonic_cst",
 }
 OF_OBJECTIVES = frozenset(
-    "huber_slope quantile_alpha scale_pos_weight tweedie_variance_power lambdarank_bias_norm "  # noqa: SIM905
-    "lambdarank_normalization lambdarank_num_pair_per_sample lambdarank_pair_method"
-    " lambdarank_score_normalization "
-    "lambdarank_unbiased ndcg_exp_gain".split()
+    """
+    huber_slope quantile_alpha scale_pos_weight tweedie_variance_power lambdarank_bias_norm
+    lambdarank_normalization lambdarank_num_pair_per_sample lambdarank_pair_method
+    lambdarank_score_normalization lambdarank_unbiased ndcg_exp_gain
+    """.split()
 )
 # Without booster=dart, XGBoost before 3.3 ignores them, and later versions train a dart model for
 # three of them.
@@ -103,8 +104,10 @@ _NAMES = {
 _ZERO = dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
 _ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
 _RAW = frozenset(
-    "binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror "  # noqa: SIM905
-    "reg:quantileerror reg:squarederror reg:squaredlogerror".split()
+    """
+    binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror
+    reg:quantileerror reg:squarederror reg:squaredlogerror
+    """.split()
 )
 
 

@@ -177,7 +177,10 @@ class ColumnarFile(File):
     def __init__(self, path: str, max_bytes: int | None, buffer: Any = None) -> None:
         try:
             super().__init__(path, None if buffer else path)
-            self.handle = arrow().BufferReader(buffer) if buffer else arrow().OSFile(path, "rb")
+            if buffer:
+                self.handle = arrow().BufferReader(buffer)
+            else:
+                self.handle = arrow().OSFile(path, "rb")
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=path) from None
         self.size, self._max_bytes = self.total or 0, max_bytes

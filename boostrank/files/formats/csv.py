@@ -204,7 +204,8 @@ class CsvSource(TableSource):
                 if words:
                     word = row[position].strip()
                     stands = is_feature and word.encode().lower() in STAND_INS
-                    faults.append(Fault(number, words, stand_in=(word, 0) if stands else None))
+                    stand_in = (word, 0) if stands else None
+                    faults.append(Fault(number, words, stand_in=stand_in))
             arrays[position] = pa.array(values, pa.float64())
         return Batch(file, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 

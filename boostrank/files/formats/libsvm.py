@@ -164,7 +164,8 @@ class Scratch:
         self.values = zeroed(cells, np.float32)
         self.runs = np.empty((size // 8 + 2, slots.N_RUN), np.int64)  # "0 qid:1\n"
         self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
-        self.comments = np.empty((rows if options[parse.KEEP_COMMENTS] else 0, 2), np.int64)
+        n_comments = rows if options[parse.KEEP_COMMENTS] else 0
+        self.comments = np.empty((n_comments, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
         cells_and_rows = self.labels, self.lines, self.row_ends, self.ids, self.values
@@ -492,7 +493,8 @@ class LibsvmSource(Source):
         end = text.buffer.index(b"\n", begin)
         line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
-        general = _general(line[at:] if code == parse.COMMENT else token, code)
+        unread = line[at:] if code == parse.COMMENT else token
+        general = _general(unread, code)
         added = len(_NO_LABEL) * self.unlabelled
         if added and at == added and code in (parse.NO_QID, parse.FEATURE):
             code = _UNEXPECTED_LABEL

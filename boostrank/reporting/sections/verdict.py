@@ -379,6 +379,7 @@ def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
 
 def _parts(result: Verdict) -> dict[str, Any]:
     leads = [(baseline, baseline.standings[result.metric]) for baseline in result.baselines]
+    stated = START if result.baseline(START) else RANDOM
     return {
         "against": leads[0] if leads else (None, None),
         "leads": [
@@ -389,7 +390,7 @@ def _parts(result: Verdict) -> dict[str, Any]:
         "file_order": FILE_ORDER,
         "single": SINGLE,
         "function": not is_built_in(result.metric),
-        "stated": START if result.baseline(START) else RANDOM,
+        "stated": stated,
         "chart": _chart(result),
     }
 
