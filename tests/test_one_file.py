@@ -117,11 +117,11 @@ def add(
             [*sys.modules[package].__path__, str(folder)],
         )
         added.append((registry, f"{package}.{name}"))
-        vars(registry).pop("_found", None)
+        vars(registry).pop("_specs_by_name", None)
 
     yield add_file
     for registry, module in added:
-        vars(registry).pop("_found", None)
+        vars(registry).pop("_specs_by_name", None)
         sys.modules.pop(module, None)
 
 

@@ -96,13 +96,13 @@ def test_xgboost_grows_the_trees_of_dense_rows_from_entries(
     from boostrank.engines.xgboost import entries
 
     data, others, returned = made(2_000), made(2_000, seed=1), []
-    params, of = NARROW | {"objective": objective}, entries.Entries.of
+    params, of = NARROW | {"objective": objective}, entries.Entries.from_features
 
     def kept(features: Any, params: Any) -> Any:
         returned.append(of(features, params))
         return returned[-1]
 
-    monkeypatch.setattr(entries.Entries, "of", kept)
+    monkeypatch.setattr(entries.Entries, "from_features", kept)
     dense = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
     monkeypatch.setattr(entries, "_CELLS", 1)
     monkeypatch.setattr(entries, "_WIDE", 1)

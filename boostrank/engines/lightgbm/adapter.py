@@ -406,7 +406,9 @@ class Sampling:
             self._first = {}
         if not self._seeds:
             return
-        rounds = dict.fromkeys(self._seeds, round) | {"bagging_seed": round // self._every}
+        rounds = dict.fromkeys(self._seeds, round)
+        if "bagging_seed" in rounds:
+            rounds["bagging_seed"] //= self._every
         seeds: dict[str, Any] = {
             name: round_seed(name, seed, rounds[name]) for name, seed in self._seeds.items()
         }
