@@ -378,7 +378,7 @@ class _LocalTraining:
         """Read the files, train, and save the model."""
         files, options, say = self._files, self._options, self._observer.say
         if files.target:
-            params = get_backend(options.backend).params.named(self._settings.params)
+            params = get_backend(options.backend).params.resolve_names(self._settings.params)
             _check_target(files, say, params=params)
         self._load, self._keywords = self._choose_reader()
         train_set, valid_sets = self._read_clicks() if files.clicks else self._read_sets()
@@ -486,7 +486,7 @@ class _LocalTraining:
 
         def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
             observer.fold_ended(FoldSummary.of_model(fold, training, model))
-            return not request.made
+            return not request.requested
 
         with observer.training(_main_metric(self._settings), names, stops):
             with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:

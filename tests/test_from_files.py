@@ -47,7 +47,7 @@ class Listener(Observer):
 
     def count(self, env: Any) -> None:
         self.rounds += 1
-        self.request.made = self.rounds == self._stop_after
+        self.request.requested = self.rounds == self._stop_after
 
     def say(self, line: str) -> None:
         self.lines.append(line)

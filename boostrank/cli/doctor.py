@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, settle
+from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, say, set_status
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError
@@ -33,7 +33,7 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.diagnosis import Finding, Profile
+    from boostrank.diagnosis import Finding, Findings, Profile
     from boostrank.planning import Plan, Survey
 
 
@@ -50,7 +50,7 @@ class Doctor(
 
 
 @command("doctor")
-def doctor(own: Doctor, reading: FileOptions) -> None:
+def doctor(options: Doctor, reading: FileOptions) -> None:
     """Find faults in the training data FILE..., and print their effects and remedies.
 
     Pass the same reading options as to `train`. Exit status: 0 without errors, 1 with warnings and
@@ -59,58 +59,73 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     \b
     boostrank doctor train.txt --valid vali.txt --valid test.txt
     """
+    from boostrank.diagnosis import Severity
+
+    findings = _examine(options, replace(reading, strict=False))
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+    if errors:
+        set_status(BAD_INPUT)
+    elif warnings and reading.strict:
+        set_status(GATE_SHUT)
+    if options.as_json:
+        click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
+        return
+    _print_findings(findings)
+    notes = len(findings) - len(errors) - len(warnings)
+    counts = ((len(errors), "error"), (len(warnings), "warning"), (notes, "note"))
+    click.echo(", ".join(count_of(n, word) for n, word in counts))
+    remedies = [finding.options for finding in errors if finding.options]
+    if remedies:
+        click.echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
+
+
+def _examine(options: Doctor, reading: FileOptions) -> Findings:
+    """Read the files, or their clicks, and return the findings about them."""
     from boostrank.clicks.sidecar import ENDING, click_reading
     from boostrank.core.conventions import expression_of, rule_of
-    from boostrank.diagnosis import Findings, Severity, examine
+    from boostrank.diagnosis import Findings, examine
+    from boostrank.diagnosis.clicks import with_clicks
     from boostrank.diagnosis.training import with_refusal
     from boostrank.export import TARGETS
     from boostrank.export.writing import split_declared_features
 
-    strict, reading, columns = reading.strict, replace(reading, strict=False), None
-    declared, reading = split_declared_features(own.target, reading, own.files)
-    if own.clicks:
+    declared, reading = split_declared_features(options.target, reading, options.files)
+    paths, columns = (*options.files, *options.valid), None
+    if options.clicks:
         if reading.regroup:  # each piece would count as a query
             raise InputError("--clicks and --regroup cannot be used together; sort the file first")
-        if len(own.files) > 1:
+        if len(options.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
-        columns, reading = click_reading(
-            own.click_columns, (*own.files, *own.valid), reading, logs=False
-        )
-    if expression_of(own.gain) is not None:
+        columns, reading = click_reading(options.click_columns, paths, reading, logs=False)
+    if expression_of(options.gain) is not None:
         say(
             "the labels are checked, but not the gain expression; train refuses a row whose gain is"
             " invalid"
         )
+    # Read the training files as one set, and each validation file as a set like it.
     how = reading.keywords | {
-        "threads": own.threads,
-        "gain": rule_of(own.gain),
+        "threads": options.threads,
+        "gain": rule_of(options.gain),
         "labelled": columns is None,
     }
-    if own.target:
-        how["takes_categories"] = TARGETS.get(own.target).categories
-    sets = [_read("train", own.files, how)]
-    how |= {"like": sets[0]}
-    sets += [_read("valid", (one,), how) for one in own.valid]
-    if own.clicks:
-        from boostrank.diagnosis.clicks import with_clicks
-
-        findings = with_clicks(
-            examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns
-        )
+    if options.target:
+        how["takes_categories"] = TARGETS.get(options.target).categories
+    train = _read("train", options.files, how)
+    sets = [train, *(_read("valid", (path,), how | {"like": train}) for path in options.valid)]
+    if options.clicks:
+        findings = with_clicks(examine(sets), list(zip(paths, sets, strict=True)), columns)
     else:
         findings = with_refusal(examine(sets), sets)
-        for one in own.files:
-            if one != "-" and os.path.isfile(f"{one}{ENDING}"):
-                say(f"{one}{ENDING} exists; pass --clicks to check it instead of the labels")
-    if own.target:
-        findings = Findings([*findings, *_of_target(own.target, sets[0], declared, own.fill)])
-    errors, warnings = (
-        sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING)
-    )
-    settle(BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE)
-    if own.as_json:
-        click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
-        return
+        for path in options.files:
+            if path != "-" and os.path.isfile(f"{path}{ENDING}"):
+                say(f"{path}{ENDING} exists; pass --clicks to check it instead of the labels")
+    if options.target:
+        findings = Findings([*findings, *_find_objections(options, train, declared)])
+    return findings
+
+
+def _print_findings(findings: Findings) -> None:
     for finding in findings:
         click.echo(
             f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]"
@@ -120,50 +135,41 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
                 wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
                 wrapper.break_on_hyphens = False  # commands can be pasted
                 click.echo(wrapper.fill(f"{heading}: {text}"))
-    counts = ((errors, "error"), (warnings, "warning"), (len(findings) - errors - warnings, "note"))
-    click.echo(", ".join(count_of(n, word) for n, word in counts))
-    options = [
-        finding.options
-        for finding in findings
-        if finding.options and finding.severity is Severity.ERROR
-    ]
-    if options:
-        click.echo(f"train needs these options: {' '.join(dict.fromkeys(options))}")
 
 
-def _of_target(
-    target: str, profile: Profile, declared: tuple[Any, ...], fill: str | None
+def _find_objections(
+    options: Doctor, profile: Profile, declared: tuple[Any, ...]
 ) -> Iterator[Finding]:
     """Yield findings about data that the serving program cannot represent."""
     from boostrank.diagnosis import Finding, Severity
     from boostrank.export import TARGETS
 
-    cost = f"train --for {target} refuses the data, as export does the model"
     lacking = profile.examined[profile.missing[profile.examined] > 0].tolist()
     missing = [profile.feature_names.get(number, str(number)) for number in lacking]
     # A rule without a name fills every feature; others fill theirs.
-    rules = listed_names(fill) if fill else ()
+    rules = listed_names(options.fill) if options.fill else ()
     filled = {rule.rpartition("=")[0] for rule in rules}
     missing = [] if "" in filled else [name for name in missing if name not in filled]
-    coded = (
-        [name for name in profile.space.categories if name not in profile.text]
-        if profile.space
-        else []
-    )
+    categories = () if profile.space is None else profile.space.categories
+    coded = [name for name in categories if name not in profile.text]
     names = tuple(profile.feature_names.values())
-    spec = TARGETS.get(target)
-    for one in spec.objections(names=names, categorical=coded, missing=missing, declared=declared):
-        severity = Severity.ERROR if one.final else Severity.WARNING
-        costs = cost if one.final else f"export --to {target} may refuse the model"
+    spec = TARGETS.get(str(options.target))
+    for objection in spec.objections(
+        names=names, categorical=coded, missing=missing, declared=declared
+    ):
+        severity, cost = Severity.WARNING, f"export --to {options.target} may refuse the model"
+        if objection.final:
+            severity = Severity.ERROR
+            cost = f"train --for {options.target} refuses the data, as export does the model"
         yield Finding(
-            f"target-{one.kind}",
+            f"target-{objection.kind}",
             severity,
             *profile.where(),
             1,
-            one.words,
-            costs,
-            one.fix,
-            one.options,
+            objection.words,
+            cost,
+            objection.fix,
+            objection.options,
         )
 
 
@@ -254,7 +260,7 @@ def _plan_as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
                 "backend": route.backend,
                 "route": route.name,
                 "options": route.options,
-                "peak_bytes": None if math.isinf(route.peak) else round(route.peak),
+                "peak_bytes": round(route.peak) if math.isfinite(route.peak) else None,
                 "chosen": route is plan.chosen,
             }
             for route in plan.routes

@@ -37,7 +37,7 @@ _running = {"status": DONE, "debug": False}
 """The exit status of the running command, and whether --debug was given."""
 
 
-def settle(status: int) -> None:
+def set_status(status: int) -> None:
     """Set the exit status before printing, so that a closed pipe cannot change it."""
     _running["status"] = status
 
@@ -181,7 +181,7 @@ class StopRequest:
     """A request to stop a training.
 
     Attributes:
-        made: whether a signal has arrived.
+        requested: whether a signal has arrived.
         stopped: whether the training ended early because of the request. A request in the last
             round, or while the model is being written, has no effect.
         saving: whether the training is over and the model is being written.
@@ -190,7 +190,7 @@ class StopRequest:
     """
 
     def __init__(self) -> None:
-        self.made = self.stopped = self.saving = False
+        self.requested = self.stopped = self.saving = False
         self.exit_status = INTERRUPTED
         self._first = 0.0
 
@@ -199,8 +199,8 @@ class StopRequest:
         now = time.monotonic()
         if number not in (signal.SIGINT, signal.SIGTERM):
             return
-        if not self.made:
-            self.made, self._first, self.exit_status = True, now, 128 + number
+        if not self.requested:
+            self.requested, self._first, self.exit_status = True, now, 128 + number
             if self.saving:
                 say("the training is over; writing the model (press Ctrl-C again to exit at once)")
             else:

@@ -22,7 +22,7 @@ class Refit(ModelOptions, ThreadOptions, group="Data and output"):
 
 
 @command("refit")
-def refit(own: Refit, reading: FileOptions) -> None:
+def refit(options: Refit, reading: FileOptions) -> None:
     """Compute the leaves of MODEL again from DATA, while trees keep their splits.
 
     Use it for new judgements or documents between two trainings: it takes one pass over the rows a
@@ -36,11 +36,11 @@ def refit(own: Refit, reading: FileOptions) -> None:
     from boostrank.core.files import check_writable, reserved
     from boostrank.fit.renewal import refit as compute
 
-    output = own.output or own.model
+    output = options.output or options.model
     check_writable(output)
     with reserved(output):
-        model, data = Reader(reading, own.threads).read_for_model(own.model, own.data)
-        model = compute(model, data, keep=own.keep, threads=own.threads)
+        model, data = Reader(reading, options.threads).read_for_model(options.model, options.data)
+        model = compute(model, data, keep=options.keep, threads=options.threads)
         model.save(output)
     count = f"{data.n_documents:,} documents in {len(data.queries):,} queries"
     click.echo(f"{output}: {model.num_trees():,} trees refitted on {count}")

@@ -71,9 +71,8 @@ def launcher_of(workers: Any) -> Launcher:
             raise ParameterError(
                 f"cluster {workers!r}: expected one of {', '.join(_LAUNCHERS)}, as in local:2"
             )
-        workers = getattr(import_module(f"boostrank.cluster.{kind}"), _LAUNCHERS[kind]).named(
-            kind, where
-        )
+        module = import_module(f"boostrank.cluster.{kind}")
+        workers = getattr(module, _LAUNCHERS[kind]).from_name(kind, where)
     elif type(workers).__module__.startswith("distributed."):
         workers = import_module("boostrank.cluster.dask").DaskWorkers(workers)
     launcher: Launcher = workers

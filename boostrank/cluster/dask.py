@@ -49,7 +49,7 @@ class DaskWorkers(Launcher):
         super().__init__(len(self._workers), listen or (self._distributed.utils.get_ip(host), 0))
 
     @classmethod
-    def named(cls, kind: str, where: str) -> Self:
+    def from_name(cls, kind: str, where: str) -> Self:
         """Create a launcher from `dask:ADDRESS`, or from `dask:FILE` with a scheduler file."""
         is_file = os.path.isfile(where)
         if not is_file and ":" not in where:

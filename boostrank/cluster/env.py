@@ -71,7 +71,7 @@ class EnvWorkers(LocalWorkers):
         self.patience = 600.0  # ranks of a job may start minutes apart
 
     @classmethod
-    def named(cls, kind: str, where: str) -> Self:
+    def from_name(cls, kind: str, where: str) -> Self:
         """Create the launcher for `env`.
 
         Raises:

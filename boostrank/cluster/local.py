@@ -41,9 +41,9 @@ class LocalWorkers(Launcher):
         self.processes, self._started = size, list[subprocess.Popen[str]]()
 
     @classmethod
-    def named(cls, kind: str, where: str) -> Self:
+    def from_name(cls, kind: str, where: str) -> Self:
         """Create the launcher for `local:N`; without N, at most four processes."""
-        return super().named(kind, where or str(min(4, resolve_threads(None))))
+        return super().from_name(kind, where or str(min(4, resolve_threads(None))))
 
     @property
     def pids(self) -> list[int]:

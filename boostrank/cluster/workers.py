@@ -54,7 +54,7 @@ class Launcher:
         self.tables: list[dict[str, Any]] = [{}] * size
 
     @classmethod
-    def named(cls, kind: str, where: str) -> Self:
+    def from_name(cls, kind: str, where: str) -> Self:
         """Create the launcher for `KIND:WHERE`, where WHERE is the number of workers by default."""
         if not (where.isdecimal() and int(where)):
             raise errors.ParameterError(

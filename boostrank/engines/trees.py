@@ -57,7 +57,7 @@ class Trees:
         )
 
     @classmethod
-    def of(
+    def from_forest(
         cls,
         forest: Forest,
         gain: Float64Array,
@@ -331,7 +331,7 @@ class StepTree:
     below: list[int]
 
     @classmethod
-    def of(cls, curve: Curve) -> StepTree:
+    def from_curve(cls, curve: Curve) -> StepTree:
         """Return a balanced tree of the curve's steps, with the means and counts of its nodes."""
         assert curve.documents is not None
         bounds, left, right = split(curve.bounds)

@@ -536,7 +536,9 @@ def _wrong(
     if served.engine in target.exact:
         return target_scores != model_scores, 0.0
     trees, types = served.trees, target.rules
-    rules = replace(Rules.of(trees), leaves=types.leaves, sums=types.sums, gives=types.gives)
+    rules = replace(
+        Rules.from_trees(trees), leaves=types.leaves, sums=types.sums, gives=types.gives
+    )
     # Rounding and summing in another type can cause this difference.
     single = trees.single or np.float32 in (types.leaves, types.sums, types.gives)
     largest = np.zeros(trees.forest.roots.size)

@@ -41,7 +41,7 @@ class Rules:
     equal_categories: bool = False
 
     @classmethod
-    def of(cls, trees: ServedTrees) -> Rules:
+    def from_trees(cls, trees: ServedTrees) -> Rules:
         """Return the rules for the engine that trained the trees."""
         return SINGLE if trees.single else cls()
 

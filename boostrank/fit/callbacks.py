@@ -112,11 +112,11 @@ class StopRequest:
     """A request to stop a training.
 
     Attributes:
-        made: whether the training shall stop after its current round.
+        requested: whether the training shall stop after its current round.
         stopped: whether it stopped because of the request, which has no effect in the last round.
     """
 
-    made = stopped = False
+    requested = stopped = False
 
 
 class StopWhenAsked:
@@ -139,7 +139,7 @@ class StopWhenAsked:
         self._stopper, self._checkpoint = getattr(stopper, "gated", stopper), checkpoint
 
     def __call__(self, env: Any) -> None:
-        if self._request.made and env.iteration + 1 < env.end_iteration:
+        if self._request.requested and env.iteration + 1 < env.end_iteration:
             if self._checkpoint is not None:
                 self._checkpoint.try_to_write(env)
             self._request.stopped = True

@@ -15,7 +15,7 @@ from boostrank.fit.plan import Plan, convert_sets
 from boostrank.fit.presets import occurring_columns
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
-from boostrank.model.averaging import limited
+from boostrank.model.averaging import limit_trees
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import QUICK
 
@@ -48,7 +48,7 @@ def _train_once(plan: Plan) -> RankingModel:
     if plan.preset.quality == QUICK and is_stopped and in_memory and training.collective.is_alone:
         joined, _ = join_sets(training.train_set, sets)
         model = renew_leaves(model, replace(training, train_set=joined, valid=()))
-    return model if training.tree_limit is None else limited(model, training.tree_limit)
+    return model if training.tree_limit is None else limit_trees(model, training.tree_limit)
 
 
 # Wide sparse data: train without features that never occur, and restore them in the model.
@@ -67,7 +67,9 @@ def used_columns(plan: Plan) -> Int64Array | None:
         return None
     if not plan.collective.is_alone:  # the rows of other workers may have other columns
         return None
-    of_features = engine.params.named(plan.settings.params).keys() & engine.params.of_features
+    of_features = (
+        engine.params.resolve_names(plan.settings.params).keys() & engine.params.of_features
+    )
     return None if of_features else occurring_columns(data)
 
 

@@ -28,7 +28,7 @@ from boostrank.fit.settings import headline
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
 from boostrank.metrics import BoundMetrics
-from boostrank.model.averaging import average, capped, deviation, with_price
+from boostrank.model.averaging import average, cut_models, deviation, with_price
 from boostrank.model.ranking_model import RankingModel
 
 
@@ -195,7 +195,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         counted = np.isfinite(of_metric[str(metric)])
     folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, counted)
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
-    kinds = {"boosting", "booster"} & plan.engine.params.named(first.params).keys()
+    kinds = {"boosting", "booster"} & plan.engine.params.resolve_names(first.params).keys()
     members: list[Member] = []
     models: list[RankingModel] = []
     for fold, member in enumerate(plan.preset.members):
@@ -222,7 +222,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         if fold_ended is not None and not fold_ended(fold, training, model):
             break
     if first.tree_limit is not None:
-        models = capped(models, first.tree_limit)
+        models = cut_models(models, first.tree_limit)
     # Score each fold with the model trained without it.
     scores, deviations = np.zeros(data.n_documents), []
     for fold, model in enumerate(models):

@@ -112,7 +112,7 @@ def deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce =
     return max(1e-12, float(np.sqrt(squares / rows)))
 
 
-def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
+def cut_models(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
     """Truncate all models to the same number of rounds: the largest with at most `trees` trees in
     total.
     """
@@ -146,7 +146,7 @@ def count_trees(model: RankingModel) -> int:
     return start + each * model.best_iteration
 
 
-def limited(model: RankingModel, trees: int) -> RankingModel:
+def limit_trees(model: RankingModel, trees: int) -> RankingModel:
     """Truncate a model to a maximum number of trees, and record the truncation in `info.price`."""
     start, each = tree_counts(model)
     if trees < start + each:

@@ -119,12 +119,12 @@ class RankingModel:
         evals_result: Mapping[str, Mapping[str, list[float]]] | None = None,
         summary: TrainingSummary | None = None,
     ) -> None:
-        known = booster if isinstance(booster, Booster) else booster_of(booster)
-        if known is None:
+        engine_booster = booster if isinstance(booster, Booster) else booster_of(booster)
+        if engine_booster is None:
             raise ParameterError(
                 f"{type(booster).__name__} is not a lightgbm.Booster or xgboost.Booster"
             )
-        self._booster = known
+        self._booster = engine_booster
         self._best_rounds = best_rounds
         self.info = info if isinstance(info, ModelInfo) else ModelInfo(**(info or {}))
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
@@ -133,7 +133,7 @@ class RankingModel:
         self.within_query: WithinColumns | None = None
         # Without a sidecar, detect them by the names of the booster's features.
         if (self.info.within_query or {"kinds": not self.info.feature_names})["kinds"]:
-            self.within_query = WithinColumns.from_names(known.feature_names)
+            self.within_query = WithinColumns.from_names(engine_booster.feature_names)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_shown": None}
@@ -663,44 +663,47 @@ def tree_counts(model: RankingModel) -> tuple[int, int]:
     )
 
 
-def find_model(given: Any) -> RankingModel | None:
+def find_model(ranker: Any) -> RankingModel | None:
     """Convert a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker
     to a model.
 
     A model from a booster or ranker keeps the rounds that its own `predict` uses. Return None for
     other objects.
     """
-    if isinstance(given, RankingModel):
-        return given
-    if isinstance(given, str | PathLike):
-        return RankingModel.load(given)
-    engine = type(given).__module__.partition(".")[0]
-    if engine == "boostrank" and isinstance(model := getattr(given, "model_", None), RankingModel):
+    if isinstance(ranker, RankingModel):
+        return ranker
+    if isinstance(ranker, str | PathLike):
+        return RankingModel.load(ranker)
+    engine, native = type(ranker).__module__.partition(".")[0], ranker
+    if engine == "boostrank" and isinstance(model := getattr(ranker, "model_", None), RankingModel):
         return model
-    if engine == "lightgbm" and hasattr(type(given), "booster_"):
-        given = given.booster_
-    sklearn = engine == "xgboost" and hasattr(given, "get_booster")
-    if sklearn and given.missing is not None and given.missing == given.missing:  # not NaN
+    if engine == "lightgbm" and hasattr(type(ranker), "booster_"):
+        native = ranker.booster_
+    is_sklearn = engine == "xgboost" and hasattr(ranker, "get_booster")
+    if is_sklearn and ranker.missing is not None and ranker.missing == ranker.missing:  # not NaN
         words = (
             "the model does not store this value, and scores would differ: fit it with NaN for"
             " missing values"
         )
-        raise ModelError(f"{type(given).__name__}(missing={given.missing:g}): {words}")
-    known = booster_of(given.get_booster() if sklearn else given)
-    if known is None:
+        raise ModelError(f"{type(ranker).__name__}(missing={ranker.missing:g}): {words}")
+    if is_sklearn:
+        native = ranker.get_booster()
+    booster = booster_of(native)
+    if booster is None:
         return None
-    return RankingModel(known, best_rounds=known.stopped_rounds if sklearn else known.best_rounds)
+    best_rounds = booster.stopped_rounds if is_sklearn else booster.best_rounds
+    return RankingModel(booster, best_rounds=best_rounds)
 
 
-def as_model(given: Any) -> RankingModel:
+def as_model(ranker: Any) -> RankingModel:
     """Convert an object to a model, as `find_model` does, or raise ParameterError for other
     objects.
     """
-    found = find_model(given)
-    if found is None:
+    model = find_model(ranker)
+    if model is None:
         words = (
             "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or"
             " BoostRanker"
         )
-        raise ParameterError(f"model={type(given).__name__}: {words}")
-    return found
+        raise ParameterError(f"model={type(ranker).__name__}: {words}")
+    return model

@@ -159,7 +159,9 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             if isinstance(piece, bytes) or not has_names(path):
                 file.write(piece if isinstance(piece, bytes) else score_text(piece))
                 continue
-            qids, names = (None if one is None else one.tolist() for one in piece[1:])
+            qids = None if piece.qids is None else piece.qids.tolist()
+            documents = piece.document_names
+            names = None if documents is None else documents.tolist()
             # A table has the columns that the data name.
             by_name = dict(zip(_COLUMNS, (qids, names, piece.values.tolist()), strict=True))
             columns = {name: values for name, values in by_name.items() if values is not None}

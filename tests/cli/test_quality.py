@@ -266,7 +266,7 @@ def asking_in(monkeypatch: pytest.MonkeyPatch, training: int) -> None:
     class Asked(StopWhenAsked):
         def __call__(self, env: Any) -> None:
             begun.append(env.iteration == 0)
-            self._request.made |= sum(begun) == training and env.iteration == 1
+            self._request.requested |= sum(begun) == training and env.iteration == 1
             super().__call__(env)
 
     monkeypatch.setattr("boostrank.fit.callbacks.StopWhenAsked", Asked)

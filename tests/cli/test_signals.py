@@ -21,7 +21,7 @@ import time
 from boostrank.cli.errors import graceful_stop
 with graceful_stop() as stop:
     print("ready", flush=True)
-    while not stop.made:
+    while not stop.requested:
         time.sleep(0.01)
     print("asked", flush=True)
     time.sleep({seconds})
@@ -88,7 +88,7 @@ def asking_in(monkeypatch: pytest.MonkeyPatch, round: int) -> None:
     called = StopWhenAsked.__call__
 
     def asked(self: Any, env: Any) -> None:
-        self._request.made = env.iteration >= round
+        self._request.requested = env.iteration >= round
         called(self, env)
 
     monkeypatch.setattr(StopWhenAsked, "__call__", asked)

@@ -28,7 +28,7 @@ def assert_same_leaves(served: ServedModel, rows: np.ndarray, rules: Rules) -> N
 
 
 def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(each: Example) -> None:
-    assert_same_leaves(each.served, each.single, Rules.of(each.served.trees))
+    assert_same_leaves(each.served, each.single, Rules.from_trees(each.served.trees))
 
 
 def test_what_pruning_left_over_is_left_out() -> None:
@@ -47,7 +47,7 @@ def test_what_pruning_left_over_is_left_out() -> None:
     served = ServedModel(
         "toy", "xgboost", body, XGBOOST.served(model), ("a", "b", "c", "d", "e", "f")
     )
-    assert_same_leaves(served, X.astype(np.float32), Rules.of(served.trees))
+    assert_same_leaves(served, X.astype(np.float32), Rules.from_trees(served.trees))
 
 
 def test_names_are_those_that_converted_models_have() -> None:

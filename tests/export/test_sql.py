@@ -19,7 +19,9 @@ from tests.export.conftest import Example, example
 def assert_same_leaves(model_example: Example) -> None:
     trees = model_example.served.trees
     expected = scores(
-        trees, model_example.rows, replace(Rules.of(trees), sums=np.float64, gives=np.float64)
+        trees,
+        model_example.rows,
+        replace(Rules.from_trees(trees), sums=np.float64, gives=np.float64),
     )
     of_query = SPEC.read(SPEC.write(model_example.served), model_example.served.feature_names)(
         model_example.rows

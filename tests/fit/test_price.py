@@ -11,7 +11,7 @@ import pytest
 import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
-from boostrank.model.averaging import capped, count_trees, limited
+from boostrank.model.averaging import count_trees, cut_models, limit_trees
 from boostrank.model.ranking_model import tree_counts
 from tests.fit.test_folds import folded
 from tests.tuning.test_tuning import made
@@ -52,14 +52,14 @@ def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
     for cap in range(1, max(rounds) + 1):
         trees = start + sum(min(cap, model_rounds) for model_rounds in rounds)
         for spare in (0, 1):  # one tree more is a round of none
-            kept_rounds = [model.best_iteration for model in capped(models, trees + spare)]
+            kept_rounds = [model.best_iteration for model in cut_models(models, trees + spare)]
             assert sum(kept_rounds) <= trees + spare - start
             assert kept_rounds == [min(max(kept_rounds), model_rounds) for model_rounds in rounds]
             assert max(kept_rounds) >= min(cap, max(rounds))
     with pytest.raises(
         ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees, including {start} "
     ):
-        capped(models, start + 2)
+        cut_models(models, start + 2)
 
 
 def test_the_file_of_an_average_has_the_trees_it_says(
@@ -108,8 +108,8 @@ def test_fewer_trees_than_a_start_has_are_refused(
     assert each == 1
     assert start > 1
     with pytest.raises(ParameterError, match=f"max_trees={start}"):
-        limited(models[0], start)
-    cut = limited(models[0], start + 1)
+        limit_trees(models[0], start)
+    cut = limit_trees(models[0], start + 1)
     assert file_trees(cut) == count_trees(cut) == start + 1
     assert cut.info.price == {"trees": start + 1, "max_trees": start + 1}
 
@@ -120,7 +120,7 @@ def test_xgboost_counts_as_many(data: RankingDataset) -> None:
     _, [first, _] = folded(params, data, 4, folds=2, backend="xgboost")
     start, each = tree_counts(first)
     assert (start > 1, each) == (True, 1)
-    assert limited(first, start + 2).best_iteration == 2
+    assert limit_trees(first, start + 2).best_iteration == 2
 
 
 def test_limits_that_cannot_be_kept_are_refused(data: RankingDataset) -> None:

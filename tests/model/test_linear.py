@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.lightgbm.model_text import _whole
+from boostrank.engines.lightgbm.model_text import _parse_whole
 from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.trees import Leaves, sum_of_starts
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBoostModel
@@ -243,6 +243,6 @@ def test_fault_086_a_category_may_be_the_empty_text() -> None:
 
 
 def test_fault_086_whole_numbers_end_where_the_loader_would_wrap_around() -> None:
-    assert _whole("2147483647", "leaves", 0) == 2**31 - 1
+    assert _parse_whole("2147483647", "leaves", 0) == 2**31 - 1
     with pytest.raises(ModelError, match="leaves"):
-        _whole("2147483648", "leaves", 0)
+        _parse_whole("2147483648", "leaves", 0)

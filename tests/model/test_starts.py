@@ -186,7 +186,7 @@ def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
 
 
 def test_steps_become_a_tree_whose_nodes_know_their_documents() -> None:
-    tree = StepTree.of(STEPS)
+    tree = StepTree.from_curve(STEPS)
     assert tree.leaf == [0.25, 0.5, -1.5, 2.0, 4.0]
     assert tree.documents == [3, 5, 1, 7, 2]
     assert (tree.bounds, tree.left, tree.right) == (
@@ -199,7 +199,7 @@ def test_steps_become_a_tree_whose_nodes_know_their_documents() -> None:
     np.testing.assert_allclose(
         tree.node, [total / below for total, below in zip(sums, tree.below, strict=True)]
     )
-    empty = StepTree.of(replace(TWO, documents=np.array([0.0, 0.25, 0.75])))
+    empty = StepTree.from_curve(replace(TWO, documents=np.array([0.0, 0.25, 0.75])))
     assert empty.documents == [1, 1, 1]  # TreeSHAP divides by them
     assert empty.below == [3, 2]
 

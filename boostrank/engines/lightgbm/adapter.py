@@ -121,11 +121,9 @@ class LightGBMBooster(Booster):
         outputs = np.concatenate(
             [self.native.predict(piece, **{kind: True}, **how) for piece in pieces]
         )
-        return (
-            outputs
-            if request.what == LEAVES
-            else outputs.astype(np.float64, copy=False).reshape(-1)
-        )
+        if request.what == LEAVES:
+            return outputs
+        return outputs.astype(np.float64, copy=False).reshape(-1)
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model text, which does not name the number of threads."""
@@ -247,11 +245,13 @@ class LightGBM(Backend):
             if whole.bins is None:
                 whole.bins = self.dataset(whole.data, params, reference=None, weights=weights)
             return whole.bins.subset(data.features.rows)
-        of_queries = data.queries.weights if weights else None
+        weight = None
+        if weights and data.queries.weights is not None:
+            weight = np.repeat(data.queries.weights, data.queries.sizes)
         options = {
             "label": data.labels,
             "group": data.queries.sizes,
-            "weight": None if of_queries is None else np.repeat(of_queries, data.queries.sizes),
+            "weight": weight,
             "feature_name": list(engine_names(data.feature_names)),
             "reference": reference,
             "params": _with_defaults(params),
@@ -271,12 +271,12 @@ class LightGBM(Backend):
 
         The labels may need a longer `label_gain` than LightGBM has.
         """
-        own = {
+        loop_params = {
             "metric": "None",
             "num_iterations": request.rounds,
             "objective": request.native_objective or "none",
         }
-        params = _with_defaults(request.params) | own
+        params = _with_defaults(request.params) | loop_params
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
@@ -287,18 +287,18 @@ class LightGBM(Backend):
         sets = [("training", request.train), *request.valid]
         holders = [data for _, data in sets]
         if request.resumed is not None:
-            model, start_scores = (
-                self.load(request.resumed.snapshot.model),
-                request.resumed.snapshot.scores,
-            )
+            snapshot = request.resumed.snapshot
+            model, start_scores = self.load(snapshot.model), snapshot.scores
             holders = [request.train, *(data for data in holders if data is not request.train)]
-        given = zip(holders, start_scores, strict=False)
-        known = {id(data): scores for data, scores in given if scores is not None}
+        initial_scores = {
+            id(data): scores
+            for data, scores in zip(holders, start_scores, strict=False)
+            if scores is not None
+        }
+        rounds_before = 0 if model is None else model.rounds
         with _naming_nothing_to_split():
-            booster = begun(params, sets, model and model.native, known)
-            rounds = Rounds(
-                request, booster, 0 if model is None else model.rounds, partial(scores_now, booster)
-            )
+            booster = begun(params, sets, model and model.native, initial_scores)
+            rounds = Rounds(request, booster, rounds_before, partial(scores_now, booster))
             sampling = Sampling(params)
 
             def gradient(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
@@ -312,10 +312,12 @@ class LightGBM(Backend):
                 for number in rounds:
                     if request.gradient is None:
                         sampling.seed(booster, number)
-                    booster.update(fobj=None if request.gradient is None else gradient)
+                        booster.update()
+                    else:
+                        booster.update(fobj=gradient)
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
-                if self.params.named(params).get("boosting") != "dart":
+                if self.params.resolve_names(params).get("boosting") != "dart":
                     error.model = LightGBMBooster(booster, first)
                 raise
         booster.best_iteration = rounds.best_rounds and rounds.best_rounds + first
@@ -373,26 +375,25 @@ class Sampling:
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
-        named = LightGBM.params.named(params)
-        boosting = str(named.get("boosting", "gbdt"))
-        special = boosting in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
+        params = LightGBM.params.resolve_names(params)
+        boosting = str(params.get("boosting", "gbdt"))
+        special = boosting in ("dart", "goss") or params.get("data_sample_strategy") == "goss"
         self._first = (
-            {"drop_seed": int(named.get("drop_seed", named.get("seed", 4)))}
+            {"drop_seed": int(params.get("drop_seed", params.get("seed", 4)))}
             if boosting == "dart"
             else {}
         )
-        self._fraction = float(named.get("bagging_fraction", 1.0))
-        self._every = int(named.get("bagging_freq", 0))
-        features = min(
-            float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")
-        )
+        self._fraction = float(params.get("bagging_fraction", 1.0))
+        self._every = int(params.get("bagging_freq", 0))
+        fractions = ("feature_fraction", "feature_fraction_bynode")
+        samples_features = any(float(params.get(name, 1.0)) < 1 for name in fractions)
         sampled = (
             ("bagging_seed", 3, self._fraction < 1 and self._every > 0),
-            ("feature_fraction_seed", 2, features < 1),
-            ("extra_seed", 6, named.get("extra_trees") in TRUE),
+            ("feature_fraction_seed", 2, samples_features),
+            ("extra_seed", 6, params.get("extra_trees") in TRUE),
         )
         self._seeds = {
-            name: int(named.get(name, named.get("seed", default)))
+            name: int(params.get(name, params.get("seed", default)))
             for name, default, active in sampled
             if active and not special
         }
@@ -407,10 +408,11 @@ class Sampling:
         if not self._seeds:
             return
         seeds: dict[str, Any] = {
-            name: round_seed(name, seed, round // self._every if name == "bagging_seed" else round)
-            for name, seed in self._seeds.items()
+            name: round_seed(name, seed, round) for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
+            bag = round // self._every
+            seeds["bagging_seed"] = round_seed("bagging_seed", self._seeds["bagging_seed"], bag)
             # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
             seeds["bagging_fraction"] = self._fraction

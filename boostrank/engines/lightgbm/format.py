@@ -11,7 +11,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, joined, parse_text
+from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, join_text, parse_text
 from boostrank.engines.trees import (
     NOTHING,
     LinearStart,
@@ -75,7 +75,7 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 
 
 def _tree(number: int, feature: int, curve: Curve) -> str:
-    tree = StepTree.of(curve)
+    tree = StepTree.from_curve(curve)
     nodes = len(tree.left)
     fields: dict[str, list[Any]] = {
         "num_leaves": [len(tree.leaf)],
@@ -156,7 +156,7 @@ class LightGBMFormat(ModelFormat):
         forest = replace(forest, start=Curves.of(list(curves.items())) if curves else None)
         linear = [model.leaf_features[tree.number] for tree in model.trees[first:] if tree.linear]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
-        return Trees.of(forest, gain, n_features, linear=linear, double=True)
+        return Trees.from_forest(forest, gain, n_features, linear=linear, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
         """Return all trees, those of a linear start too, with the documents in every node.
@@ -368,7 +368,7 @@ def _with_trees(
     texts += [
         replace(tree, number=number).to_bytes() for number, tree in enumerate(grown, len(texts))
     ]
-    return joined(model.head, texts, model.tail)
+    return join_text(model.head, texts, model.tail)
 
 
 def _divided(tree: Tree, parts: float) -> Tree:

@@ -133,10 +133,10 @@ class LightGBMText:
 
     def to_bytes(self) -> bytes:
         """Return the model text, with the offsets of the trees in its head."""
-        return joined(self.head, [tree.to_bytes() for tree in self.trees], self.tail)
+        return join_text(self.head, [tree.to_bytes() for tree in self.trees], self.tail)
 
 
-def joined(head: bytes, trees: Sequence[bytes], tail: bytes) -> bytes:
+def join_text(head: bytes, trees: Sequence[bytes], tail: bytes) -> bytes:
     """Return a model text that consists of these trees and lists their sizes."""
     sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in trees)
     head = re.sub(rb"^tree_sizes=.*$", sizes, head, flags=re.MULTILINE)
@@ -231,7 +231,7 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
         )
         leaf_line = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
         texts = [leaf_line.sub(line, text) for line, text in zip(lines, texts, strict=True)]
-    return joined(data[: begin - 2], texts, data[end:])
+    return join_text(data[: begin - 2], texts, data[end:])
 
 
 def _for_doubles(lines: re.Match[bytes]) -> bytes:
@@ -275,9 +275,10 @@ def _check_header(header: dict[str, str]) -> int:
     if header["version"] not in _VERSIONS:
         words = f"the model is in LightGBM's format version {header['version'][:20]!r}"
         raise ModelError(f"{words}; supported: {', '.join(_VERSIONS)}")
-    outputs = _whole(header["num_class"], "num_class", 1)
+    outputs = _parse_whole(header["num_class"], "num_class", 1)
     outputs = max(
-        outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1)
+        outputs,
+        _parse_whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1),
     )
     refuse(
         outputs > 1,
@@ -289,8 +290,8 @@ def _check_header(header: dict[str, str]) -> int:
         raise ModelError(
             f"the header's objective is {header['objective'][:80]!r}, which is not a valid name"
         )
-    _whole(header["label_index"], "label_index", -1)
-    n_features = _whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
+    _parse_whole(header["label_index"], "label_index", -1)
+    n_features = _parse_whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
     for key in ("feature_names", "feature_infos", "monotone_constraints"):
         if key in header and len(_words(header[key])) != n_features:
             raise ModelError(
@@ -304,7 +305,7 @@ def _check_header(header: dict[str, str]) -> int:
                 " categories"
             )
     for word in _words(header.get("monotone_constraints", "")):
-        _whole(word, "monotone_constraints", -1, 1)
+        _parse_whole(word, "monotone_constraints", -1, 1)
     return n_features
 
 
@@ -312,7 +313,7 @@ def _words(line: str) -> list[str]:
     return [word for word in line.split(" ") if word]
 
 
-def _whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
+def _parse_whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
     if not _WHOLE.fullmatch(word) or not low <= int(word) <= high:
         raise ModelError(f"{what} is {word[:80]!r}, not a whole number from {low} to {high}")
     return int(word)
@@ -336,7 +337,7 @@ def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) 
     if blocks and not blocks[0].startswith(b"Tree="):
         raise ModelError(f"expected 'Tree=0' after the model's header, found {blocks[0][:40]!r}")
     if "tree_sizes" in header:
-        sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
+        sizes = [_parse_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
         refuse(
             len(sizes) != len(blocks),
             f"tree_sizes lists {len(sizes)} trees, but the file has {len(blocks)}",
@@ -364,7 +365,7 @@ def _tree(block: bytes, number: int) -> Tree:
         fields[key] = value
 
     def single(key: bytes, low: int, high: int) -> int:
-        return _whole(
+        return _parse_whole(
             fields.get(key, b"").strip(b" ").decode("latin-1"),
             f"tree {number}: {key.decode()}",
             low,
@@ -388,7 +389,7 @@ class _Column:
         self.tokens = list(itertools.chain.from_iterable(tokens))
         self.tree = np.repeat([t.number for t in trees], [len(t) for t in tokens]).astype(np.int64)
 
-    def whole(self, low: int, high: int | Int64Array) -> Int64Array:
+    def parse_whole(self, low: int, high: int | Int64Array) -> Int64Array:
         values = self._parse(_INTEGER).astype(np.int64)
         _refuse_tree((values < low) | (values > high), self.tree, f"{self.key} is out of range")
         return values
@@ -444,7 +445,9 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
             f"the leaves of its trees add up to more than {LARGEST_SCORE:g}",
         )
     columns = [at_nodes(b"left_child"), at_nodes(b"right_child")]
-    nodes: dict[str, npt.NDArray[Any]] = {c.key: c.whole(-_INT32_MAX, _INT32_MAX) for c in columns}
+    nodes: dict[str, npt.NDArray[Any]] = {
+        c.key: c.parse_whole(-_INT32_MAX, _INT32_MAX) for c in columns
+    }
     owner = columns[0].tree
     _check_shape(
         nodes["left_child"],
@@ -452,10 +455,10 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
         owner,
         np.array([t.leaves for t in trees], np.int64),
     )
-    nodes["split_feature"] = at_nodes(b"split_feature").whole(0, n_features - 1)
+    nodes["split_feature"] = at_nodes(b"split_feature").parse_whole(0, n_features - 1)
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero,
     # NaN).
-    kind = nodes["decision_type"] = at_nodes(b"decision_type").whole(0, 11)
+    kind = nodes["decision_type"] = at_nodes(b"decision_type").parse_whole(0, 11)
     threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
     no_set = (kind % 2 == 1) & ~(
@@ -476,8 +479,8 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     for key in (b"internal_value", b"internal_weight"):
         at_nodes(key, having(key)).real(finite=False)
     at_leaves(b"leaf_weight", having(b"leaf_weight")).real(finite=False)
-    at_leaves(b"leaf_count", having(b"leaf_count")).whole(-_INT32_MAX, _INT32_MAX)
-    at_nodes(b"internal_count", having(b"internal_count")).whole(-_INT32_MAX, _INT32_MAX)
+    at_leaves(b"leaf_count", having(b"leaf_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
+    at_nodes(b"internal_count", having(b"internal_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
     shrunk = having(b"shrinkage")
     _Column(b"shrinkage", shrunk, [t.tokens(b"shrinkage", 1) for t in shrunk]).real()
 
@@ -534,9 +537,11 @@ def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
     """Return the category sets that go left, as bits of words, and the number of words in each
     set.
     """
-    words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, 2**32 - 1)
+    words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).parse_whole(
+        0, 2**32 - 1
+    )
     boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
-    ends = _Column(b"cat_boundaries", [tree], [boundaries]).whole(0, words.size)
+    ends = _Column(b"cat_boundaries", [tree], [boundaries]).parse_whole(0, words.size)
     sizes = np.diff(ends)
     if not ends.size or ends[0] != 0 or ends[-1] != words.size or np.any(sizes < 0):
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
@@ -553,8 +558,8 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     features, coefficients = column(b"leaf_features"), column(b"leaf_coeff")
     constant.normal()
     coefficients.normal()
-    columns = features.whole(0, n_features - 1)
-    used = int(counts.whole(0, n_features).sum())
+    columns = features.parse_whole(0, n_features - 1)
+    used = int(counts.parse_whole(0, n_features).sum())
     lengths = [len(column.tokens) for column in (constant, counts, features, coefficients)]
     if lengths != [tree.leaves, tree.leaves, used, used]:
         raise ModelError(

@@ -92,8 +92,8 @@ TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
 # Objectives with untransformed scores, which a checkpoint needs.
 _RAW = frozenset(
-    "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 "  # noqa: SIM905
-    "mean_absolute_error mae huber fair quantile mape".split()
+    "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse "  # noqa: SIM905
+    "regression_l1 l1 mean_absolute_error mae huber fair quantile mape".split()
 )
 LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 
@@ -104,10 +104,10 @@ class LightGBMParams(Params):
     # With a custom objective, bagging_by_query grows no trees at 0.5 and samples nothing at 0.9
     # (LightGBM 4.7).
     of_objectives = frozenset(
-        "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
-        "lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed"
-        " poisson_max_delta_step "
-        "reg_sqrt scale_pos_weight sigmoid tweedie_variance_power unbalance unbalanced_sets".split()
+        "bagging_by_query alpha boost_from_average fair_c is_unbalance "  # noqa: SIM905
+        "label_gain lambdarank_norm lambdarank_position_bias_regularization"
+        " lambdarank_truncation_level objective_seed poisson_max_delta_step reg_sqrt"
+        " scale_pos_weight sigmoid tweedie_variance_power unbalance unbalanced_sets".split()
     )
 
     title = "LightGBM"
@@ -205,7 +205,10 @@ class LightGBMParams(Params):
         Raises:
             ParameterError: a categorical feature has a direction.
         """
-        engine_params, columns = self.named(self.of_columns(params, names)), range(len(names))
+        engine_params, columns = (
+            self.resolve_names(self.of_columns(params, names)),
+            range(len(names)),
+        )
         direction = engine_params.get("monotone_constraints", [0] * len(names))
         categorical = engine_params.get("categorical_feature", [])
         for i in categorical:
@@ -226,7 +229,7 @@ class LightGBMParams(Params):
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         """Return which random or hidden state of LightGBM prevents an exact resumption."""
-        engine_params = self.named(params)
+        engine_params = self.resolve_names(params)
         boosting = str(engine_params.get("boosting", "gbdt"))
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM hides"
@@ -253,7 +256,9 @@ class LightGBMParams(Params):
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
         """Name the penalty on each feature used, which a linear start would pay for all."""
-        paid = [name for name in self.named(params) if name.startswith("cegb_penalty_feature")]
+        paid = [
+            name for name in self.resolve_names(params) if name.startswith("cegb_penalty_feature")
+        ]
         return (
             f"{paid[0]} penalises each feature used, and a linear start uses most of them"
             if paid

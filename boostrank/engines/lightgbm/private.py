@@ -350,11 +350,11 @@ def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[
         at = np.frombuffer(own_places, np.int32) + np.int32(before)
         columns.append((np.split(numbers, ends), np.split(at, ends)))
         before += rows
-    values, places = (
-        [np.concatenate(parts) for parts in zip(*of, strict=True)]
-        for of in zip(*columns, strict=True)
+    values_of_workers, places_of_workers = zip(*columns, strict=True)
+    return (
+        [np.concatenate(parts) for parts in zip(*values_of_workers, strict=True)],
+        [np.concatenate(parts) for parts in zip(*places_of_workers, strict=True)],
     )
-    return values, places
 
 
 def is_complete(path: str) -> bool:

@@ -213,11 +213,10 @@ class Linear(Backend):
                 " linear model does not support: leave it out, or pass a column of 0 and 1 for"
                 " each category"
             )
-        kind, known = (
-            _settings(params)["scaling"],
-            None if reference is None else reference.rows.scaling,
-        )
-        scaling = known or measure_scaling(kind, data.features)
+        if reference is None:
+            scaling = measure_scaling(_settings(params)["scaling"], data.features)
+        else:
+            scaling = reference.rows.scaling
         return LinearData(
             ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names
         )
@@ -238,8 +237,8 @@ class Linear(Backend):
         if earlier is not None:
             if data.rows.scaling.kind != (kind := earlier.scaling.kind):
                 raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
-            for one in (data, *(valid for _, valid in request.valid)):
-                one.rows = ScaledRows(one.rows.features, earlier.scaling)
+            for dataset in (data, *(valid for _, valid in request.valid)):
+                dataset.rows = ScaledRows(dataset.rows.features, earlier.scaling)
         before = 0 if earlier is None else earlier.rounds
         columns = data.rows.features.shape[1]
         if (columns + 1) * request.rounds > _MOST_KEPT:
@@ -322,13 +321,13 @@ def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    own = {
+    of_optimizer = {
         name: value
         for name, value in params.items()
         if name not in ("num_threads", "verbosity", "verbose")
     }
-    given = resolve_params(PARAMS, own, owner="a linear model")
-    return {p.name: p.parse(given.get(p.name, p.default)) for p in PARAMS}
+    settings = resolve_params(PARAMS, of_optimizer, owner="a linear model")
+    return {p.name: p.parse(settings.get(p.name, p.default)) for p in PARAMS}
 
 
 def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
@@ -384,8 +383,8 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
     with np.errstate(invalid="ignore"):  # infinite values raise an error below
         for _, part in _blocks(features):
-            numbers, named, least, most = _sums(part, np.zeros(columns))
-            count, total = count + named, total + numbers
+            sums, present, least, most = _sums(part, np.zeros(columns))
+            count, total = count + present, total + sums
             low, high = np.minimum(low, least), np.maximum(high, most)
     bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
     if bad.size:
@@ -490,22 +489,23 @@ def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Fl
     if not sparse.issparse(part):
         rows = part.astype(np.float64)
         present = ~np.isnan(rows)
-        named = np.count_nonzero(present, axis=0).astype(np.float64)
+        count = np.count_nonzero(present, axis=0).astype(np.float64)
         total = np.sum((rows - centre) ** power, axis=0, where=present)
         least = np.min(rows, axis=0, where=present, initial=np.inf)
         most = np.max(rows, axis=0, where=present, initial=-np.inf)
-        return total, named, least, most
+        return total, count, least, most
     # Absent entries of sparse rows are zeros, so they add (-centre)^power each.
     data, at = part.data.astype(np.float64), part.indices
     missing = np.isnan(data)
-    named = part.shape[0] - np.bincount(at[missing], minlength=columns).astype(np.float64)
+    count = part.shape[0] - np.bincount(at[missing], minlength=columns).astype(np.float64)
     absent = part.shape[0] - np.bincount(at, minlength=columns).astype(np.float64)
     data, at = data[~missing], at[~missing]
     total = np.bincount(at, (data - centre[at]) ** power, columns) + absent * (-centre) ** power
-    least, most = (np.where(absent > 0, 0.0, sign * np.inf) for sign in (1, -1))
+    least = np.where(absent > 0, 0.0, np.inf)
+    most = np.where(absent > 0, 0.0, -np.inf)
     np.minimum.at(least, at, data)
     np.maximum.at(most, at, data)
-    return total, named, least, most
+    return total, count, least, most
 
 
 @dataclass(frozen=True, eq=False)

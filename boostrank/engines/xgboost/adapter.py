@@ -115,21 +115,21 @@ class XGBoostBooster(Booster):
             return np.concatenate([part.reshape(len(part), -1) for part in parts])
         if request.what == SCORES:
             return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
-        found: Float64Array = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(
-            np.float64
-        )
-        left = self.predict(features, replace(request, what=SCORES)) - found.sum(axis=1)
-        if np.any(np.abs(left) > 1e-4 * np.abs(found).sum(axis=1)):
+        empty = np.zeros((0, features.shape[1] + 1))
+        contributions: Float64Array = np.concatenate([empty, *parts]).astype(np.float64)
+        scores = self.predict(features, replace(request, what=SCORES))
+        left = scores - contributions.sum(axis=1)
+        if np.any(np.abs(left) > 1e-4 * np.abs(contributions).sum(axis=1)):
             raise ModelError("XGBoost's contributions do not add up to its scores")
         # XGBoost sums in float32; the remainder goes to the largest contribution.
-        found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
-        return found
+        contributions[np.arange(left.size), np.abs(contributions).argmax(axis=1)] += left
+        return contributions
 
     def _parts(self, features: Features, request: PredictRequest) -> list[npt.NDArray[Any]]:
         """Return the native output for each batch of rows, which are dense unless absent entries
         are missing.
         """
-        found, sparse = [], request.absent_is_missing and is_sparse(features)
+        outputs, sparse = [], request.absent_is_missing and is_sparse(features)
         last = request.rounds + self.start_trees if request.rounds else 0
         how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
         threads = engine_threads("XGBoost", request.threads)
@@ -142,12 +142,12 @@ class XGBoostBooster(Booster):
             for start, stop in dense_batches(features):
                 batch = features[start:stop] if sparse else dense_rows(features, start, stop)
                 if request.what == SCORES:
-                    found.append(self.native.inplace_predict(batch, predict_type="margin", **how))
+                    outputs.append(self.native.inplace_predict(batch, predict_type="margin", **how))
                 else:
                     kind = "pred_leaf" if request.what == LEAVES else "pred_contribs"
                     matrix = xgboost.DMatrix(batch, nthread=threads)
-                    found.append(self.native.predict(matrix, **{kind: True}, **how))
-        return found
+                    outputs.append(self.native.predict(matrix, **{kind: True}, **how))
+        return outputs
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model's JSON, with names of categories and the mark of a linear start."""
@@ -157,10 +157,9 @@ class XGBoostBooster(Booster):
         if self.start_trees:
             part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(part.save_raw("json"))
-        names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
-        return (
-            with_names(body, names) if names else None
-        ) or body  # a slice loses the names of categories
+        if "c" in (self.native.feature_types or ()):  # a slice loses the names of categories
+            body = with_names(body, names_in(self.to_bytes())) or body
+        return body
 
     def expose(self, best: int) -> Any:
         """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
@@ -172,19 +171,23 @@ class XGBoostBooster(Booster):
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
         body = with_even_leaves(self.to_bytes())
-        found = self if body is None else self.load(body)
-        names = {column: one.values for column, one in categories.items() if not one.ordered}
-        body = with_names(found.to_bytes(), names) if names else None
-        return found if body is None else self.load(body)
+        booster = self if body is None else self.load(body)
+        names = {
+            column: encoding.values
+            for column, encoding in categories.items()
+            if not encoding.ordered
+        }
+        body = with_names(booster.to_bytes(), names) if names else None
+        return booster if body is None else self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""
         types = self.native.feature_types or ()
         if "c" not in types:
             return {}
-        found = names_in(self.to_bytes())
+        values = names_in(self.to_bytes())
         return {
-            names[i]: Categories(found.get(i))
+            names[i]: Categories(values.get(i))
             for i, kind in enumerate(types[: len(names)])
             if kind == "c"
         }
@@ -239,8 +242,8 @@ def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBo
     """Join the trees of a linear start, if there is one, and the grown trees."""
     if start is None:
         return booster
-    grown, first = (XGBOOST.parse(one.to_bytes()) for one in (booster, start))
-    return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
+    grown, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
+    return XGBoostBooster.load(grown.with_trees(curves, grown.forest["trees"], grown.ends))
 
 
 def _has_tree_weights(body: bytes) -> bool:
@@ -276,13 +279,13 @@ class XGBoost(Backend):
             if "`inf`" not in last_line(error):
                 raise
             names = data.feature_names if isinstance(data.features, np.ndarray) else ()
-            found = (
+            infinite = (
                 f"column {name!r}"
                 for i, name in enumerate(names)
                 if np.isinf(data.features[:, i]).any()
             )
             raise DataError(
-                f"{next(found, 'a column')} has infinite values, which XGBoost does not support:"
+                f"{next(infinite, 'a column')} has infinite values, which XGBoost does not support:"
                 " make them missing (--inf missing when reading files), or use the lightgbm"
                 " backend"
             ) from error
@@ -300,7 +303,7 @@ class XGBoost(Backend):
             # Avoids the quantile sketch, the most expensive part of a matrix.
             reference = getattr(whole, "bins", None)
         entries = (
-            Entries.of(data.features, params)
+            Entries.from_rows(data.features, params)
             if reference is None
             else getattr(reference, "entries", None)
         )
@@ -377,11 +380,13 @@ class XGBoost(Backend):
                     request.train, number - before, None if gradient is None else objective
                 )
         except TrainingError as error:
-            error.model = None if rounds.round == before else self._whole(start, booster, request)
+            error.model = (
+                None if rounds.round == before else self._restore_model(start, booster, request)
+            )
             raise
-        return self._whole(start, booster.reset(), request), rounds.best_rounds
+        return self._restore_model(start, booster.reset(), request), rounds.best_rounds
 
-    def _whole(
+    def _restore_model(
         self, start: XGBoostBooster | None, native: Any, request: TrainRequest
     ) -> XGBoostBooster:
         """Return the model of a booster with its original features and its linear start."""
@@ -437,11 +442,11 @@ def digest(booster: Any, train: Any) -> str:
 
 def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
     try:
-        found = digest(booster, train)
+        sha256 = digest(booster, train)
     except ValueError as error:  # other features
         words = str(error).splitlines()[0]
         raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
-    if found != snapshot.scores_sha256:
+    if sha256 != snapshot.scores_sha256:
         raise ModelError(
             "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was"
             " written on another machine"
@@ -456,7 +461,7 @@ class _Model(Resettable):
     train: Any
 
     def reset_parameter(self, params: dict[str, Any]) -> None:
-        self.booster.set_param(PARAMS.named(params))
+        self.booster.set_param(PARAMS.resolve_names(params))
 
 
 def reseed(booster: Any, tree_method: str, seed: int) -> None:

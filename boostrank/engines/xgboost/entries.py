@@ -49,7 +49,7 @@ class Entries:
     bound: Float32Array
 
     @classmethod
-    def of(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
+    def from_rows(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
         """Return the columns for training rows, or None if dense rows fit or parameters refer to
         single columns.
         """

@@ -148,7 +148,7 @@ class XGBoostFormat(ModelFormat):
         gain = _column(trees, "loss_changes", np.float64)[
             _column(trees, "left_children", np.int64) >= 0
         ]
-        return Trees.of(forest, gain, n_features)
+        return Trees.from_forest(forest, gain, n_features)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
         """Return all trees, those of a linear start too, with the hessians in every node."""

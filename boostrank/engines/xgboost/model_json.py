@@ -111,7 +111,7 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, 
 
 
 def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
-    tree = StepTree.of(curve)
+    tree = StepTree.from_curve(curve)
     bounds = [
         _LOWEST,
         *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist(),

@@ -43,10 +43,10 @@ _LIGHTGBM = {
     "monotone_constraints": "mc monotone_constraint monotonic_cst",
 }
 OF_OBJECTIVES = frozenset(
-    "huber_slope quantile_alpha scale_pos_weight tweedie_variance_power lambdarank_bias_norm "  # noqa: SIM905
-    "lambdarank_normalization lambdarank_num_pair_per_sample lambdarank_pair_method"
-    " lambdarank_score_normalization "
-    "lambdarank_unbiased ndcg_exp_gain".split()
+    "huber_slope quantile_alpha scale_pos_weight tweedie_variance_power "  # noqa: SIM905
+    "lambdarank_bias_norm lambdarank_normalization lambdarank_num_pair_per_sample"
+    " lambdarank_pair_method lambdarank_score_normalization lambdarank_unbiased"
+    " ndcg_exp_gain".split()
 )
 # Without booster=dart, XGBoost before 3.3 ignores them, and later versions train a dart model for
 # three of them.
@@ -103,8 +103,8 @@ _NAMES = {
 _ZERO = dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
 _ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
 _RAW = frozenset(
-    "binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror "  # noqa: SIM905
-    "reg:quantileerror reg:squarederror reg:squaredlogerror".split()
+    "binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror "  # noqa: SIM905
+    "reg:pseudohubererror reg:quantileerror reg:squarederror reg:squaredlogerror".split()
 )
 
 
@@ -184,7 +184,7 @@ class XGBoostParams(Params):
     def attempt(self, params: dict[str, Any]) -> None:
         """Train one round on four rows, so that XGBoost raises its own errors."""
         rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
-        needed = {"booster": "dart"} if OF_DART & self.named(params).keys() else {}
+        needed = {"booster": "dart"} if OF_DART & self.resolve_names(params).keys() else {}
         fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
         flat = np.zeros(4, np.float32), np.ones(4, np.float32)
         with xgboost.config_context(
@@ -207,7 +207,7 @@ class XGBoostParams(Params):
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
         """Return the constraints, where a feature outside all groups is a group alone."""
-        engine_params, groups = self.named(self.of_columns(params, names)), None
+        engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
         if engine_params.get("interaction_constraints", "") not in ("", None):
             # A feature outside all groups gets trees of its own, as in a start.
             alone = [[i] for i in range(len(names))]

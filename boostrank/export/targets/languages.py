@@ -161,7 +161,9 @@ class _Language:
             trees = _trees(
                 [np.array(column.split(","), np.float64) for column in columns], [*sizes]
             )
-            return lambda rows: scores(trees, rows, replace(Rules.of(trees), gives=np.float64))
+            return lambda rows: scores(
+                trees, rows, replace(Rules.from_trees(trees), gives=np.float64)
+            )
         # Compile the file with a program that prints the score of each row.
         folder = tempfile.TemporaryDirectory(prefix="boostrank-")
         declaration = re.search(

@@ -34,10 +34,11 @@ _FEATURE = re.compile(
 )
 # Names that Vespa always parses as functions of ranking expressions.
 _FUNCTION = re.compile(
-    r"(argmax|argmin|atan2|avg|bit|ceil|cell_cast|concat|cosine_similarity|count|diag|elu|erf|euclidean_distance|exp"
-    r"|expand|fabs|filter_subspaces|floor|fmod|hamming|if|isNan|join|l1_normalize|l2_normalize|ldexp|log|log10|map"
-    r"|map_subspaces|matmul|max|median|merge|min|pow|prod|range|reduce|relu|rename|sigmoid|softmax|sqrt|sum|switch"
-    r"|tensor|unpack_bits|xw_plus_b|a?(cos|sin|tan)|(cos|sin|tan)h)\(.*"
+    r"(argmax|argmin|atan2|avg|bit|ceil|cell_cast|concat|cosine_similarity|count|diag|elu|erf"
+    r"|euclidean_distance|exp|expand|fabs|filter_subspaces|floor|fmod|hamming|if|isNan|join"
+    r"|l1_normalize|l2_normalize|ldexp|log|log10|map|map_subspaces|matmul|max|median|merge|min|pow"
+    r"|prod|range|reduce|relu|rename|sigmoid|softmax|sqrt|sum|switch|tensor"
+    r"|unpack_bits|xw_plus_b|a?(cos|sin|tan)|(cos|sin|tan)h)\(.*"
 )
 
 

@@ -80,7 +80,9 @@ class ToyFormat(ModelFormat):
             sets=np.zeros(0, np.uint32),
             set_ptr=np.zeros(1, np.int64),
         )
-        return Trees.of(forest, np.abs(columns[:, 3] - columns[:, 2]), n_features, double=True)
+        return Trees.from_forest(
+            forest, np.abs(columns[:, 3] - columns[:, 2]), n_features, double=True
+        )
 
     def merge(self, models: Sequence[Stumps]) -> bytes:
         n = len(models)
