@@ -44,7 +44,6 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
-from boostrank.engines.xgboost.entries import Entries
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
 from boostrank.engines.xgboost.params import PARAMS, base_score, translate
@@ -302,11 +301,6 @@ class XGBoost(Backend):
         if reference is None:
             # Avoids the quantile sketch, the most expensive part of a matrix.
             reference = getattr(whole, "bins", None)
-        entries = (
-            Entries.from_rows(data.features, params)
-            if reference is None
-            else getattr(reference, "entries", None)
-        )
         options = {"ref": reference, "enable_categorical": bool(codes)}
         options |= {"max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
         info = {
@@ -316,11 +310,7 @@ class XGBoost(Backend):
             "feature_names": list(engine_names(data.feature_names)),
         }
         types = ["c" if i in codes else "float" for i in range(data.n_features)] if codes else None
-        if entries is not None:
-            del info["feature_names"]  # which XGBoost would compare in each round
-            matrix = xgboost.QuantileDMatrix(entries.matrix(data.features), **info, **options)
-            matrix.entries = entries
-        elif data.is_sparse or data.on_disk or whole is not None:
+        if data.is_sparse or data.on_disk or whole is not None:
             matrix = _in_pieces(data, types, options)
             matrix.set_info(**info)
         else:
@@ -339,13 +329,9 @@ class XGBoost(Backend):
             body = with_names(earlier.to_bytes(), {})
             earlier = earlier if body is None else XGBoostBooster.load(body)
         continued, start = apart(earlier)
-        entries, before = getattr(request.train, "entries", None), 0
-        if entries is not None and continued is not None:  # its trees use features, not entries
-            before = continued.rounds
-            continued, start = None, earlier
         if resumed is not None:
             continued = XGBoostBooster.load(resumed.snapshot.model)
-        before += 0 if continued is None else continued.rounds
+        before = 0 if continued is None else continued.rounds
         # The booster is saved under this name, which XGBRanker and serving tools accept; our
         # gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
@@ -380,22 +366,11 @@ class XGBoost(Backend):
                     request.train, number - before, None if gradient is None else objective
                 )
         except TrainingError as error:
-            error.model = (
-                None if rounds.round == before else self._restore_model(start, booster, request)
-            )
+            error.model = None
+            if rounds.round > before:
+                error.model = together(start, XGBoostBooster(booster))
             raise
-        return self._restore_model(start, booster.reset(), request), rounds.best_rounds
-
-    def _restore_model(
-        self, start: XGBoostBooster | None, native: Any, request: TrainRequest
-    ) -> XGBoostBooster:
-        """Return the model of a booster with its original features and its linear start."""
-        entries, grown = getattr(request.train, "entries", None), XGBoostBooster(native)
-        if entries is not None:
-            grown = XGBoostBooster.load(
-                entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names))
-            )
-        return together(start, grown)
+        return together(start, XGBoostBooster(booster.reset())), rounds.best_rounds
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
         """Set the initial scores of all data sets to the scores that the linear start gives their
