@@ -34,8 +34,6 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_MODULES[name]), name)
     if name in _PACKAGES:
         return import_module(f"boostrank.{name}")
-    if name == "spark":
-        return import_module("boostrank.cluster.spark")
     if (
         name[:1].isupper()
     ):  # ShfSdcg, ApproxNDCG, LambdaRank: every objective of the registry, as a constructor

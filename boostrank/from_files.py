@@ -378,7 +378,7 @@ class _LocalTraining:
         """Read the files, train, and save the model."""
         files, options, say = self._files, self._options, self._observer.say
         if files.target:
-            params = get_backend(options.backend).params.canonical(self._settings.params)
+            params = get_backend(options.backend).params.resolve_names(self._settings.params)
             _check_target(files, say, params=params)
         self._load, self._keywords = self._choose_reader()
         train_set, valid_sets = self._read_clicks() if files.clicks else self._read_sets()

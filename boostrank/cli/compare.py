@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, GATE_SHUT, say, set_exit_status
+from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
 from boostrank.cli.reading import Reader, metrics_of, name_of
 from boostrank.cli.show import print_json, print_table, print_wrapped, write_page
 from boostrank.core.errors import InputError
@@ -88,7 +88,7 @@ def compare(options: Compare, reading: FileOptions) -> None:
         old, new, data, judged.metrics, fail_if=conditions, top=options.top, **judged.options
     )
     # Set the exit status before output, which a closed pipe may cut short.
-    set_exit_status(GATE_SHUT if comparison.failed else DONE)
+    set_status(GATE_SHUT if comparison.failed else DONE)
     if options.output is not None:
         write_page(options.output, comparison.to_html(name))
     if options.as_json:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import TERMINATED, say, set_exit_status
+from boostrank.cli.errors import TERMINATED, say, set_status
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import ReadProgress, duration, print_json, print_table
 from boostrank.core.errors import InputError
@@ -376,7 +376,7 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
     from boostrank.files import tools as file_tools
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        set_exit_status(TERMINATED)
+        set_status(TERMINATED)
         say("boostrank: stopped")
         sys.exit(TERMINATED)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, set_exit_status
+from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, say, set_status
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError
@@ -33,7 +33,7 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.diagnosis import Finding, Profile
+    from boostrank.diagnosis import Finding, Findings, Profile
     from boostrank.planning import Plan, Survey
 
 
@@ -59,28 +59,51 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     \b
     boostrank doctor train.txt --valid vali.txt --valid test.txt
     """
+    from boostrank.diagnosis import Severity
+
+    findings = _examine(options, replace(reading, strict=False))
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+    if errors:
+        set_status(BAD_INPUT)
+    elif warnings and reading.strict:
+        set_status(GATE_SHUT)
+    if options.as_json:
+        click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
+        return
+    _print_findings(findings)
+    notes = len(findings) - len(errors) - len(warnings)
+    counts = ((len(errors), "error"), (len(warnings), "warning"), (notes, "note"))
+    click.echo(", ".join(count_of(n, word) for n, word in counts))
+    remedies = [finding.options for finding in errors if finding.options]
+    if remedies:
+        click.echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
+
+
+def _examine(options: Doctor, reading: FileOptions) -> Findings:
+    """Read the files, or their clicks, and return the findings about them."""
     from boostrank.clicks.sidecar import ENDING, click_reading
     from boostrank.core.conventions import expression_of, rule_of
-    from boostrank.diagnosis import Findings, Severity, examine
+    from boostrank.diagnosis import Findings, examine
+    from boostrank.diagnosis.clicks import with_clicks
     from boostrank.diagnosis.training import with_refusal
     from boostrank.export import TARGETS
     from boostrank.export.writing import split_declared_features
 
-    strict, reading, columns = reading.strict, replace(reading, strict=False), None
     declared, reading = split_declared_features(options.target, reading, options.files)
+    paths, columns = (*options.files, *options.valid), None
     if options.clicks:
         if reading.regroup:  # each piece would count as a query
             raise InputError("--clicks and --regroup cannot be used together; sort the file first")
         if len(options.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
-        columns, reading = click_reading(
-            options.click_columns, (*options.files, *options.valid), reading, logs=False
-        )
+        columns, reading = click_reading(options.click_columns, paths, reading, logs=False)
     if expression_of(options.gain) is not None:
         say(
             "the labels are checked, but not the gain expression; train refuses a row whose gain is"
             " invalid"
         )
+    # Read the training files as one set, and each validation file as a set like it.
     how = reading.keywords | {
         "threads": options.threads,
         "gain": rule_of(options.gain),
@@ -88,35 +111,21 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     }
     if options.target:
         how["takes_categories"] = TARGETS.get(options.target).categories
-    sets = [_read("train", options.files, how)]
-    how |= {"like": sets[0]}
-    sets += [_read("valid", (file,), how) for file in options.valid]
+    train = _read("train", options.files, how)
+    sets = [train, *(_read("valid", (path,), how | {"like": train}) for path in options.valid)]
     if options.clicks:
-        from boostrank.diagnosis.clicks import with_clicks
-
-        findings = with_clicks(
-            examine(sets), list(zip((*options.files, *options.valid), sets, strict=True)), columns
-        )
+        findings = with_clicks(examine(sets), list(zip(paths, sets, strict=True)), columns)
     else:
         findings = with_refusal(examine(sets), sets)
-        for file in options.files:
-            if file != "-" and os.path.isfile(f"{file}{ENDING}"):
-                say(f"{file}{ENDING} exists; pass --clicks to check it instead of the labels")
+        for path in options.files:
+            if path != "-" and os.path.isfile(f"{path}{ENDING}"):
+                say(f"{path}{ENDING} exists; pass --clicks to check it instead of the labels")
     if options.target:
-        findings = Findings(
-            [*findings, *_of_target(options.target, sets[0], declared, options.fill)]
-        )
-    severities = [finding.severity for finding in findings]
-    errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
-    status = DONE
-    if errors:
-        status = BAD_INPUT
-    elif warnings and strict:
-        status = GATE_SHUT
-    set_exit_status(status)
-    if options.as_json:
-        click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
-        return
+        findings = Findings([*findings, *_find_objections(options, train, declared)])
+    return findings
+
+
+def _print_findings(findings: Findings) -> None:
     for finding in findings:
         click.echo(
             f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]"
@@ -126,50 +135,39 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
                 wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
                 wrapper.break_on_hyphens = False  # commands can be pasted
                 click.echo(wrapper.fill(f"{heading}: {text}"))
-    counts = ((errors, "error"), (warnings, "warning"), (len(findings) - errors - warnings, "note"))
-    click.echo(", ".join(count_of(n, word) for n, word in counts))
-    needed = [
-        finding.options
-        for finding in findings
-        if finding.options and finding.severity is Severity.ERROR
-    ]
-    if needed:
-        click.echo(f"train needs these options: {' '.join(dict.fromkeys(needed))}")
 
 
-def _of_target(
-    target: str, profile: Profile, declared: tuple[Any, ...], fill: str | None
+def _find_objections(
+    options: Doctor, profile: Profile, declared: tuple[Any, ...]
 ) -> Iterator[Finding]:
     """Yield findings about data that the serving program cannot represent."""
     from boostrank.diagnosis import Finding, Severity
     from boostrank.export import TARGETS
 
-    cost = f"train --for {target} refuses the data, as export does the model"
     lacking = profile.examined[profile.missing[profile.examined] > 0].tolist()
     missing = [profile.feature_names.get(number, str(number)) for number in lacking]
     # A rule without a name fills every feature; others fill theirs.
-    rules = listed_names(fill) if fill else ()
+    rules = listed_names(options.fill) if options.fill else ()
     filled = {rule.rpartition("=")[0] for rule in rules}
     missing = [] if "" in filled else [name for name in missing if name not in filled]
-    coded = (
-        [name for name in profile.space.categories if name not in profile.text]
-        if profile.space
-        else []
-    )
+    categories = () if profile.space is None else profile.space.categories
+    coded = [name for name in categories if name not in profile.text]
     names = tuple(profile.feature_names.values())
-    spec = TARGETS.get(target)
+    spec = TARGETS.get(str(options.target))
     for objection in spec.objections(
         names=names, categorical=coded, missing=missing, declared=declared
     ):
-        severity = Severity.ERROR if objection.final else Severity.WARNING
-        costs = cost if objection.final else f"export --to {target} may refuse the model"
+        severity, cost = Severity.WARNING, f"export --to {options.target} may refuse the model"
+        if objection.final:
+            severity = Severity.ERROR
+            cost = f"train --for {options.target} refuses the data, as export does the model"
         yield Finding(
             f"target-{objection.kind}",
             severity,
             *profile.where(),
             1,
             objection.words,
-            costs,
+            cost,
             objection.fix,
             objection.options,
         )
@@ -204,7 +202,7 @@ def plan(options: PlanOptions, reading: FileOptions) -> None:
     """Describe FILE..., and estimate the peak memory of each way of training on them.
 
     A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size
-    is unknoptions. The estimates are for anonymous memory.
+    is unknown. The estimates are for anonymous memory.
     """
     from boostrank.planning import Work, make_plan, survey
 
@@ -262,12 +260,12 @@ def _plan_as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
                 "backend": route.backend,
                 "route": route.name,
                 "options": route.options,
-                "peak_bytes": None if math.isinf(route.peak) else round(route.peak),
+                "peak_bytes": round(route.peak) if math.isfinite(route.peak) else None,
                 "chosen": route is plan.chosen,
             }
             for route in plan.routes
         ],
-        "chosen": plan.chosen and plan.chosen.options,
+        "chosen": None if plan.chosen is None else plan.chosen.options,
         "why": plan.why or None,
         "refusal": plan.refusal,
         "limit_bytes": plan.limit_bytes,

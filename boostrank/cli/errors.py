@@ -37,7 +37,7 @@ _running = {"status": DONE, "debug": False}
 """The exit status of the running command, and whether --debug was given."""
 
 
-def set_exit_status(status: int) -> None:
+def set_status(status: int) -> None:
     """Set the exit status before printing, so that a closed pipe cannot change it."""
     _running["status"] = status
 

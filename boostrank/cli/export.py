@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from boostrank.cli.command import Command, command
-from boostrank.cli.errors import DONE, GATE_SHUT, say, set_exit_status
+from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError, did_you_mean
@@ -207,7 +207,7 @@ def verify(options: Verify, reading: FileOptions) -> None:
     proof = verify(model, rows, scores, precision=precision)
     equal = proof.equal(options.tolerance)
     row = None if proof.first is None else _describe_row(rows, proof.first[0])
-    set_exit_status(DONE if equal else GATE_SHUT)
+    set_status(DONE if equal else GATE_SHUT)
     if options.as_json:
         print_json({**asdict(proof), "equal": equal, "first_place": row})
         return

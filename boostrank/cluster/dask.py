@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 from boostrank.cluster.channel import Address, Call
 from boostrank.cluster.worker import serve
-from boostrank.cluster.workers import Launcher, by_worker, package, scored
+from boostrank.cluster.workers import Launcher, by_worker, package
 from boostrank.core.errors import InputError, ParameterError
-from boostrank.model.ranking_model import RankingModel
 
 _CONNECT_SECONDS = 20
 _LOOK_EVERY = 0.5
@@ -134,18 +133,3 @@ class DaskWorkers(Launcher):
         return {
             address: about["nthreads"] for address, about in info.items() if about.get("nthreads")
         }
-
-
-def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Return a Dask data frame with an added score column, which is computed partition by
-    partition.
-    """
-
-    def work(rows: Any) -> Any:
-        import pyarrow as pa
-
-        return rows.assign(
-            **{column: scored(model, pa.Table.from_pandas(rows), column)[column].to_numpy()}
-        )
-
-    return frame.map_partitions(work, meta=frame._meta.assign(**{column: 0.0}))

@@ -7,8 +7,7 @@ from typing import Any
 
 from boostrank.cluster.channel import Address, Call
 from boostrank.cluster.worker import serve
-from boostrank.cluster.workers import Launcher, by_worker, package, scored
-from boostrank.model.ranking_model import RankingModel
+from boostrank.cluster.workers import Launcher, by_worker, package
 
 
 class RayWorkers(Launcher):
@@ -56,8 +55,3 @@ class RayWorkers(Launcher):
         """Cancel the tasks of these ranks by force."""
         for task in [self._tasks[rank] for rank in ranks if rank < len(self._tasks)]:
             self._ray.cancel(task, force=True)
-
-
-def predict(model: RankingModel, data: Any, column: str = "score") -> Any:
-    """Return a Ray Dataset with an added score column, which is computed batch by batch."""
-    return data.map_batches(lambda batch: scored(model, batch, column), batch_format="pyarrow")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.cluster.client import train as train_on
 from boostrank.cluster.worker import serve
-from boostrank.cluster.workers import Launcher, package, scored
-from boostrank.model.ranking_model import RankingModel
+from boostrank.cluster.workers import Launcher, package
 
 _SET = "boostrank_set"  # column with the number of the data set
 
@@ -79,32 +77,3 @@ def _tables(batches: Iterator[Any], rank: int) -> dict[str, Any]:
     numbers = sorted(pc.unique(rows[_SET]).to_pylist())
     names = {i: f"{f'validation {i - 1}' if i else 'training'} partition {rank}" for i in numbers}
     return {names[i]: rows.filter(pc.equal(rows[_SET], i)).drop_columns([_SET]) for i in numbers}
-
-
-def train(
-    params: Mapping[str, Any] | None,
-    frame: Any,
-    num_boost_round: int = 100,
-    valid: Any = None,
-    *,
-    workers: int,
-    listen: Address | None = None,
-    **options: Any,
-) -> RankingModel:
-    """Partition a Spark DataFrame by query, and train on `workers` tasks; see
-    `boostrank.cluster.train`.
-
-    `label`, `qid`, `weight` and `drop` are column names; other columns are features. For `listen`,
-    see `SparkWorkers`.
-    """
-    return train_on(SparkWorkers(workers, listen), params, frame, num_boost_round, valid, **options)
-
-
-def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Return a DataFrame with an added score column, which is computed batch by batch."""
-
-    def work(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            yield from scored(model, batch, column).to_batches()
-
-    return frame.mapInArrow(work, type(frame.schema)([*frame.schema.fields]).add(column, "double"))

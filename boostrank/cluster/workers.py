@@ -13,13 +13,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Self
 
-import numpy as np
-
 from boostrank.cluster import worker
 from boostrank.cluster.channel import Address, Call, Door, Link
 from boostrank.core import errors
 from boostrank.core.errors import BoostrankError, InputError, TrainingError, WorkerLost
-from boostrank.model.ranking_model import RankingModel
 
 _LOOK_EVERY, _BEAT_EVERY = 0.1, 1.0  # seconds
 _PARTING_SECONDS = 10.0  # for the others to report, once the work has failed on one worker
@@ -99,15 +96,6 @@ def by_worker(sets: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
         {f"{kind} partition {i}": table for kind, table in zip(kinds, tables, strict=True)}
         for i, tables in enumerate(zip(*sets, strict=True))
     ]
-
-
-def scored(model: RankingModel, table: Any, column: str) -> Any:
-    """Add a score column to an Arrow table."""
-    import pyarrow as pa
-
-    rows = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
-    scores = model.predict(rows.select(list(model.feature_names))) if rows.num_rows else np.zeros(0)
-    return rows.append_column(column, pa.array(scores, pa.float64()))
 
 
 class Workers:

@@ -135,14 +135,14 @@ class Params:
 
     def check_workers(self, params: Mapping[str, Any]) -> None:
         """Raise an error if a parameter is not supported on several workers."""
-        for name, value in self.canonical(params).items():
+        for name, value in self.resolve_names(params).items():
             if name.startswith(self.serial) and value not in (False, "false", 0, "", None):
                 raise ParameterError(f"several workers do not support {name}: train on one machine")
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Try the parameters with the engine, which raises its own errors."""
 
-    def canonical(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters under their main names; unknown names stay."""
         aliases = self.names()
         return {aliases.get(name, name): value for name, value in params.items()}

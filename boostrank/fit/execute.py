@@ -67,7 +67,9 @@ def used_columns(plan: Plan) -> Int64Array | None:
         return None
     if not plan.collective.is_alone:  # the rows of other workers may have other columns
         return None
-    of_features = engine.params.canonical(plan.settings.params).keys() & engine.params.of_features
+    of_features = (
+        engine.params.resolve_names(plan.settings.params).keys() & engine.params.of_features
+    )
     return None if of_features else occurring_columns(data)
 
 

@@ -195,7 +195,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         counted = np.isfinite(of_metric[str(metric)])
     folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, counted)
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
-    kinds = {"boosting", "booster"} & plan.engine.params.canonical(first.params).keys()
+    kinds = {"boosting", "booster"} & plan.engine.params.resolve_names(first.params).keys()
     members: list[Member] = []
     models: list[RankingModel] = []
     for fold, member in enumerate(plan.preset.members):

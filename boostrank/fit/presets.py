@@ -266,13 +266,13 @@ def _without_set(
     """Return the suggestions that the engine supports and that `params` does not set, under any
     name.
     """
-    left, names = dict[str, Any](), engine.params.canonical(params).keys()
+    left, names = dict[str, Any](), engine.params.resolve_names(params).keys()
     for name, value in suggested.items():
         try:
             engine.params.check({name: value})
         except ParameterError:
             continue
-        if not engine.params.canonical({name: value}).keys() & names:
+        if not engine.params.resolve_names({name: value}).keys() & names:
             left[name] = value
     return left
 

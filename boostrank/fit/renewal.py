@@ -63,7 +63,7 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     objective, engine = training.objective, training.engine
     if training.init_model is not None or (model.info.training or {}).get("mixed_steps"):
         return model
-    params = engine.params.canonical(training.params)
+    params = engine.params.resolve_names(training.params)
     if objective is None or training.train_set.categorical or find_other_rule(engine, params):
         return model
     parsed = engine.format.parse(model.to_bytes())
@@ -200,7 +200,10 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
     }
     for part in info.averaged or [alone]:
         # Refuse parts whose leaves do not follow from an objective and one learning rate.
-        described, params = part.get("objective"), engine.params.canonical(part.get("params") or {})
+        described, params = (
+            part.get("objective"),
+            engine.params.resolve_names(part.get("params") or {}),
+        )
         if not described or "averaged" in part:
             raise ModelError(
                 "the record names no objective for each part of the model: train it again instead"

@@ -163,7 +163,7 @@ def _fill(plan: Plan) -> Plan:
         raise ParameterError(
             "fill and within_query cannot be used together: fill the data before training"
         )
-    params = plan.engine.params.canonical(plan.settings.params)
+    params = plan.engine.params.resolve_names(plan.settings.params)
     unfit = [name for name in ("zero_as_missing", "linear_tree") if params.get(name)]
     if unfit or not plan.engine.grows_trees:
         raise ParameterError(f"fill is not available with {', '.join(unfit) or plan.engine.name}")

@@ -335,7 +335,7 @@ def _record_rounds(training: Training) -> TrainingRecord:
     if training.init_model is not None:
         before, steps = training.init_model.info, []
         for params in (before.parameters or {}, training.recorded):
-            step = training.engine.params.canonical(params)
+            step = training.engine.params.resolve_names(params)
             steps.append({name: step.get(name, default) for name, default in _STEPS.items()})
         objectives = [
             {**(objective or {}), "total_rounds": None}

@@ -137,7 +137,7 @@ def drops_trees(engine: Backend, params: Mapping[str, Any]) -> bool:
     """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
     early.
     """
-    params = engine.params.canonical(params)
+    params = engine.params.resolve_names(params)
     return "dart" in (params.get("boosting"), params.get("booster"))
 
 

@@ -223,7 +223,7 @@ def all_of(backend: str) -> set[str]:
 def classes(backend: str) -> dict[str, set[str]]:
     engine = get_backend(backend)
     refused = lightgbm_params.REFUSED if backend == "lightgbm" else xgboost_params.REFUSED
-    of_objectives = set(engine.params.canonical(dict.fromkeys(engine.params.of_objectives)))
+    of_objectives = set(engine.params.resolve_names(dict.fromkeys(engine.params.of_objectives)))
     return {
         "kept": set(KEPT[backend]),
         "refused": set(refused),

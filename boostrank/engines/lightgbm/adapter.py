@@ -121,11 +121,9 @@ class LightGBMBooster(Booster):
         outputs = np.concatenate(
             [self.native.predict(piece, **{kind: True}, **how) for piece in pieces]
         )
-        return (
-            outputs
-            if request.what == LEAVES
-            else outputs.astype(np.float64, copy=False).reshape(-1)
-        )
+        if request.what == LEAVES:
+            return outputs
+        return outputs.astype(np.float64, copy=False).reshape(-1)
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model text, which does not name the number of threads."""
@@ -247,11 +245,13 @@ class LightGBM(Backend):
             if whole.bins is None:
                 whole.bins = self.dataset(whole.data, params, reference=None, weights=weights)
             return whole.bins.subset(data.features.rows)
-        of_queries = data.queries.weights if weights else None
+        weight = None
+        if weights and data.queries.weights is not None:
+            weight = np.repeat(data.queries.weights, data.queries.sizes)
         options = {
             "label": data.labels,
             "group": data.queries.sizes,
-            "weight": None if of_queries is None else np.repeat(of_queries, data.queries.sizes),
+            "weight": weight,
             "feature_name": list(engine_names(data.feature_names)),
             "reference": reference,
             "params": _with_defaults(params),
@@ -287,10 +287,8 @@ class LightGBM(Backend):
         sets = [("training", request.train), *request.valid]
         holders = [data for _, data in sets]
         if request.resumed is not None:
-            model, start_scores = (
-                self.load(request.resumed.snapshot.model),
-                request.resumed.snapshot.scores,
-            )
+            snapshot = request.resumed.snapshot
+            model, start_scores = self.load(snapshot.model), snapshot.scores
             holders = [request.train, *(data for data in holders if data is not request.train)]
         pairs = zip(holders, start_scores, strict=False)
         starts = {id(data): scores for data, scores in pairs if scores is not None}
@@ -314,7 +312,7 @@ class LightGBM(Backend):
                     booster.update(fobj=request.gradient and gradient)
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
-                if self.params.canonical(params).get("boosting") != "dart":
+                if self.params.resolve_names(params).get("boosting") != "dart":
                     error.model = LightGBMBooster(booster, first)
                 raise
         booster.best_iteration = rounds.best_rounds and rounds.best_rounds + first
@@ -372,7 +370,7 @@ class Sampling:
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
-        canonical = LightGBM.params.canonical(params)
+        canonical = LightGBM.params.resolve_names(params)
         boosting = str(canonical.get("boosting", "gbdt"))
         special = boosting in ("dart", "goss") or canonical.get("data_sample_strategy") == "goss"
         self._first = (
@@ -413,6 +411,8 @@ class Sampling:
             name: round_seed(name, seed, rounds[name]) for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
+            bag = round // self._every
+            seeds["bagging_seed"] = round_seed("bagging_seed", self._seeds["bagging_seed"], bag)
             # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
             seeds["bagging_fraction"] = self._fraction

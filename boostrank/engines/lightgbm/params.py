@@ -209,7 +209,10 @@ class LightGBMParams(Params):
         Raises:
             ParameterError: a categorical feature has a direction.
         """
-        engine_params, columns = self.canonical(self.of_columns(params, names)), range(len(names))
+        engine_params, columns = (
+            self.resolve_names(self.of_columns(params, names)),
+            range(len(names)),
+        )
         direction = engine_params.get("monotone_constraints", [0] * len(names))
         categorical = engine_params.get("categorical_feature", [])
         for i in categorical:
@@ -230,7 +233,7 @@ class LightGBMParams(Params):
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         """Return which random or hidden state of LightGBM prevents an exact resumption."""
-        engine_params = self.canonical(params)
+        engine_params = self.resolve_names(params)
         boosting = str(engine_params.get("boosting", "gbdt"))
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM hides"
@@ -257,7 +260,9 @@ class LightGBMParams(Params):
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
         """Name the penalty on each feature used, which a linear start would pay for all."""
-        paid = [name for name in self.canonical(params) if name.startswith("cegb_penalty_feature")]
+        paid = [
+            name for name in self.resolve_names(params) if name.startswith("cegb_penalty_feature")
+        ]
         return (
             f"{paid[0]} penalises each feature used, and a linear start uses most of them"
             if paid

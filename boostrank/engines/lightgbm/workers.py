@@ -49,8 +49,8 @@ class Member(LightGBM):
             }
         self._error: Exception | None = None
         self._functions = (
-            _SCATTER(self._keep_error(self._scatter)),
-            _GATHER(self._keep_error(self._gather)),
+            _SCATTER(self._store_error(self._scatter)),
+            _GATHER(self._store_error(self._gather)),
         )
 
     def dataset(
@@ -76,9 +76,9 @@ class Member(LightGBM):
         request = replace(request, params=request.params | self._network)
         if self._peers.size == 1:
             return super().train(request)
-        scatter, gather = [ctypes.cast(function, ctypes.c_void_p) for function in self._functions]
+        functions = [ctypes.cast(function, ctypes.c_void_p) for function in self._functions]
         _safe_call(
-            _LIB.LGBM_NetworkInitWithFunctions(self._peers.size, self._peers.rank, scatter, gather)
+            _LIB.LGBM_NetworkInitWithFunctions(self._peers.size, self._peers.rank, *functions)
         )
         try:
             return super().train(request)
@@ -93,7 +93,7 @@ class Member(LightGBM):
         """
         return LightGBMBooster(model).to_bytes()
 
-    def _keep_error(self, function: Callable[..., None]) -> Callable[..., None]:
+    def _store_error(self, function: Callable[..., None]) -> Callable[..., None]:
         """Wrap a function so that its exception, which ctypes would drop, is stored."""
 
         def called(*arguments: Any) -> None:

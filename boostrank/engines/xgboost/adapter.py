@@ -44,7 +44,6 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
-from boostrank.engines.xgboost.entries import Entries
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
 from boostrank.engines.xgboost.params import PARAMS, base_score, translate
@@ -115,10 +114,10 @@ class XGBoostBooster(Booster):
             return np.concatenate([part.reshape(len(part), -1) for part in parts])
         if request.what == SCORES:
             return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
-        contributions: Float64Array = np.concatenate(
-            [np.zeros((0, features.shape[1] + 1)), *parts]
-        ).astype(np.float64)
-        left = self.predict(features, replace(request, what=SCORES)) - contributions.sum(axis=1)
+        empty = np.zeros((0, features.shape[1] + 1))
+        contributions: Float64Array = np.concatenate([empty, *parts]).astype(np.float64)
+        scores = self.predict(features, replace(request, what=SCORES))
+        left = scores - contributions.sum(axis=1)
         if np.any(np.abs(left) > 1e-4 * np.abs(contributions).sum(axis=1)):
             raise ModelError("XGBoost's contributions do not add up to its scores")
         # XGBoost sums in float32; the remainder goes to the largest contribution.
@@ -157,10 +156,9 @@ class XGBoostBooster(Booster):
         if self.start_trees:
             part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(part.save_raw("json"))
-        names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
-        return (
-            with_names(body, names) if names else None
-        ) or body  # a slice loses the names of categories
+        if "c" in (self.native.feature_types or ()):  # a slice loses the names of categories
+            body = with_names(body, names_in(self.to_bytes())) or body
+        return body
 
     def expose(self, best: int) -> Any:
         """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
@@ -172,23 +170,23 @@ class XGBoostBooster(Booster):
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
         body = with_even_leaves(self.to_bytes())
-        model = self if body is None else self.load(body)
+        booster = self if body is None else self.load(body)
         names = {
-            column: of_column.values
-            for column, of_column in categories.items()
-            if not of_column.ordered
+            column: encoding.values
+            for column, encoding in categories.items()
+            if not encoding.ordered
         }
-        body = with_names(model.to_bytes(), names) if names else None
-        return model if body is None else self.load(body)
+        body = with_names(booster.to_bytes(), names) if names else None
+        return booster if body is None else self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""
         types = self.native.feature_types or ()
         if "c" not in types:
             return {}
-        stored = names_in(self.to_bytes())
+        values = names_in(self.to_bytes())
         return {
-            names[i]: Categories(stored.get(i))
+            names[i]: Categories(values.get(i))
             for i, kind in enumerate(types[: len(names)])
             if kind == "c"
         }
@@ -243,8 +241,8 @@ def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBo
     """Join the trees of a linear start, if there is one, and the grown trees."""
     if start is None:
         return booster
-    grown, first = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes())
-    return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
+    grown, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
+    return XGBoostBooster.load(grown.with_trees(curves, grown.forest["trees"], grown.ends))
 
 
 def _has_tree_weights(body: bytes) -> bool:
@@ -303,11 +301,6 @@ class XGBoost(Backend):
         if reference is None:
             # Avoids the quantile sketch, the most expensive part of a matrix.
             reference = getattr(whole, "bins", None)
-        entries = (
-            Entries.from_features(data.features, params)
-            if reference is None
-            else getattr(reference, "entries", None)
-        )
         options = {"ref": reference, "enable_categorical": bool(codes)}
         options |= {"max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
         info = {
@@ -317,11 +310,7 @@ class XGBoost(Backend):
             "feature_names": list(engine_names(data.feature_names)),
         }
         types = ["c" if i in codes else "float" for i in range(data.n_features)] if codes else None
-        if entries is not None:
-            del info["feature_names"]  # which XGBoost would compare in each round
-            matrix = xgboost.QuantileDMatrix(entries.matrix(data.features), **info, **options)
-            matrix.entries = entries
-        elif data.is_sparse or data.on_disk or whole is not None:
+        if data.is_sparse or data.on_disk or whole is not None:
             matrix = _in_pieces(data, types, options)
             matrix.set_info(**info)
         else:
@@ -340,13 +329,9 @@ class XGBoost(Backend):
             body = with_names(earlier.to_bytes(), {})
             earlier = earlier if body is None else XGBoostBooster.load(body)
         continued, start = apart(earlier)
-        entries, before = getattr(request.train, "entries", None), 0
-        if entries is not None and continued is not None:  # its trees use features, not entries
-            before = continued.rounds
-            continued, start = None, earlier
         if resumed is not None:
             continued = XGBoostBooster.load(resumed.snapshot.model)
-        before += 0 if continued is None else continued.rounds
+        before = 0 if continued is None else continued.rounds
         # The booster is saved under this name, which XGBRanker and serving tools accept; our
         # gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
@@ -356,7 +341,9 @@ class XGBoost(Backend):
         if start is not None:
             self._begin(request, start)
         sets = [request.train, *(data for _, data in request.valid)]
-        booster = xgboost.Booster(params, sets, model_file=continued and continued.native)
+        booster = xgboost.Booster(
+            params, sets, model_file=None if continued is None else continued.native
+        )
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         scores = partial(booster.predict, output_margin=gradient is not None)
@@ -375,24 +362,15 @@ class XGBoost(Backend):
             for number in rounds:
                 if samples:
                     reseed(booster, method, round_seed("seed", seed, number))
-                booster.update(request.train, number - before, gradient and objective)
+                booster.update(
+                    request.train, number - before, None if gradient is None else objective
+                )
         except TrainingError as error:
-            error.model = (
-                None if rounds.round == before else self._complete(start, booster, request)
-            )
+            error.model = None
+            if rounds.round > before:
+                error.model = together(start, XGBoostBooster(booster))
             raise
-        return self._complete(start, booster.reset(), request), rounds.best_rounds
-
-    def _complete(
-        self, start: XGBoostBooster | None, native: Any, request: TrainRequest
-    ) -> XGBoostBooster:
-        """Return the model of a booster with its original features and its linear start."""
-        entries, grown = getattr(request.train, "entries", None), XGBoostBooster(native)
-        if entries is not None:
-            grown = XGBoostBooster.load(
-                entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names))
-            )
-        return together(start, grown)
+        return together(start, XGBoostBooster(booster.reset())), rounds.best_rounds
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
         """Set the initial scores of all data sets to the scores that the linear start gives their
@@ -439,11 +417,11 @@ def digest(booster: Any, train: Any) -> str:
 
 def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
     try:
-        checksum = digest(booster, train)
+        sha256 = digest(booster, train)
     except ValueError as error:  # other features
         words = str(error).splitlines()[0]
         raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
-    if checksum != snapshot.scores_sha256:
+    if sha256 != snapshot.scores_sha256:
         raise ModelError(
             "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was"
             " written on another machine"
@@ -458,7 +436,7 @@ class _Model(Resettable):
     train: Any
 
     def reset_parameter(self, params: dict[str, Any]) -> None:
-        self.booster.set_param(PARAMS.canonical(params))
+        self.booster.set_param(PARAMS.resolve_names(params))
 
 
 def reseed(booster: Any, tree_method: str, seed: int) -> None:
@@ -467,8 +445,7 @@ def reseed(booster: Any, tree_method: str, seed: int) -> None:
     XGBoost seeds the feature sampler when it creates the tree method, so another method is selected
     temporarily.
     """
-    other = "hist" if tree_method == "approx" else "approx"
-    booster.set_param({"tree_method": other})
+    booster.set_param({"tree_method": "hist" if tree_method == "approx" else "approx"})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
     booster.set_param({"tree_method": tree_method, "seed": seed})
 

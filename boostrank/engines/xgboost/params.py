@@ -187,7 +187,7 @@ class XGBoostParams(Params):
     def attempt(self, params: dict[str, Any]) -> None:
         """Train one round on four rows, so that XGBoost raises its own errors."""
         rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
-        needed = {"booster": "dart"} if OF_DART & self.canonical(params).keys() else {}
+        needed = {"booster": "dart"} if OF_DART & self.resolve_names(params).keys() else {}
         fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
         flat = np.zeros(4, np.float32), np.ones(4, np.float32)
         with xgboost.config_context(
@@ -210,7 +210,7 @@ class XGBoostParams(Params):
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
         """Return the constraints, where a feature outside all groups is a group alone."""
-        engine_params, groups = self.canonical(self.of_columns(params, names)), None
+        engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
         if engine_params.get("interaction_constraints", "") not in ("", None):
             # A feature outside all groups gets trees of its own, as in a start.
             alone = [[i] for i in range(len(names))]
