@@ -71,11 +71,12 @@ def _status_of(work: Callable[[], Any]) -> int:
         return int(_running["status"])
     except SystemExit as exit:
         *_, (frame, _) = traceback.walk_tb(exit.__traceback__)
-        if frame.f_globals["__name__"].startswith(
-            "click"
-        ):  # click exits with 1 at a closed pipe (`| head`)
+        # click exits with 1 at a closed pipe (`| head`).
+        if frame.f_globals["__name__"].startswith("click"):
             return int(_running["status"])
-        return exit.code if isinstance(exit.code, int) else FAILED if exit.code else DONE
+        if isinstance(exit.code, int):
+            return exit.code
+        return FAILED if exit.code else DONE
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:

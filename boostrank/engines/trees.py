@@ -74,9 +74,13 @@ class Trees:
         counted = gain > 0.0  # the engines do not count forced splits without gain
         feature = forest.feature[counted]
         started = [] if forest.start is None else [forest.start.feature]
+        walkable: Forest | None = forest
+        why_not = ""
+        if linear:
+            walkable, why_not = None, "linear models in the leaves"
         return cls(
-            forest=None if linear else forest,
-            why_not="linear models in the leaves" if linear else "",
+            forest=walkable,
+            why_not=why_not,
             count=forest.roots.size,
             gain=np.bincount(feature, gain[counted], features).astype(np.float64),
             splits=np.bincount(feature, minlength=features).astype(np.int64),
@@ -247,10 +251,8 @@ def reals(values: Any, what: str, length: int, *, largest: float | None = None) 
         largest: largest allowed magnitude; None for any number, including NaN and infinity.
     """
     if not isinstance(values, list) or len(values) != length:
-        raise ModelError(
-            f"{what} has {len(values) if isinstance(values, list) else 'no'} entries, but needs"
-            f" {length}"
-        )
+        count = len(values) if isinstance(values, list) else "no"
+        raise ModelError(f"{what} has {count} entries, but needs {length}")
     refuse(not set(map(type, values)) <= {int, float}, f"{what} has an entry that is not a number")
     try:
         numbers = np.array(values, dtype=np.float64)

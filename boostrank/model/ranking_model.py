@@ -157,11 +157,9 @@ class RankingModel:
 
     @property
     def _size(self) -> str:
-        averaged = bool(self.info.averaged)
-        return (
-            f"{self.num_trees() if averaged else self.best_iteration:,}"
-            f" {'trees' if averaged else 'rounds'}"
-        )
+        if self.info.averaged:
+            return f"{self.num_trees():,} trees"
+        return f"{self.best_iteration:,} rounds"
 
     @property
     def backend(self) -> str:
@@ -567,9 +565,9 @@ class RankingModel:
             )
         self._need_trees("feature_importance()")
         trees = self.trees(iteration)
-        return self._of_features(
-            trees.splits.astype(np.int32) if importance_type == "split" else trees.gain
-        )
+        if importance_type == "split":
+            return self._of_features(trees.splits.astype(np.int32))
+        return self._of_features(trees.gain)
 
     def num_trees(self) -> int:
         """Return the number of trees in all rounds and the linear start, or raise ParameterError

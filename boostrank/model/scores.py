@@ -156,8 +156,11 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
     ending, writer = os.path.splitext(path)[1].lower(), None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
         for piece in pieces:
-            if isinstance(piece, bytes) or not has_names(path):
-                file.write(piece if isinstance(piece, bytes) else score_text(piece))
+            if isinstance(piece, bytes):
+                file.write(piece)
+                continue
+            if not has_names(path):
+                file.write(score_text(piece))
                 continue
             qids = None if piece.qids is None else piece.qids.tolist()
             documents = piece.document_names
@@ -175,7 +178,8 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             rows, text = zip(*columns.values(), strict=True), io.StringIO()
             if ending == ".csv":
                 lines = csv.writer(text, lineterminator="\n")
-                lines.writerows([] if writer else [list(columns)])
+                if writer is None:
+                    lines.writerow(columns)
                 lines.writerows(rows)
                 writer = lines
             else:
@@ -325,10 +329,10 @@ def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
 
 def _check_numbers(words: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
     for row, word in enumerate(words):
+        if not word:
+            raise refuse(row, "the row has no score; write one in each line")
         if math.isnan(number_in(word)):
-            raise refuse(
-                row, no_number(word) if word else "the row has no score; write one in each line"
-            )
+            raise refuse(row, no_number(word))
 
 
 def _matched(
@@ -428,7 +432,8 @@ def _with_precision(
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
     decimals = {len(after) for _, _, after in parts}
     if len(decimals) == 1 and len(words) > 1 and not any("e" in word.lower() for word in words):
-        return scores, np.full(scores.size, 0.5 * 10.0 ** -min(decimals) if min(decimals) else 0.0)
+        half_unit = 0.5 * 10.0 ** -min(decimals) if min(decimals) else 0.0
+        return scores, np.full(scores.size, half_unit)
     digits = max(len((before + after).lstrip("0")) for before, _, after in parts)
     size = np.floor(np.log10(np.abs(scores), out=np.zeros(scores.size), where=scores != 0.0))
     return scores, np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (size + 1.0 - digits))

@@ -452,7 +452,9 @@ class ScaledRows:
         out = np.empty((self.features.shape[0], weights.size))
         out[:, -1] = weights[-1]
         for start, part in _blocks(self.features):
-            dense = _filled(part.toarray() if sparse.issparse(part) else part, self.scaling.mean)
+            if sparse.issparse(part):
+                part = part.toarray()
+            dense = _filled(part, self.scaling.mean)
             out[start : start + part.shape[0], :-1] = (dense - self.scaling.mean) * coefficients
         return out
 

@@ -142,8 +142,9 @@ class XGBoostFormat(ModelFormat):
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves."""
         curves = model.start
-        grown = _served(model, model.start_trees)
-        forest = replace(grown.forest, start=Curves.of(list(curves.items())) if curves else None)
+        forest = _served(model, model.start_trees).forest
+        if curves:
+            forest = replace(forest, start=Curves.of(list(curves.items())))
         trees = model.forest["trees"][model.start_trees :]
         gain = _column(trees, "loss_changes", np.float64)[
             _column(trees, "left_children", np.int64) >= 0
@@ -218,7 +219,9 @@ class XGBoostFormat(ModelFormat):
             is_leaf = np.array(tree["left_children"]) < 0
             conditions = np.where(is_leaf, leaves.astype(np.float32), tree["split_conditions"])
             trees.append({**tree, "split_conditions": conditions.tolist()})
-        return model.with_trees(model.start if start is None else start, trees, model.ends)
+        if start is None:
+            start = model.start
+        return model.with_trees(start, trees, model.ends)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         """Return the JSON for rows with more columns, in which feature i is `columns[i]`."""
@@ -318,9 +321,9 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
     "gbtree" itself, and later versions store them next to its trees.
     """
     forest = booster.get("model")
-    return booster.get(
-        "weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None
-    )
+    if "weight_drop" not in booster and isinstance(forest, dict):
+        return forest.get("weight_drop")
+    return booster.get("weight_drop")
 
 
 def with_even_leaves(body: bytes) -> bytes | None:
