@@ -197,6 +197,7 @@ class ClusterTraining:
         keywords = {name: reading.pop(name) for name in KEYWORDS if name in reading}
         options = with_params(TrainOptions(**keywords, rounds=rounds), params or {})
         workers_of(options.backend)
+        # Refuse what workers cannot do before any of them starts.
         options = _leave_to_workers(options, reading)
         self.on_folds = bool(options.folds) or options.quality == GOOD
         _check_options_of_cluster(options, on_folds=self.on_folds)
