@@ -133,6 +133,7 @@ class Flag(click.Option):
         keywords: dict[str, Any] = {}
         if not option.required:
             keywords["default"] = None if option.several else default
+        callback = read_config if option.name == "config" else None
         names = (option.short, option.spelled, option.name)
         repeated = " May be repeated." if option.several else ""
         super().__init__(
@@ -146,7 +147,7 @@ class Flag(click.Option):
             required=option.required,
             metavar=_metavar_of(option),
             is_eager=option.name in ("config", "cluster"),
-            callback=read_config if option.name == "config" else None,
+            callback=callback,
         )
 
 

@@ -71,9 +71,8 @@ def _status_of(work: Callable[[], Any]) -> int:
         return int(_running["status"])
     except SystemExit as exit:
         *_, (frame, _) = traceback.walk_tb(exit.__traceback__)
-        if frame.f_globals["__name__"].startswith(
-            "click"
-        ):  # click exits with 1 at a closed pipe (`| head`)
+        # click exits with 1 at a closed pipe (`| head`).
+        if frame.f_globals["__name__"].startswith("click"):
             return int(_running["status"])
         if isinstance(exit.code, int):
             return exit.code

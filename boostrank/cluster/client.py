@@ -149,6 +149,38 @@ def train(
         return training.run(launcher, data, dict(pairs), frames=not paths)
 
 
+def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOptions:
+    """Move an expression of the gain to the `reading` options, and read an objective's file, which
+    the workers run.
+    """
+    params, file = dict(options.params), None
+    expression = expression_of(next((params[name] for name in GAIN_NAMES if name in params), None))
+    if expression is not None:
+        pop_param(params, GAIN_NAMES, None)
+        reading["gain"] = expression.text
+    objective = next((params[name] for name in OBJECTIVE_NAMES if name in params), None)
+    if isinstance(objective, str) and objective.endswith(".py"):
+        pop_param(params, OBJECTIVE_NAMES, None)
+        file = ObjectiveFile.read(objective)
+    return replace(options, params=params, objective=file)
+
+
+def _check_options_of_cluster(options: TrainOptions, *, on_folds: bool) -> None:
+    """Raise ParameterError if an option is not supported on clusters."""
+    for name in options.changed:
+        if declared(TrainOptions)[name].alone:
+            raise ParameterError(
+                f"{name} is not supported on clusters; remove it, or train on one machine"
+            )
+    checkpoint = options.checkpoint
+    if not isinstance(checkpoint, Checkpoint | None) or (checkpoint and checkpoint.resume):
+        raise ParameterError(
+            "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not resume"
+        )
+    if on_folds and checkpoint:
+        raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
+
+
 class ClusterTraining:
     """A training run on several workers, with the arguments of `train`."""
 
@@ -166,41 +198,16 @@ class ClusterTraining:
         keywords = {name: reading.pop(name) for name in KEYWORDS if name in reading}
         options = with_params(TrainOptions(**keywords, rounds=rounds), params or {})
         workers_of(options.backend)
-        # Files and expressions are read by the workers.
-        left = dict(options.params)
-        expression = expression_of(
-            left.get(next((name for name in GAIN_NAMES if name in left), ""))
-        )
-        if expression is not None:
-            pop_param(left, GAIN_NAMES, None)
-            reading["gain"] = expression.text
-        objective = left.get(next((name for name in OBJECTIVE_NAMES if name in left), ""))
-        file = None
-        if isinstance(objective, str) and objective.endswith(".py"):
-            pop_param(left, OBJECTIVE_NAMES, None)
-            file = ObjectiveFile.read(objective)
-        options = replace(options, params=left, objective=file)
-        for name in options.changed:
-            if declared(TrainOptions)[name].alone:
-                raise ParameterError(
-                    f"{name} is not supported on clusters; remove it, or train on one machine"
-                )
-        self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
-        if not isinstance(self._checkpoint, Checkpoint | None) or (
-            self._checkpoint and self._checkpoint.resume
-        ):
-            raise ParameterError(
-                "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not"
-                " resume"
-            )
+        # Refuse what workers cannot do before any of them starts.
+        options = _leave_to_workers(options, reading)
         self.on_folds = bool(options.folds) or options.quality == GOOD
-        if self.on_folds and self._checkpoint:
-            raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
+        _check_options_of_cluster(options, on_folds=self.on_folds)
+        self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
         self._model = None if options.init_model is None else as_model(options.init_model)
         self._options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
         self._tell, self._fold_ended, self._timeout = tell, fold_ended, worker_timeout
         self._reading, self._engine = reading, get_backend(options.backend)
-        local = self._options
+        local, file = self._options, options.objective
         if file is not None:
             local = replace(local, objective=load_objective(file.path))
         flat = with_objective_of(self._model, local.flat())

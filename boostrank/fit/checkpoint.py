@@ -451,19 +451,13 @@ def keeping_rounds(path: str) -> Iterator[None]:
 
 
 def _rescued(trained: RankingModel, name: str) -> str | None:
-    """Save the model in a new folder in the temporary, working or home directory, and return its
-    path or None.
-    """
-    for parent in (None, os.curdir, os.path.expanduser("~")):
-        with (
-            contextlib.suppress(OSError, TrainingError, MemoryError),
-            contextlib.ExitStack() as undo,
-        ):
-            folder = tempfile.mkdtemp(prefix="boostrank-rescued-", dir=parent)
-            undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            trained.save(os.path.join(folder, name))
-            undo.pop_all()
-            return os.path.join(folder, name)
+    """Save the model in a new temporary folder, and return its path or None."""
+    with contextlib.suppress(OSError, TrainingError, MemoryError), contextlib.ExitStack() as undo:
+        folder = tempfile.mkdtemp(prefix="boostrank-rescued-")
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        trained.save(os.path.join(folder, name))
+        undo.pop_all()
+        return os.path.join(folder, name)
     return None
 
 

@@ -198,22 +198,8 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     kinds = {"boosting", "booster"} & plan.engine.params.resolve_names(first.params).keys()
     members: list[Member] = []
     models: list[RankingModel] = []
-    for fold, member in enumerate(plan.preset.members):
-        training, checkpoint = plan.trainings[fold], first.checkpoint
-        if checkpoint is not None:
-            checkpoint = checkpoint.of_fold(fold)
-        try:
-            part = folds.training(training, fold, measures=measures)
-            model = run(replace(part, checkpoint=checkpoint))
-        except BoostrankError as error:  # the first member replaces one that fails
-            name, failed, member = training.name, member, plan.preset.members[0]
-            if failed in (member, *members):
-                raise
-            training = plan.make_fold_training(fold, member)
-            words = f"fold {fold + 1}: {name}: {error}; trained as {training.name} instead"
-            warn_user(words, DataWarning)
-            part = folds.training(training, fold, measures=measures)
-            model = run(replace(part, checkpoint=checkpoint))
+    for fold in range(len(plan.preset.members)):
+        member, training, model = _train_member(plan, folds, fold, members, measures=measures)
         if not models and kinds:
             # Refuse models that cannot be averaged, such as dart, after the first fold.
             average([model])
@@ -249,6 +235,33 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     }
     mean.info |= {"folds": record, "data": describe_data(data)}
     return mean
+
+
+def _train_member(
+    plan: Plan, folds: Folds, fold: int, members: Sequence[Member], *, measures: bool
+) -> tuple[Member, Training, RankingModel]:
+    """Train the member of a fold, or the first member in place of one that fails.
+
+    Args:
+        members: those of the folds before. A member that one of them is does not fail by itself.
+    """
+    member, training = plan.preset.members[fold], plan.trainings[fold]
+    checkpoint = plan.trainings[0].checkpoint
+    if checkpoint is not None:
+        checkpoint = checkpoint.of_fold(fold)
+    try:
+        part = folds.training(training, fold, measures=measures)
+        model = run(replace(part, checkpoint=checkpoint))
+    except BoostrankError as error:
+        name, failed, member = training.name, member, plan.preset.members[0]
+        if failed in (member, *members):
+            raise
+        training = plan.make_fold_training(fold, member)
+        words = f"fold {fold + 1}: {name}: {error}; trained as {training.name} instead"
+        warn_user(words, DataWarning)
+        part = folds.training(training, fold, measures=measures)
+        model = run(replace(part, checkpoint=checkpoint))
+    return member, training, model
 
 
 def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:

@@ -36,7 +36,7 @@ from boostrank.engines.engine_params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.fill import fill_array
-from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
+from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training, convert_sets
 from boostrank.fit.settings import METRIC_NAMES, as_list, drops_trees, headline
 from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, limits_of
@@ -54,11 +54,7 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 def run(training: Training) -> RankingModel:
     """Train a single model."""
     started = time.perf_counter()
-    engine, objective, all_reduce = (
-        training.engine,
-        training.objective,
-        training.collective.all_reduce,
-    )
+    engine, objective = training.engine, training.objective
     rows = complete_rows(training)
     booster, start = begin(training, rows[0])
     with _engine_errors(engine, rows[0]):
@@ -68,20 +64,8 @@ def run(training: Training) -> RankingModel:
     def labels_of(data: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
         return sources[id(data)].labels, sources[id(data)].queries
 
-    gradient = None
-    if objective is not None:  # checks the labels before the features are binned
-        gradient = GuardedGradient(
-            objective.bind(*labels_of(native), all_reduce), all_reduce=all_reduce
-        )
-    elif training.function is not None:
-        function = by_arguments(training.function, labels_of, "objective")
-        gradient = GuardedGradient(None, function, all_reduce)
-    names, functions = training.metrics if training.measures else (), as_list(training.feval)
-    if training.losses and training.measures and gradient is not None:
-        functions.append(partial(gradient.loss, labels_of))
-    metrics = RoundMetrics(
-        names, labels_of, training.conventions, training.threads, functions, all_reduce
-    )
+    gradient = _make_gradient(training, native, labels_of)
+    metrics = _make_metrics(training, gradient, labels_of)
     history, info = History(), _describe_model(training, start)
     stopper, callbacks = _make_callbacks(training, valid, native)
     for callback in callbacks:
@@ -94,34 +78,19 @@ def run(training: Training) -> RankingModel:
         """Return the model for a trained booster, where `best` is the best number of rounds, or 0
         for all rounds.
         """
-        # Sum up the training, with the counts of the gradient where boostrank computed it.
-        data, stats, kernel_seconds = training.train_set, None, 0.0
-        if gradient is not None:
-            stats, kernel_seconds = gradient.stats, gradient.seconds
-        dead_queries = None if stats is None else stats.dead_queries
-        floored = None if stats is None else stats.floored
-        summary = TrainingSummary(
-            rows=data.n_documents,
-            queries=len(data.queries),
-            dead_queries=dead_queries,
-            floored=floored,
-            rounds=history.rounds,
-            best_round=best or booster.rounds,
-            seconds=time.perf_counter() - started,
-            kernel_seconds=kernel_seconds,
-            metric_seconds=metrics.seconds,
-        )
-        # Round the leaves, then put the fills into the splits.
-        booster = booster.finished(training.categories_by_column)
-        if training.fill:
-            values = fill_array(training.fill, data.feature_names)
-            booster = engine.load(engine.format.filled(booster.to_bytes(), values))
-        # Check the constraints on the trees that are saved.
-        broken = constraints.broken(engine, booster, training.params)
-        if broken:
-            warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
         return RankingModel(
-            booster, best_rounds=best, info=info, evals_result=history.values, summary=summary
+            _finish_trees(training, booster),
+            best_rounds=best,
+            info=info,
+            evals_result=history.values,
+            summary=_sum_up(
+                training,
+                gradient,
+                rounds=history.rounds,
+                best_round=best or booster.rounds,
+                seconds=time.perf_counter() - started,
+                metric_seconds=metrics.seconds,
+            ),
         )
 
     checkpoint, resumed = training.checkpoint, None
@@ -152,9 +121,8 @@ def run(training: Training) -> RankingModel:
             with _engine_errors(engine, rows[0]):
                 try:
                     grown = engine.train(request)
-                except (
-                    ModelError
-                ) as error:  # the engine does not reproduce the checkpoint on this machine
+                except ModelError as error:
+                    # The engine does not reproduce the checkpoint on this machine.
                     if resumed is None or checkpoint is None:
                         raise
                     checkpoint.start_over(error)
@@ -165,6 +133,65 @@ def run(training: Training) -> RankingModel:
                 error.model = finish(error.model, 0) if grew else None
             raise
     return finish(*grown)
+
+
+def _make_gradient(training: Training, native: Any, labels_of: LabelsOf) -> GuardedGradient | None:
+    """Return the gradient by boostrank's or the user's objective, or None for the engine's own."""
+    all_reduce = training.collective.all_reduce
+    if training.objective is not None:  # checks the labels before the features are binned
+        bound = training.objective.bind(*labels_of(native), all_reduce)
+        return GuardedGradient(bound, all_reduce=all_reduce)
+    if training.function is None:
+        return None
+    function = by_arguments(training.function, labels_of, "objective")
+    return GuardedGradient(None, function, all_reduce)
+
+
+def _make_metrics(
+    training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
+) -> RoundMetrics:
+    """Return the metrics of each round, with the objective's loss where it is one of them."""
+    names, functions = training.metrics if training.measures else (), as_list(training.feval)
+    if training.losses and training.measures and gradient is not None:
+        functions.append(partial(gradient.loss, labels_of))
+    return RoundMetrics(
+        names,
+        labels_of,
+        training.conventions,
+        training.threads,
+        functions,
+        training.collective.all_reduce,
+    )
+
+
+def _sum_up(
+    training: Training, gradient: GuardedGradient | None, **measured: Any
+) -> TrainingSummary:
+    """Return the summary, with the counts of the gradient where boostrank computed it."""
+    data, stats, kernel_seconds = training.train_set, None, 0.0
+    if gradient is not None:
+        stats, kernel_seconds = gradient.stats, gradient.seconds
+    return TrainingSummary(
+        rows=data.n_documents,
+        queries=len(data.queries),
+        dead_queries=None if stats is None else stats.dead_queries,
+        floored=None if stats is None else stats.floored,
+        kernel_seconds=kernel_seconds,
+        **measured,
+    )
+
+
+def _finish_trees(training: Training, booster: Any) -> Any:
+    """Round the leaves, put the fills into the splits, and check the constraints on the result."""
+    engine = training.engine
+    booster = booster.finished(training.categories_by_column)
+    if training.fill:
+        values = fill_array(training.fill, training.train_set.feature_names)
+        booster = engine.load(engine.format.filled(booster.to_bytes(), values))
+    broken = constraints.broken(engine, booster, training.params)
+    if broken:
+        warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
+    return booster
 
 
 def check(training: Training) -> None:

@@ -152,21 +152,7 @@ def check_options(options: TrainOptions) -> Settings:
 def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend) -> Settings:
     """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
     left = dict(params or {})
-    if (exp_gain := left.pop("ndcg_exp_gain", None)) is not None:
-        rule = _EXP_GAIN.get(str(exp_gain).lower(), "")
-        if not rule or any(left.get(name, rule) != rule for name in GAIN_NAMES):
-            raise ParameterError(
-                f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain="
-            )
-        left.setdefault("gain", rule)
-    left.pop("enable_categorical", None)  # the types of columns decide
-    for name in _ELSEWHERE.keys() & left.keys():
-        value = left.pop(name)
-        is_default = value is None or value != value or str(value).lower() in ("nan", "none")
-        if not is_default:  # of XGBRanker
-            raise ParameterError(
-                f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}"
-            )
+    _translate_ranker_params(left)
     # What all objectives have: rounds, early stopping, threads and metrics.
     chosen = pop_param(left, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
@@ -181,40 +167,13 @@ def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend
     metrics = metric_names(names, pop_param(left, _EVAL_AT, DEFAULT_EVAL_AT))
     losses = tuple(name for name in metrics if name == LOSS)
     metrics = tuple(name for name in metrics if name != LOSS)
-    # The objective with its parameters and the gain.
-    native, function = None, None
-    objective: TrainingObjective | None = None
-    gain: Any = "exponential"
-    if isinstance(chosen, CompiledFunction):
-        raise ParameterError(
-            "this is a kernel, not an objective: pass the result of boostrank.define_objective"
-        )
-    if callable(chosen) and not isinstance(chosen, TrainingObjective):
-        function, gain = chosen, pop_param(left, ("gain",), gain)  # of metrics
-    elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
-        engine, native = of_native
-        if engine != backend.name:
-            raise ParameterError(
-                f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}: set"
-                f" backend={engine!r}"
-            )
-        gain = pop_param(left, GAIN_NAMES, gain)
-        left |= backend.params.of_native(native, parse_gain(gain))
-    else:
-        objective, accepted = _make_objective(chosen, left, threads, backend)
-        gain = objective.gain
-        _check_near_misses(left, objective.name, accepted, backend)
+    # The objective with its parameters and the gain; the rest is the engine's.
+    objective, native, function, gain = _split_objective(chosen, left, threads, backend)
     if losses and objective is None:
         words = (
             "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
         )
         raise ParameterError(words)
-    idle = [name for name in left if name in backend.params.of_objectives]
-    if native is None and idle:
-        used = "a custom objective" if objective is None else f"objective {objective.name!r}"
-        raise ParameterError(
-            f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it"
-        )
     backend.params.check(left)
     return Settings(
         objective=objective,
@@ -229,6 +188,65 @@ def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend
         threads=threads,
         gain=parse_gain(gain),
     )
+
+
+def _translate_ranker_params(params: dict[str, Any]) -> None:
+    """Replace or remove parameters of XGBRanker and LGBMRanker, or refuse them with a remedy."""
+    exp_gain = params.pop("ndcg_exp_gain", None)
+    if exp_gain is not None:
+        rule = _EXP_GAIN.get(str(exp_gain).lower(), "")
+        if not rule or any(params.get(name, rule) != rule for name in GAIN_NAMES):
+            raise ParameterError(
+                f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain="
+            )
+        params.setdefault("gain", rule)
+    params.pop("enable_categorical", None)  # the types of columns decide
+    for name in _ELSEWHERE.keys() & params.keys():
+        value = params.pop(name)
+        is_default = value is None or value != value or str(value).lower() in ("nan", "none")
+        if not is_default:
+            raise ParameterError(
+                f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}"
+            )
+
+
+def _split_objective(
+    chosen: Any, params: dict[str, Any], threads: int | None, backend: Backend
+) -> tuple[TrainingObjective | None, str | None, Any, Any]:
+    """Return boostrank's objective, or the name of the engine's own, or a function; then the gain.
+
+    Their parameters are removed from `params`, which get those of the engine's own objective.
+    """
+    native, function = None, None
+    gain: Any = "exponential"
+    objective: TrainingObjective | None = None
+    if isinstance(chosen, CompiledFunction):
+        raise ParameterError(
+            "this is a kernel, not an objective: pass the result of boostrank.define_objective"
+        )
+    if callable(chosen) and not isinstance(chosen, TrainingObjective):
+        function, gain = chosen, pop_param(params, ("gain",), gain)  # of metrics
+    elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
+        engine, native = of_native
+        if engine != backend.name:
+            raise ParameterError(
+                f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}: set"
+                f" backend={engine!r}"
+            )
+        gain = pop_param(params, GAIN_NAMES, gain)
+        params |= backend.params.of_native(native, parse_gain(gain))
+    else:
+        objective, accepted = _make_objective(chosen, params, threads, backend)
+        gain = objective.gain
+        _check_near_misses(params, objective.name, accepted, backend)
+    # Refuse parameters of the engine's own objectives that another objective would ignore.
+    idle = [name for name in params if name in backend.params.of_objectives]
+    if native is None and idle:
+        used = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(
+            f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it"
+        )
+    return objective, native, function, gain
 
 
 def _make_objective(

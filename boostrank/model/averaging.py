@@ -80,18 +80,20 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)
     )
     booster = engine.load(merged).finished({})
-    origins: list[dict[str, Any]] = [
-        {
+    origins: list[dict[str, Any]] = []
+    for i, model in enumerate(models):
+        origin = {
             "rounds": model.best_iteration,
             "params": dict(model.info.parameters or {}),
             "objective": model.info.objective,
             "training": model.info.training,
             "starts": model._booster.start_trees > 0,
         }
-        | ({} if weights is None else {"weight": float(weights[i])})
-        | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
-        for i, model in enumerate(models)
-    ]
+        if weights is not None:
+            origin["weight"] = float(weights[i])
+        if model.info.averaged is not None:
+            origin["averaged"] = model.info.averaged
+        origins.append(origin)
     # They describe only the first model.
     info = structs.replace(first.info, price=None, folds=None, calibration=None)
     return RankingModel(booster, info=info | {"averaged": origins})

@@ -126,14 +126,12 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
             DataWarning,
         )
     grades, owner, count = data.labels, queries.of_rows(), len(queries)
-    if count < 2 or not np.ptp(grades):
-        raise DataError(
-            f"{_NO_RELATION}{'all grades are equal' if count > 1 else 'pass several queries'}"
-        )
-    scores, weights = (
-        data.in_row_order(ranker.predict(data, threads=threads)),
-        queries.each_weight[owner],
-    )
+    if count < 2:
+        raise DataError(f"{_NO_RELATION}pass several queries")
+    if not np.ptp(grades):
+        raise DataError(f"{_NO_RELATION}all grades are equal")
+    scores = data.in_row_order(ranker.predict(data, threads=threads))
+    weights = queries.each_weight[owner]
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(count) % min(_FOLDS, count))[owner]
     held_out, constant = np.empty(scores.size), np.empty(scores.size)

@@ -117,13 +117,9 @@ class WithinQuery:
 
 
 def _words(value: Any) -> tuple[Any, ...]:
-    words = (
-        value.split(",")
-        if isinstance(value, str)
-        else [value]
-        if isinstance(value, int)
-        else list(value)
-    )
+    if isinstance(value, str):
+        value = value.split(",")
+    words = [value] if isinstance(value, int) else value
     stripped = (word.strip() if isinstance(word, str) else word for word in words)
     return tuple(word for word in stripped if word != "")
 
@@ -247,10 +243,8 @@ class WithinColumns:
                 " more than is free"
             )
             raise DataError(f"{words}: select fewer features (--of, WithinQuery(of=...))")
-        out, of = (
-            np.empty((rows, d + m if to_dense else 0), np.float32),
-            np.array(self.of, np.int64),
-        )
+        width = d + m if to_dense else 0
+        out, of = np.empty((rows, width), np.float32), np.array(self.of, np.int64)
         if not is_sparse:
             fill_within_queries(features, of, self.kinds, queries.ptr, out, threads)
             return out

@@ -164,8 +164,7 @@ class RankingModel:
 
     @property
     def _size(self) -> str:
-        averaged = bool(self.info.averaged)
-        if averaged:
+        if self.info.averaged:
             return f"{self.num_trees():,} trees"
         return f"{self.best_iteration:,} rounds"
 

@@ -176,7 +176,8 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             rows, text = zip(*columns.values(), strict=True), io.StringIO()
             if ending == ".csv":
                 lines = csv.writer(text, lineterminator="\n")
-                lines.writerows([] if writer else [list(columns)])
+                if writer is None:
+                    lines.writerow(columns)
                 lines.writerows(rows)
                 writer = lines
             else:
@@ -326,11 +327,10 @@ def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
 
 def _check_numbers(words: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
     for row, word in enumerate(words):
+        if not word:
+            raise refuse(row, "the row has no score; write one in each line")
         if math.isnan(number_in(word)):
-            reason = "the row has no score; write one in each line"
-            if word:
-                reason = no_number(word)
-            raise refuse(row, reason)
+            raise refuse(row, no_number(word))
 
 
 def _matched(
@@ -430,7 +430,8 @@ def _with_precision(
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
     decimals = {len(after) for _, _, after in parts}
     if len(decimals) == 1 and len(words) > 1 and not any("e" in word.lower() for word in words):
-        return scores, np.full(scores.size, 0.5 * 10.0 ** -min(decimals) if min(decimals) else 0.0)
+        half_unit = 0.5 * 10.0 ** -min(decimals) if min(decimals) else 0.0
+        return scores, np.full(scores.size, half_unit)
     digits = max(len((before + after).lstrip("0")) for before, _, after in parts)
     size = np.floor(np.log10(np.abs(scores), out=np.zeros(scores.size), where=scores != 0.0))
     return scores, np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (size + 1.0 - digits))

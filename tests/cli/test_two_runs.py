@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ import pytest
 import boostrank
 from boostrank.core.errors import TrainingError
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.model.files import write_model_files
 from boostrank.objective.bound import BoundObjective
 from tests.cli.conftest import FEW, invoke, start
 from tests.cli.test_resume import arguments, contents
@@ -187,31 +185,6 @@ def test_a_model_that_can_be_written_nowhere_is_said_to_be_lost(
     result = invoke(*arguments(data, tmp_path / "m"))
     assert result.exit_code == 3
     assert "elsewhere either" in result.stderr
-
-
-def test_a_model_is_rescued_to_the_working_folder_where_no_temporary_folder_is(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, real = write_model_files, tempfile.mkdtemp
-
-    def fails_at_first(path: Path, *contents: object) -> None:
-        if Path(path) == tmp_path / "m":
-            raise TrainingError("no room")
-        write(path, *contents)
-
-    def no_temporary_folder(dir: str | None = None, **options: str) -> str:
-        if dir is None:
-            raise FileNotFoundError("no usable temporary directory")
-        return real(dir=dir, **options)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("boostrank.model.ranking_model.write_model_files", fails_at_first)
-    monkeypatch.setattr("tempfile.mkdtemp", no_temporary_folder)
-    rescued = re.search(
-        r"was written to (\S+) instead", invoke(*arguments(data, tmp_path / "m")).stderr
-    )
-    assert rescued is not None
-    assert boostrank.RankingModel.load(tmp_path / rescued[1]).best_iteration == 8
 
 
 def full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:

@@ -329,15 +329,17 @@ class LightGBMFormat(ModelFormat):
             "leaves with linear models cannot have fill values",
         )
         kinds_of = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
+
+        def fill(kind: bytes, feature: bytes, bound: bytes) -> bytes:
+            value = values[int(feature)]
+            if int(kind) & 1 or np.isnan(value):
+                return kind
+            return kinds_of[int(value <= float(bound))]
+
         grown = []
         for tree in model.trees[model.start_trees :]:
             words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
-            kinds = b" ".join(
-                kind
-                if int(kind) & 1 or np.isnan(values[int(at)])
-                else kinds_of[int(values[int(at)] <= float(bound))]
-                for kind, at, bound in zip(*words, strict=True)
-            )
+            kinds = b" ".join(map(fill, *words))
             grown.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}))
         return _with_trees(model, filled_start(_start_of(model), values), grown)
 
@@ -365,9 +367,8 @@ class LightGBMFormat(ModelFormat):
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         """Return the text for rows with more columns, in which feature i is `columns[i]`."""
         model, infos, trees = parse_text(body), ["none"] * len(names), []
-        feature_infos = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
-        old_infos = feature_infos[1].decode().split(" ") if feature_infos else ()
-        for column, info in zip(columns, old_infos, strict=True):
+        (line,) = re.findall(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
+        for column, info in zip(columns, line.decode().split(" "), strict=True):
             infos[column] = info
         for tree in model.trees:
             moved = {

@@ -176,7 +176,7 @@ def parse_text(data: bytes) -> LightGBMText:
     trees = [
         _tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))
     ]
-    parsed = _checked(data[:start], trees, data[end + 1 :], n_features)
+    parsed = _check_trees(data[:start], trees, data[end + 1 :], n_features)
     _check_tail(parsed.tail.decode())
     if is_older:
         _check_importances(parsed)
@@ -424,18 +424,17 @@ def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) ->
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
 
-def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
-    # Each field becomes one column of all trees, or of those trees that have it.
-    def at_leaves(key: bytes, of: list[Tree] = trees) -> _Column:
-        return _Column(key, of, [t.tokens(key, t.leaves) for t in of])
+def _at_leaves(key: bytes, trees: list[Tree]) -> _Column:
+    return _Column(key, trees, [tree.tokens(key, tree.leaves) for tree in trees])
 
-    def at_nodes(key: bytes, of: list[Tree] = trees) -> _Column:
-        return _Column(key, of, [t.tokens(key, t.leaves - 1) for t in of])
 
-    def having(key: bytes) -> list[Tree]:
-        return [t for t in trees if key in t.fields]
+def _at_nodes(key: bytes, trees: list[Tree]) -> _Column:
+    return _Column(key, trees, [tree.tokens(key, tree.leaves - 1) for tree in trees])
 
-    values = at_leaves(b"leaf_value")
+
+def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
+    """Check the fields of all trees, each of which becomes one column, and return the text."""
+    values = _at_leaves(b"leaf_value", trees)
     leaf_value = values.real()
     with np.errstate(over="ignore"):
         largest = np.zeros(len(trees))
@@ -444,7 +443,8 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
             float(largest.sum()) > LARGEST_SCORE,
             f"the leaves of its trees add up to more than {LARGEST_SCORE:g}",
         )
-    columns = [at_nodes(b"left_child"), at_nodes(b"right_child")]
+    # The tree that the children form, and what its splits test.
+    columns = [_at_nodes(b"left_child", trees), _at_nodes(b"right_child", trees)]
     nodes: dict[str, npt.NDArray[Any]] = {
         c.key: c.parse_whole(-_INT32_MAX, _INT32_MAX) for c in columns
     }
@@ -455,12 +455,30 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
         owner,
         np.array([t.leaves for t in trees], np.int64),
     )
-    nodes["split_feature"] = at_nodes(b"split_feature").parse_whole(0, n_features - 1)
+    nodes["split_feature"] = _at_nodes(b"split_feature", trees).parse_whole(0, n_features - 1)
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero,
     # NaN).
-    kind = nodes["decision_type"] = at_nodes(b"decision_type").parse_whole(0, 11)
-    threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
+    nodes["decision_type"] = _at_nodes(b"decision_type", trees).parse_whole(0, 11)
+    nodes["threshold"] = _at_nodes(b"threshold", trees).real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
+    _check_thresholds(nodes["decision_type"], nodes["threshold"], owner, sets)
+    nodes["split_gain"] = _parse_other_fields(trees, owner)
+    sets_of = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
+    leaf_features = {
+        tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
+    }
+    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, sets_of, leaf_features)
+
+
+def _check_thresholds(
+    kind: Int64Array, threshold: Float64Array, owner: Int64Array, sets: Int64Array
+) -> None:
+    """Check that thresholds are finite, or sets of categories that the tree has.
+
+    Args:
+        kind, threshold, owner: decision type, threshold and tree of each node, [M].
+        sets: int64[M], number of sets of the node's tree.
+    """
     no_set = (kind % 2 == 1) & ~(
         (threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold))
     )
@@ -471,24 +489,27 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     apart = (threshold == np.inf) & np.isin(kind, (4, 8))
     _refuse_tree(~np.isfinite(threshold) & ~apart, owner, "threshold is not finite")
 
-    # Scores do not need the other fields, and older versions do not have them: they only have to be
-    # numbers.
-    gain = at_nodes(b"split_gain", having(b"split_gain"))
-    nodes["split_gain"] = np.zeros(owner.size)
-    nodes["split_gain"][np.isin(owner, gain.tree)] = gain.real(finite=False)
-    for key in (b"internal_value", b"internal_weight"):
-        at_nodes(key, having(key)).real(finite=False)
-    at_leaves(b"leaf_weight", having(b"leaf_weight")).real(finite=False)
-    at_leaves(b"leaf_count", having(b"leaf_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
-    at_nodes(b"internal_count", having(b"internal_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
-    shrunk = having(b"shrinkage")
-    _Column(b"shrinkage", shrunk, [t.tokens(b"shrinkage", 1) for t in shrunk]).real()
 
-    sets_of = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
-    leaf_features = {
-        tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
-    }
-    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, sets_of, leaf_features)
+def _parse_other_fields(trees: list[Tree], owner: Int64Array) -> Float64Array:
+    """Check that the fields that scores do not need are numbers, and return the split gains.
+
+    Older versions do not have these fields.
+    """
+
+    def having(key: bytes) -> list[Tree]:
+        return [tree for tree in trees if key in tree.fields]
+
+    for key in (b"internal_value", b"internal_weight"):
+        _at_nodes(key, having(key)).real(finite=False)
+    _at_leaves(b"leaf_weight", having(b"leaf_weight")).real(finite=False)
+    _at_leaves(b"leaf_count", having(b"leaf_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
+    _at_nodes(b"internal_count", having(b"internal_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
+    shrunk = having(b"shrinkage")
+    _Column(b"shrinkage", shrunk, [tree.tokens(b"shrinkage", 1) for tree in shrunk]).real()
+    gain = _at_nodes(b"split_gain", having(b"split_gain"))
+    gains = np.zeros(owner.size)
+    gains[np.isin(owner, gain.tree)] = gain.real(finite=False)
+    return gains
 
 
 def _check_shape(

@@ -159,12 +159,12 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
         rows, peers = data.shape[0], self._peers
-        counts = np.array([rows]) if peers is None else rows * (np.arange(peers.size) == peers.rank)
+        first, total = 0, rows
         if peers is not None:
-            counts = peers.all_reduce(counts.astype(np.float64))
-        ends = np.cumsum(counts).astype(np.int64)
-        first = 0 if peers is None else int(ends[peers.rank]) - rows
-        chosen = self.sampled_rows(int(ends[-1])).astype(np.int64)
+            counts = rows * (np.arange(peers.size) == peers.rank)
+            ends = np.cumsum(peers.all_reduce(counts.astype(np.float64))).astype(np.int64)
+            first, total = int(ends[peers.rank]) - rows, int(ends[-1])
+        chosen = self.sampled_rows(total).astype(np.int64)
         chosen_rows = chosen[(chosen >= first) & (chosen < first + rows)] - first
         values, places = _by_column(data, chosen_rows)
         if peers is not None:
@@ -180,7 +180,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             _pointer(lengths),
             ctypes.c_int32(chosen.size),
             ctypes.c_int32(rows),
-            ctypes.c_int64(ends[-1]),
+            ctypes.c_int64(total),
             self._c_params(),
         )
 

@@ -309,7 +309,9 @@ class XGBoost(Backend):
             "weight": data.queries.weights if weights else None,
             "feature_names": list(engine_names(data.feature_names)),
         }
-        types = ["c" if i in codes else "float" for i in range(data.n_features)] if codes else None
+        types = None
+        if codes:
+            types = ["c" if i in codes else "float" for i in range(data.n_features)]
         if data.is_sparse or data.on_disk or whole is not None:
             matrix = _in_pieces(data, types, options)
             matrix.set_info(**info)
@@ -341,9 +343,7 @@ class XGBoost(Backend):
         if start is not None:
             self._begin(request, start)
         sets = [request.train, *(data for _, data in request.valid)]
-        booster = xgboost.Booster(
-            params, sets, model_file=None if continued is None else continued.native
-        )
+        booster = xgboost.Booster(params, sets, model_file=continued and continued.native)
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         scores = partial(booster.predict, output_margin=gradient is not None)
@@ -362,9 +362,7 @@ class XGBoost(Backend):
             for number in rounds:
                 if samples:
                     reseed(booster, method, round_seed("seed", seed, number))
-                booster.update(
-                    request.train, number - before, None if gradient is None else objective
-                )
+                booster.update(request.train, number - before, gradient and objective)
         except TrainingError as error:
             error.model = None
             if rounds.round > before:
@@ -445,7 +443,8 @@ def reseed(booster: Any, tree_method: str, seed: int) -> None:
     XGBoost seeds the feature sampler when it creates the tree method, so another method is selected
     temporarily.
     """
-    booster.set_param({"tree_method": "hist" if tree_method == "approx" else "approx"})
+    other_method = "hist" if tree_method == "approx" else "approx"
+    booster.set_param({"tree_method": other_method})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
     booster.set_param({"tree_method": tree_method, "seed": seed})
 

@@ -322,8 +322,9 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
     "gbtree" itself, and later versions store them next to its trees.
     """
     forest = booster.get("model")
-    in_forest = forest.get("weight_drop") if isinstance(forest, dict) else None
-    return booster.get("weight_drop", in_forest)
+    if "weight_drop" not in booster and isinstance(forest, dict):
+        return forest.get("weight_drop")
+    return booster.get("weight_drop")
 
 
 def with_even_leaves(body: bytes) -> bytes | None:

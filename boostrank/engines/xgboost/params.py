@@ -136,9 +136,10 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
         constraints = out["interaction_constraints"]
         groups = read_groups(constraints, None) if constraints not in ("", None) else []
         has_names = any(isinstance(feature, str) for group in groups for feature in group)
-        out["interaction_constraints"] = (
-            groups if has_names else json.dumps(groups) if groups else ""
-        )
+        if has_names:
+            out["interaction_constraints"] = groups
+        else:
+            out["interaction_constraints"] = json.dumps(groups) if groups else ""
     if "nthread" in out:
         out["nthread"] = engine_threads("XGBoost", out["nthread"])
     if "verbosity" in out:
