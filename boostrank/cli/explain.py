@@ -34,10 +34,6 @@ class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
     metric: str = option(
         "Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME"
     )
-    groups: str | None = option(
-        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.",
-        file="read",
-    )
     repeats: int | None = option(
         "Number of shuffles per query.", ge=1, le=1000, shown="1 to 5, depending on the cost"
     )
@@ -59,13 +55,11 @@ def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     a query are shuffled between queries instead.
     """
     from boostrank.metrics import Conventions
-    from boostrank.reporting.section import read_groups
     from boostrank.reporting.sections.importance import importance
 
     model, dataset = Reader(reading, options.threads, gain=options.gain, asks=True).read_for_model(
         options.model, options.data
     )
-    groups = read_groups(options.groups, model.column_names) if options.groups else None
     # By default, SHAP has its own limit on documents.
     shap_documents = options.documents
     if options.documents == 0:
@@ -76,7 +70,6 @@ def importance(options: ImportanceOptions, reading: FileOptions) -> None:
             dataset,
             metric=metrics_of([options.metric])[0],
             conventions=Conventions.of(options.conventions, options.gain),
-            groups=groups,
             repeats=options.repeats,
             documents=options.documents,
             shap_documents=shap_documents,
@@ -100,14 +93,10 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     table, unused = importance.table(), importance.features_with("unused")
     used = table.take(range(len(table) - len(unused)))
     print_table(used, top)
-    for name, title in (
-        ("groups", "groups, shuffled together"),
-        ("clusters", "redundant features"),
-    ):
-        effects = importance.table(name)
-        if len(effects):
-            click.echo(f"\n{title}")
-            print_table(effects)
+    clusters = importance.table("clusters")
+    if len(clusters):
+        click.echo("\nredundant features")
+        print_table(clusters)
     click.echo()
     for verdict in dict.fromkeys(used.data["verdict"][:top]):
         click.echo(f"{verdict}: {VERDICTS[verdict]}")
