@@ -10,7 +10,7 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
-from boostrank.cli.show import StepProgress, print_json, print_table, write_page
+from boostrank.cli.show import StepProgress, print_json, print_table
 from boostrank.core.text import count_of, list_names
 from boostrank.options import (
     FileOptions,
@@ -135,8 +135,7 @@ class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     query: str = argument("Q")
     a: str = argument("A")
     b: str = argument("B")
-    top: int = option("Number of features in the table; --json and -o have all.", 12, ge=1)
-    output: str | None = option("HTML page to write.", short="-o", file="page")
+    top: int = option("Number of features in the table; --json has all.", 12, ge=1)
 
 
 @command("why")
@@ -159,8 +158,6 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
         options.model, options.data
     )
     explanation = why(model, dataset, options.query, options.a, options.b, threads=options.threads)
-    if options.output is not None:
-        write_page(options.output, explanation.to_html(options.model))
     if options.as_json:
         print_json(explanation.to_dict())
     else:

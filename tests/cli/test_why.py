@@ -71,15 +71,6 @@ def test_json_holds_everything(model: Path, named_file: Path, qid: str) -> None:
     assert json.loads(again.stdout) == explanation
 
 
-def test_a_page_is_written(model: Path, named_file: Path, qid: str, tmp_path: Path) -> None:
-    result = invoke(
-        "why", model, named_file, qid, 1, 2, "-o", tmp_path / "why.html", "--threads", 1
-    )
-    assert result.exit_code == 0, result.stderr
-    assert "why.html: written" in result.stderr
-    assert "What each feature adds" in (tmp_path / "why.html").read_text()
-
-
 def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_path: Path) -> None:
     row = (data / "test.txt").read_text().splitlines()[0].partition("#")[0].split()
     lines = [" ".join([label, "qid:7", *row[2:]]) for label in ("1", "0")]

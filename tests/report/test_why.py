@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
@@ -167,7 +166,6 @@ def test_codes_of_a_table_are_shown_as_their_categories(
     assert found.value_text("colour", math.nan) == "missing"
     assert found.value_text("x", 0.5) == "0.5"
     assert found.to_dict()["categories"]["colour"]["values"] == ["<red>", "blue", "green"]
-    assert html.escape(first) in found.to_html()
     print_why(found, 5)
     assert re.search(f"^ *colour +{first} +{second} ", capsys.readouterr().out, re.MULTILINE)
 
@@ -197,14 +195,3 @@ def test_what_is_found_can_be_taken_out() -> None:
     with pytest.raises(ParameterError, match=r"other.*features, pair"):
         told.to_frame("other")
     assert callable(boostrank.reporting.why)
-
-
-def test_the_page_escapes_what_comes_from_files_and_holds_both_documents() -> None:
-    names = ["<b>one</b>", *(f"D{i}" for i in range(2, QUERIES * SIZE + 1))]
-    page = why(
-        model_of("LightGBM"), replace(world(), document_names=names), 0, "<b>one</b>", "D2"
-    ).to_html("<model>")
-    assert "<b>one" not in page
-    assert "&lt;b&gt;one&lt;/b&gt;" in page
-    assert "&lt;model&gt;" in page
-    assert "What each feature adds" in page
