@@ -96,7 +96,7 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def compare_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rankers = [
-        Ranker(f"{EVIL}{name}", model.predict(world.data), model, world.data)
+        Ranker(f"{EVIL}{name}", model.predict(world.data))
         for name, model in (("old", world.model), ("new", world.other))
     ]
     comparison = compare(*rankers, world.data, ["ndcg@5", "map"], fail_if="ndcg@5 < 0 in any")
