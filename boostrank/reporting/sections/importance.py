@@ -285,34 +285,19 @@ def measure_importance(
     negligible: float = NEGLIGIBLE,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
-    numbers: dict[str, tuple[float | None, int, float]] = {
-        "repeats": (repeats, 1, 1000),
-        "shap_documents": (shap_documents, 0, math.inf),
-        "negligible": (negligible, 0, math.inf),
-    }
-    for name, (value, smallest, largest) in numbers.items():
-        if value is not None and not smallest <= value <= largest:
-            raise ParameterError(
-                f"{name}={value} is out of range; allowed: {smallest} to {largest}"
-            )
+    _check_ranges(repeats, shap_documents, negligible)
     ranker, data, seed, workers = context.model, context.data, context.seed, context.workers
-    metric, documents = context.main, context.documents
+    metric = context.main
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
     # Ordering ties by name is too slow for thousands of changed scores.
     rules = context.rules.without_names
 
-    # One pass over all queries is better than several over a sample, so reduce the repeats first.
-    affordable, threads = _WALKS // max(1, trees.count), workers
+    threads = workers
     if trees.forest is not None:
         scorer: Scorer = walker_of(ranker, trees, data, workers)
     else:  # the engine predicts once per feature, on threads of its own
         scorer, threads = Engine(ranker, trees.used, workers), 1
-        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
-    shuffled = min(documents or data.n_documents, data.n_documents)
-    if repeats is None:
-        repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
-    if documents is None:
-        shuffled = min(shuffled, max(1, affordable // repeats))
+    shuffled, repeats = _choose_work(trees, data.n_documents, context.documents, repeats)
     rows = DenseRows(data.sample(shuffled, seed), trees.used, ranker.absent_is_missing)
 
     # The units are all features and all clusters.
@@ -354,16 +339,8 @@ def measure_importance(
     p_holm[trees.used[within]] = holm(losses.p[within])
     verdicts = ["unused"] * d
     for column, i in positions.items():
-        if single[i].between:
-            verdicts[column] = "query-level"
-        elif losses.loss[i] < 0.0 and p_holm[column] < _ALPHA:
-            verdicts[column] = "harmful"
-        elif losses.high[i] <= negligible:
-            verdicts[column] = "redundant" if feature_names[column] in needed else "removable"
-        else:
-            verdicts[column] = (
-                "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
-            )
+        loss, high, p = losses.loss[i], losses.high[i], p_holm[column]
+        verdicts[column] = _decide(single[i], loss, high, p, negligible, needed)
     # Shuffle all removable features together.
     removable = [c for c in range(d) if verdicts[c] == "removable"]
     all_of_them = [unit("removable", removable, 3 * d)]
@@ -406,6 +383,54 @@ def measure_importance(
         shap_documents=explained,
         repeats=repeats,
     )
+
+
+def _check_ranges(repeats: int | None, shap_documents: int | None, negligible: float) -> None:
+    """Raise ParameterError if a number is out of range."""
+    numbers: dict[str, tuple[float | None, int, float]] = {
+        "repeats": (repeats, 1, 1000),
+        "shap_documents": (shap_documents, 0, math.inf),
+        "negligible": (negligible, 0, math.inf),
+    }
+    for name, (value, smallest, largest) in numbers.items():
+        if value is not None and not smallest <= value <= largest:
+            raise ParameterError(
+                f"{name}={value} is out of range; allowed: {smallest} to {largest}"
+            )
+
+
+def _choose_work(
+    trees: Trees, available: int, documents: int | None, repeats: int | None
+) -> tuple[int, int]:
+    """Return the number of documents to shuffle and the number of repeats."""
+    affordable = _WALKS // max(1, trees.count)
+    if trees.forest is None:
+        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
+    # One pass over all queries is better than several over a sample, so reduce the repeats first.
+    shuffled = min(documents or available, available)
+    if repeats is None:
+        repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
+    if documents is None:
+        shuffled = min(shuffled, max(1, affordable // repeats))
+    return shuffled, repeats
+
+
+def _decide(
+    feature: Unit, loss: float, high: float, p: float, negligible: float, needed: set[str]
+) -> str:
+    """Return the verdict on a feature of the trees.
+
+    Args:
+        loss, high, p: its loss, the upper end of the interval, and the adjusted p-value.
+        needed: features of the clusters whose loss together is not negligible.
+    """
+    if feature.between:
+        return "query-level"
+    if loss < 0.0 and p < _ALPHA:
+        return "harmful"
+    if high <= negligible:
+        return "redundant" if feature.name in needed else "removable"
+    return "useful" if loss > 0.0 and p < _ALPHA else "unclear"
 
 
 def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
