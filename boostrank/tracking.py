@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = [
     "JsonLines",
     "MLflow",
-    "Wandb",
     "log_model",
     "logged_arguments",
     "mlflow_metrics",
@@ -243,38 +242,6 @@ class JsonLines(_Callback):
                 raise
             self._broken = True
             warn_user(f"{self.path}: logging stopped: {error.strerror or error}", TrainingWarning)
-
-
-class Wandb(_Callback):
-    """A callback that logs metrics such as "valid_0/ndcg@10" in each round, with the round as the
-    step.
-
-    `run.config`, if there is one, gets the arguments, the digest of the data and the versions.
-
-    Args:
-        run: result of `wandb.init()`, or any object with the same `log` method.
-
-    Raises:
-        ParameterError: `run` has no `log` method.
-    """
-
-    def __init__(self, run: Any) -> None:
-        if not callable(getattr(run, "log", None)):
-            raise ParameterError(
-                f"Wandb needs an object with .log(values, step=), but got {type(run).__name__}"
-            )
-        self._run = run
-
-    def planned(self, plan: Plan) -> None:
-        """Add the arguments to the configuration of the run."""
-        super().planned(plan)
-        config = getattr(self._run, "config", None)
-        if config is not None:
-            more = {"allow_val_change": True} if hasattr(config, "setdefaults") else {}
-            config.update({**self.params, "boostrank": self.record}, **more)
-
-    def __call__(self, env: Any) -> None:
-        self._run.log(_metrics_of(env), step=env.iteration + 1)
 
 
 class MLflow(_Callback):

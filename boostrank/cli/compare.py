@@ -78,10 +78,7 @@ def compare(options: Compare, reading: FileOptions) -> None:
     conditions = [Condition.parse(text, functions) for text in options.conditions]
     models = {path: load_ranker(path) for path in (*old_files, *new_files)}
     judged.read(models)
-    rankers = {
-        path: Ranker(path, judged.scores(path), models[path], data)
-        for path, data in judged.datasets.items()
-    }
+    rankers = {path: Ranker(path, judged.scores(path)) for path in judged.datasets}
     old, new = [rankers[path] for path in old_files], [rankers[path] for path in new_files]
     data, name = judged.datasets[new_files[-1]], name_of(options.data)
     comparison = compare(
@@ -215,7 +212,7 @@ def _print(comparison: Comparison, data: str) -> None:
 
 
 def _reason(regression: Regression) -> str:
-    """Describe the costliest inversion of a query, and the features that contributed to it."""
+    """Describe the costliest inversion of a query."""
     swap = regression.swap
     if swap is None:
         return ""
@@ -223,10 +220,4 @@ def _reason(regression: Regression) -> str:
         f"{move.document} (label {move.label:g}) {move.old} -> {move.new}"
         for move in (swap.fell, swap.rose)
     ]
-    because = [
-        change["feature"]
-        for change in swap.features
-        if (change["new"] or 0.0) < (change["old"] or 0.0)
-    ]
-    features = f": {', '.join(because[:2])}" if because else ""
-    return printable(f"{', below '.join(moves)}{features}")
+    return printable(", below ".join(moves))

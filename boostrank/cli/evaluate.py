@@ -48,8 +48,7 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
     them, p-values are adjusted by Holm's method for each metric.
 
     With --qrels the files are runs, evaluated with the conventions of trec_eval. Runs and qrels
-    have the form of TREC or MS MARCO, or are tables (BEIR, ranx, PyTerrier) or JSON. ir-measures,
-    if installed, computes metrics that boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
+    have the form of TREC or MS MARCO, or are tables (BEIR, ranx, PyTerrier) or JSON.
     """
     from boostrank.metrics import Conventions
 

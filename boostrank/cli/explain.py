@@ -10,7 +10,7 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
-from boostrank.cli.show import StepProgress, print_json, print_table, write_page
+from boostrank.cli.show import StepProgress, print_json, print_table
 from boostrank.core.text import count_of, list_names
 from boostrank.options import (
     FileOptions,
@@ -34,10 +34,6 @@ class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
     metric: str = option(
         "Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME"
     )
-    groups: str | None = option(
-        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.",
-        file="read",
-    )
     repeats: int | None = option(
         "Number of shuffles per query.", ge=1, le=1000, shown="1 to 5, depending on the cost"
     )
@@ -59,13 +55,11 @@ def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     within a query are shuffled between queries instead.
     """
     from boostrank.metrics import Conventions
-    from boostrank.reporting.section import read_groups
     from boostrank.reporting.sections.importance import importance
 
     model, dataset = Reader(reading, options.threads, gain=options.gain, asks=True).read_for_model(
         options.model, options.data
     )
-    groups = read_groups(options.groups, model.column_names) if options.groups else None
     # By default, SHAP has its own limit on documents.
     shap_documents = options.documents
     if options.documents == 0:
@@ -76,7 +70,6 @@ def importance(options: ImportanceOptions, reading: FileOptions) -> None:
             dataset,
             metric=metrics_of([options.metric])[0],
             conventions=Conventions.of(options.conventions, options.gain),
-            groups=groups,
             repeats=options.repeats,
             documents=options.documents,
             shap_documents=shap_documents,
@@ -100,14 +93,10 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     table, unused = importance.table(), importance.features_with("unused")
     used = table.take(range(len(table) - len(unused)))
     print_table(used, top)
-    for name, title in (
-        ("groups", "groups, shuffled together"),
-        ("clusters", "redundant features"),
-    ):
-        effects = importance.table(name)
-        if len(effects):
-            click.echo(f"\n{title}")
-            print_table(effects)
+    clusters = importance.table("clusters")
+    if len(clusters):
+        click.echo("\nredundant features")
+        print_table(clusters)
     click.echo()
     for verdict in dict.fromkeys(used.data["verdict"][:top]):
         click.echo(f"{verdict}: {VERDICTS[verdict]}")
@@ -146,20 +135,15 @@ class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     query: str = argument("Q")
     a: str = argument("A")
     b: str = argument("B")
-    top: int = option("Number of features in the table; --json and -o have all.", 12, ge=1)
-    output: str | None = option("HTML page to write.", short="-o", file="page")
+    top: int = option("Number of features in the table; --json has all.", 12, ge=1)
 
 
 @command("why")
 def why(options: WhyOptions, reading: FileOptions) -> None:
     """Explain why document A of query Q ranks above or below document B.
 
-    \b
-    A and B are documents of the query:
-      @3         the document that the model ranks third; also 3, unless a document has this name
-      row:17     row 17 of DATA, counted from 1
-      D7         a document name: the column --id of a table, or the comment of a row
-      name:D7    the same, for any name
+    A and B are documents of the query: @3 is the document that the model ranks third, and D7 is a
+    document name, from the column --id of a table or the comment of a row.
 
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. Feature contributions are
     TreeSHAP values computed by the engine.
@@ -170,8 +154,6 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
         options.model, options.data
     )
     explanation = why(model, dataset, options.query, options.a, options.b, threads=options.threads)
-    if options.output is not None:
-        write_page(options.output, explanation.to_html(options.model))
     if options.as_json:
         print_json(explanation.to_dict())
     else:

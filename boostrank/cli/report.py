@@ -34,10 +34,6 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     baseline: str | None = option(
         "Earlier model, or a file with its scores, to compare with.", metavar="OLD", file="read"
     )
-    groups: str | None = option(
-        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.",
-        file="read",
-    )
     documents: int | None = option(
         "Use a sample of whole queries with about N documents for importance and learning; 0 uses"
         " all.",
@@ -68,7 +64,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.page import report
-    from boostrank.reporting.section import page_beside, read_groups
+    from boostrank.reporting.section import page_beside
 
     output = options.output
     if output is None and not options.as_json:
@@ -85,7 +81,6 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
             options.model,
             options.baseline,
             options.segments,
-            options.groups,
             options.noise,
             *options.data,
         ]
@@ -96,7 +91,6 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
             page = str(folder / "report.html")
         check_page(page)
     model = RankingModel.load(options.model)
-    groups = read_groups(options.groups, model.column_names) if options.groups else None
     # Read the data for the model and the baseline.
     models: dict[str, RankingModel | None] = {options.model: model}
     if options.baseline:
@@ -118,7 +112,6 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
             judged.metrics,
             baseline=previous,
             baseline_name=options.baseline,
-            groups=groups,
             documents=options.documents,
             clicks=log,
             propensities=propensities,

@@ -111,20 +111,8 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     """
     ranker = as_model(model)
     data = ranker.check_features(data)
-    learnt_from: list[Mapping[str, Any]] = [
-        record for record in (ranker.info.data, ranker.info.renewed) if record
-    ]
+    _check_unseen(ranker, data)
     queries = data.queries
-    if any(record.get("fingerprint") == data.fingerprint for record in learnt_from):
-        raise DataError(
-            "the model was trained on these data, where its scores are too good: pass other queries"
-        )
-    files = {os.path.abspath(name) for record in learnt_from for name in record.get("files", ())}
-    if seen := [name for name in data.provenance.files if os.path.abspath(name) in files]:
-        warn_user(
-            f"{seen[0]}: training read this file; scores are too good for the same queries",
-            DataWarning,
-        )
     grades, owner, count = data.labels, queries.of_rows(), len(queries)
     if count < 2:
         raise DataError(f"{_NO_RELATION}pass several queries")
@@ -148,15 +136,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         raise DataError(
             f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"
         )
-    # Compute the share of the variance of grades between queries, corrected for their number.
-    mean = np.bincount(owner, weights * grades, count) / np.maximum(
-        np.bincount(owner, weights, count), 1e-300
-    )
-    within = weights @ (grades - mean[owner]) ** 2
-    overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
-    by_query = max(
-        0.0, 1.0 - float(within / overall) * (grades.size - 1) / max(1, grades.size - count)
-    )
+    by_query = _share_between_queries(grades, weights, owner, count)
     if count < _FEW_QUERIES:
         warn_user(
             f"{count} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more",
@@ -181,6 +161,37 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         explained_by_query=by_query,
     )
     return ranker.altered(info=ranker.info | {"calibration": record})
+
+
+def _check_unseen(ranker: RankingModel, data: RankingDataset) -> None:
+    """Raise DataError if the model was trained on the data, and warn if training read their
+    files.
+    """
+    learnt_from: list[Mapping[str, Any]] = [
+        record for record in (ranker.info.data, ranker.info.renewed) if record
+    ]
+    if any(record.get("fingerprint") == data.fingerprint for record in learnt_from):
+        raise DataError(
+            "the model was trained on these data, where its scores are too good: pass other queries"
+        )
+    files = {os.path.abspath(name) for record in learnt_from for name in record.get("files", ())}
+    if seen := [name for name in data.provenance.files if os.path.abspath(name) in files]:
+        warn_user(
+            f"{seen[0]}: training read this file; scores are too good for the same queries",
+            DataWarning,
+        )
+
+
+def _share_between_queries(
+    grades: Float64Array, weights: Float64Array, owner: Int64Array, count: int
+) -> float:
+    """Return the share of the variance of grades between queries, corrected for their number."""
+    mean = np.bincount(owner, weights * grades, count) / np.maximum(
+        np.bincount(owner, weights, count), 1e-300
+    )
+    within = weights @ (grades - mean[owner]) ** 2
+    overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
+    return max(0.0, 1.0 - float(within / overall) * (grades.size - 1) / max(1, grades.size - count))
 
 
 def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> CalibrationRecord:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
+from boostrank.core.errors import DataError, InputError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.resampling import bootstrap_intervals
-from boostrank.files.judgements import Values, values_by_query
+from boostrank.files.judgements import values_by_query
 from boostrank.metrics import BoundMetrics, Metric, MetricResult
 
 RUN = "query Q0 document rank score tag"
@@ -85,8 +82,7 @@ def evaluate_run(
     excluded (`trec_eval -c` includes them as 0).
 
     Args:
-        metrics: metrics from boostrank or ir-measures, such as `judged@10`, `bpref` and
-            `rbp(p=0.8,rel=1)`.
+        metrics: metrics, such as `ndcg@10` and `map`.
         run, qrels: paths, data frames, or mappings such as {"q1": {"d1": 2}}, in a form of
             `boostrank.files.judgements`.
 
@@ -96,8 +92,7 @@ def evaluate_run(
 
     Raises:
         DataError: if no query in the run is judged, or a file cannot be read.
-        MissingDependency: if boostrank does not have a metric and ir-measures is not installed.
-        ParameterError: if neither has the metric.
+        ParameterError: if a metric is unknown.
     """
     run, qrels = values_by_query(run, run=True), values_by_query(qrels)
     asked = [qid for qid in qrels if qid in run]
@@ -106,18 +101,7 @@ def evaluate_run(
             f"no query in the run is judged: it has {next(iter(run))}, the qrels have"
             f" {next(iter(qrels))}"
         )
-    run, results, ours = {qid: run[qid] for qid in asked}, {}, []
-    for name in metrics:
-        try:
-            ours.append(Metric.of(name))
-        except ParameterError as error:
-            name = str(name)
-            values = _by_ir_measures(name, run, qrels, error)
-            low, high = bootstrap_intervals(values[:, None], np.ones(values.size))
-            interval = float(low[0]), float(high[0])
-            results[name] = MetricResult(
-                name, float(values.mean()), *interval, values.size, 0, 0, values
-            )
+    run = {qid: run[qid] for qid in asked}
     # Unjudged documents have label 0; ideal rankings are of the judged ones.
     labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
     judged = np.array([max(grade, 0.0) for qid in asked for grade in qrels[qid].values()])
@@ -125,52 +109,19 @@ def evaluate_run(
     queries = QueryIndex(np.cumsum([0, *(len(run[qid]) for qid in asked)]), ids)
     pool = QueryIndex(np.cumsum([0, *(len(qrels[qid]) for qid in asked)]), ids)
     names = [name for of_query in run.values() for name in of_query]
-    bound = BoundMetrics(ours, labels, queries, rules, threads, docnos=names, judged=(judged, pool))
-    results = (
-        bound.results([score for of_query in run.values() for score in of_query.values()]) | results
+    bound = BoundMetrics(
+        Metric.all_of(metrics),
+        labels,
+        queries,
+        rules,
+        threads,
+        docnos=names,
+        judged=(judged, pool),
     )
+    results = bound.results([score for of_query in run.values() for score in of_query.values()])
     for name, result in results.items():
         of_query = dict(zip(asked, result.per_query, strict=True))
         results[name] = replace(
             result, per_query=np.array([of_query.get(qid, np.nan) for qid in qrels])
         )
     return results
-
-
-def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError) -> Any:
-    """Return the value for each query of an ir-measures metric, whose name is not
-    case-sensitive.
-    """
-    try:
-        library = import_module("ir_measures")
-    except ImportError:
-        words = (
-            f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install"
-            " 'boostrank[trec]'"
-        )
-        raise MissingDependency(words) from None
-    spellings = {
-        measure_class.lower(): measure_class for measure_class in library.measures.registry
-    }
-    # Replace scores by ranks, so that there are no ties.
-    ranked = {}
-    for qid, scores in run.items():
-        order = sorted(scores, key=lambda name: (np.float32(scores[name]), name.encode()))
-        ranked[qid] = {name: float(rank) for rank, name in enumerate(order)}
-    grades = {
-        qid: {name: int(grade) for name, grade in of_query.items()}
-        for qid, of_query in qrels.items()
-    }
-    try:
-        spelling = re.sub(
-            r"^\w+", lambda word: spellings.get(word[0].lower(), word[0]), name.strip()
-        )
-        measure = library.parse_measure(spelling)
-        values = {
-            result.query_id: result.value for result in library.iter_calc([measure], grades, ranked)
-        }
-    except (NameError, SyntaxError):
-        raise error from None
-    except ValueError as wrong:  # a measure that lacks a parameter or a package
-        raise ParameterError(f"{name}: {' '.join(str(wrong).split())}") from None
-    return np.array([values.get(qid, 0.0) for qid in run], np.float64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -56,13 +55,6 @@ sys.path[:] = request["path"]
 import vl_convert
 json.dump(vl_convert.javascript_bundle(**request["arguments"]), sys.stdout)
 """
-_OWN_END = (
-    (signal.SIGTRAP, signal.SIGABRT, signal.SIGILL, signal.SIGSEGV) if os.name != "nt" else ()
-)
-_NO_ADDRESSES = (
-    "it reserves 64 GB of address space but uses little of it; remove the address space limit"
-    " (ulimit -v)"
-)
 
 
 def need_report_extra() -> None:
@@ -106,32 +98,27 @@ def vega_script() -> str:
 
 
 def _bundle(arguments: Mapping[str, str]) -> str:
-    """Return the result of `vl_convert.javascript_bundle`."""
-    if not sys.executable or getattr(sys, "frozen", False):
-        raise TrainingError(
-            "the script of charts is built in a Python process, but sys.executable is not set"
-        )
+    """Return the result of `vl_convert.javascript_bundle`.
+
+    Raises:
+        TrainingError: the process that builds the script cannot be started, or fails.
+    """
     request = json.dumps(
         {"path": [os.path.abspath(folder) for folder in sys.path], "arguments": arguments}
     )
     try:  # -P: import nothing from the current folder
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _CHILD], input=request.encode(), capture_output=True
+            [sys.executable, "-P", "-c", _CHILD],
+            input=request.encode(),
+            capture_output=True,
+            check=True,
         )
-    except OSError as error:
+    except (OSError, subprocess.CalledProcessError) as error:
+        output = getattr(error, "stderr", b"").decode(errors="replace").strip()
         raise TrainingError(
-            f"the process that builds the script cannot be started: {error.strerror}"
+            "the script of charts cannot be built; give the process 64 GB of address space (ulimit"
+            f" -v), of which it uses little: {output.rpartition(chr(10))[2] or error}"
         ) from error
-    if done.returncode < 0:
-        name = next(
-            (number.name for number in signal.Signals if number == -done.returncode),
-            f"signal {-done.returncode}",
-        )
-        mend = _NO_ADDRESSES if -done.returncode in _OWN_END else "is memory short?"
-        raise TrainingError(f"the process that builds the script was killed by {name}: {mend}")
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise TrainingError(f"the script of charts cannot be built: {last}")
     script: str = json.loads(done.stdout)
     return script
 

@@ -23,7 +23,6 @@ from boostrank.metrics import Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import alt, histogram, need_report_extra
-from boostrank.reporting.documents import shown_value
 from boostrank.reporting.html import block
 from boostrank.reporting.rank_changes import (
     Churn,
@@ -32,7 +31,6 @@ from boostrank.reporting.rank_changes import (
     Ranker,
     churn,
     costliest_inversion,
-    explain,
     rank_changes_in,
 )
 from boostrank.reporting.result import Result, plain, result_class
@@ -528,11 +526,9 @@ def compare(
     change = change if top_metric.higher_is_better else -change
     lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
     moves = [rank_changes_in(q, *ranks, data, top) for q in lost]
-    pairs = [costliest_inversion(m, grades) for m in moves]
-    swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
-    explained = iter(swaps)
+    notes = []
     if any(len(side) > 1 for side in rankers.values()):
-        notes = [*notes, "changes of ranks are those of the first model of each ranker"]
+        notes.append("changes of ranks are those of the first model of each ranker")
     notes = [*notes, *_untested(conditions, in_segments)]
     regressions = tuple(
         Regression(
@@ -541,9 +537,9 @@ def compare(
             new=float(per_query[name][q, 1]),
             segments={kind: str(segment[q]) for kind, segment in of_segment.items()},
             moves=changes,
-            swap=pair and next(explained),
+            swap=costliest_inversion(changes, grades),
         )
-        for q, changes, pair in zip(lost, moves, pairs, strict=True)
+        for q, changes in zip(lost, moves, strict=True)
     )
     return Comparison(
         old=_called(rankers["old"]),
@@ -695,7 +691,7 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
         drawn = histogram("differences", change, _BINS, ends, title, "+.3f", losses=True, axis=axis)
-    template = partial(block, "comparison.html", "lost", shown_value=shown_value)
+    template = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],
         "alpha": _ALPHA,

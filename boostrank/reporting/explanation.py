@@ -19,14 +19,9 @@ from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, Chart, alt, need_report_extra, row_chart
 from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
 from boostrank.reporting.result import Result, result_class
-from boostrank.reporting.section import page_of
-from boostrank.reporting.table import Cell, Column, Table, fixed, pandas, table_of_objects
-
-# Limit on bars in the chart.
-_BARS = 20
+from boostrank.reporting.table import Cell, Column, Table, fixed, table_of_objects
 
 
 @dataclass(frozen=True)
@@ -148,22 +143,14 @@ class Why(Result):
         a, b = [f"{d.name}, rank {d.rank:,}, score {d.score:.6g}" for d in (self.a, self.b)]
         return f"Query {self.qid}: A ({a}) minus B ({b}) is {self.difference:+.4g}"
 
-    def to_html(self, model: str = "") -> str:
-        """Return a self-contained HTML page that names the model. This needs the extra `report`."""
-        need_report_extra()
-        sections = {"features": ("What each feature adds", "")}
-        title = f"Why {self.a.name} ranks {self.side} {self.b.name}"
-        chart = None if np.isnan(self.parts).any() else _chart(self)
-        return page_of("explanation.html", title, sections, found=self, model=model, chart=chart)
-
 
 @takes_dataset
 def why(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,
     qid: Any,
-    a: str | int,
-    b: str | int,
+    a: str,
+    b: str,
     *,
     threads: int | None = None,
 ) -> Why:
@@ -172,8 +159,7 @@ def why(
     Args:
         model: a boostrank, LightGBM or XGBoost model, or its file.
         data: data that contain the query.
-        a, b: documents, given by rank (`@3` or 3), by data row (`row:17`), or by name (`name:D7` or
-            `D7`).
+        a, b: documents, given by rank (`@3`) or by name (`D7`).
         threads: number of threads, or None for every available core.
 
     Raises:
@@ -221,29 +207,4 @@ def why(
         contributions=parts,
         notes=tuple(notes),
         categories={name: categories[name] for name in features if name in categories},
-    )
-
-
-def _chart(why: Why) -> Chart:
-    """Draw the largest parts, and the sum of the others."""
-    largest = why.order[:_BARS].tolist()
-    names = [why.features[i] for i in largest]
-    parts = [float(why.parts[i]) for i in largest]
-    others = why.order.size - len(largest)
-    if others:
-        names.append(f"{others} more")
-        parts.append(float(why.parts.sum()) - sum(parts))
-    sides = ["A" if part >= 0 else "B" for part in parts]
-    frame = pandas().DataFrame({"feature": names, "part": parts, "speaks_for": sides})
-    scale = alt.Scale(domain=["A", "B"], range=[COLOURS["main"], COLOURS["bad"]])
-    colour = alt.Color("speaks_for:N", title="speaks for", scale=scale)
-    x = alt.X("part:Q", title="A's part of the score minus B's")
-    tips = ("feature:N", "part:Q +.4g")
-    return row_chart(
-        "contributions",
-        frame,
-        "feature:N",
-        tips,
-        lambda base: base.mark_bar().encode(x=x),
-        color=colour,
     )

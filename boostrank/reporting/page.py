@@ -154,7 +154,7 @@ def report(
         baseline: model to compare with, or its scores, float[N] in input order.
         only: names of the sections to include, or None for all sections that apply.
         name, baseline_name, data_name: names shown on the page, or None for the file names.
-        options: fields of `boostrank.reporting.section.Context`: conventions, segments, groups,
+        options: fields of `boostrank.reporting.section.Context`: conventions, segments,
             documents, matters, clicks, propensities, seed, threads, progress.
 
     Raises:

@@ -5,7 +5,6 @@ several sections.
 from __future__ import annotations
 
 import base64
-import fnmatch
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from markupsafe import Markup
 
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import FileFormatError, InputError, ParameterError
+from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import read_text
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
@@ -56,7 +55,6 @@ class Context:
             but use the mean over all orders instead.
         segments: mapping from query id to segment, or a file with these two columns. Segments by
             list length and by best label are always included.
-        groups: mapping from a name to the features that are shuffled together.
         documents: number of documents in the sample for importance and learning, which consists of
             whole queries. 0 means all documents. None limits the work to about half a minute on two
             cores.
@@ -79,7 +77,6 @@ class Context:
     previous: tuple[str, npt.ArrayLike] | None = None
     conventions: Conventions | str = "default"
     segments: Mapping[Any, Any] | str | PathLike[str] | None = None
-    groups: Mapping[str, Sequence[str]] | None = None
     documents: int | None = None
     matters: Mapping[str, float] | None = None
     clicks: ClickLog | None = None
@@ -163,35 +160,6 @@ class Context:
     def negligible(self) -> float:
         """The largest negligible difference in the metric."""
         return (self.matters or {}).get(self.metric) or NEGLIGIBLE
-
-
-def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """Read feature groups from lines such as `name: feature, pattern*`. A `#` begins a comment."""
-    groups: dict[str, list[str]] = {}
-    for number, text in enumerate(read_text(path).split("\n"), 1):
-        line = text.partition("#")[0].strip()
-        if not line:
-            continue
-        name, colon, patterns = line.partition(":")
-        words = patterns.replace(",", " ").split()
-        if not (colon and name.strip() and words):
-            raise FileFormatError(
-                "the line must have the form `name: feature, feature, ...`", file=path, line=number
-            )
-        if name.strip() in groups:
-            raise FileFormatError(
-                f"group {name.strip()!r} is defined twice", file=path, line=number
-            )
-        members: list[str] = []
-        for word in words:
-            # Names may contain brackets, which are special in patterns: exact names take
-            # precedence.
-            features = [word] if word in names else fnmatch.filter(names, word)
-            if not features:
-                raise FileFormatError(f"the model has no feature {word!r}", file=path, line=number)
-            members += features
-        groups[name.strip()] = list(dict.fromkeys(members))
-    return groups
 
 
 def read_matters(path: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
-from boostrank.core.files import LONGEST_LINE, read_text
+from boostrank.core.files import read_text
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
@@ -111,38 +112,26 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
     """Read each query id's segment from a CSV or TSV file with two columns and an optional
     `qid,...` header.
+
+    Raises:
+        FileFormatError: a row without two filled cells, or a query that occurs twice.
     """
-    name = os.fspath(path)
+    name, text = os.fspath(path), read_text(path, errors="backslashreplace")
+    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     table: dict[str, str] = {}
-    delimiter = ""
-    # Reading by line stops an unclosed quote from swallowing later lines.
-    for number, line in enumerate(read_text(path, errors="backslashreplace").split("\n"), 1):
-        delimiter = delimiter or ("\t" if "\t" in line else ",")
-        reason, cells = "", list[str]()
-        try:
-            rows = csv.reader([line[:LONGEST_LINE].rstrip(" ")], delimiter=delimiter, strict=True)
-            cells = [cell.strip() for row in rows for cell in row]
-        except csv.Error as error:
-            reason = (
-                f'quotes (") are unbalanced, {error}: a quoted cell must end on its line; double'
-                " the quotes in it"
-            )
-        if len(line) >= LONGEST_LINE:
-            reason = f"the line exceeds the limit of {LONGEST_LINE:,} characters"
-        elif not reason and (
-            not any(cells) or (number == 1 and is_among(cells[0], chain(*DEFAULTS["qid"])))
-        ):
-            continue
-        elif not reason and (len(cells) != 2 or not all(cells)):
-            what = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
-            reason = f"the line has {what}; it must have a query id and its segment"
-        elif not reason and table.setdefault(*cells) != cells[1]:
-            reason = (
-                f"query {cells[0]} is already in the segment {table[cells[0]]!r}, and now in"
-                f" {cells[1]!r}"
-            )
-        if reason:
-            raise FileFormatError(reason, file=name, line=number)
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if not any(cells) or (
+                rows.line_num == 1 and is_among(cells[0], chain(*DEFAULTS["qid"]))
+            ):
+                continue
+            if len(cells) != 2 or not all(cells) or "\n" in cells[1] or cells[0] in table:
+                raise csv.Error("the row must have a query id that no other row has, and a segment")
+            table[cells[0]] = cells[1]
+    except csv.Error as error:
+        raise FileFormatError(str(error), file=name, line=rows.line_num) from None
     if not table:
         raise FileFormatError("the file has no segments; add lines such as 817,mobile", file=name)
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import compare
-from boostrank.reporting.explanation import why
 from boostrank.reporting.page import report
 from boostrank.reporting.rank_changes import Ranker
 
@@ -97,7 +96,7 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def compare_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rankers = [
-        Ranker(f"{EVIL}{name}", model.predict(world.data), model, world.data)
+        Ranker(f"{EVIL}{name}", model.predict(world.data))
         for name, model in (("old", world.model), ("new", world.other))
     ]
     comparison = compare(*rankers, world.data, ["ndcg@5", "map"], fail_if="ndcg@5 < 0 in any")
@@ -111,21 +110,11 @@ def report_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         world.data,
         "ndcg@5",
         baseline=world.other,
-        groups={EVIL: world.data.feature_names[:2]},
         name=f"{EVIL}model",
         data_name=f"{EVIL}data",
         threads=1,
     )
     return written(model_report.to_html(), tmp_path_factory, "report.html")
-
-
-@pytest.fixture(scope="session")
-def why_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    names = [f"{EVIL}{i}" for i in range(world.data.n_documents)]
-    explanation = why(
-        world.model, replace(world.data, document_names=names), f"{EVIL}7", "@2", "@5", threads=1
-    )
-    return written(explanation.to_html(f"{EVIL}model"), tmp_path_factory, "why.html")
 
 
 def written(text: str, folder: pytest.TempPathFactory, name: str) -> Path:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.browser.conftest import EVIL
 
-PAGES = ("compare_file", "report_file", "why_file")
+PAGES = ("compare_file", "report_file")
 PHONE = (360, 740)
 DESKTOP = (1280, 900)
 

@@ -20,7 +20,7 @@ from boostrank import BoostRanker, Objective, RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError, TrainingWarning
 from boostrank.metrics import Conventions
 from boostrank.model.query_columns import WithinQuery
-from boostrank.tracking import JsonLines, MLflow, Wandb, log_model, logged_arguments, mlflow_metrics
+from boostrank.tracking import JsonLines, MLflow, log_model, logged_arguments, mlflow_metrics
 
 LABELS = np.random.default_rng(1).integers(0, 3, 120)
 QUERIES = np.repeat(np.arange(12), 10)
@@ -169,10 +169,6 @@ def test_first_use_python_05_other_trackers_get_the_same_arguments(tmp_path: Pat
         "n_estimators": 3,
         "quality": "plain",
     }.items() <= begin.items()
-    run = SimpleNamespace(log=lambda values, step: None, config={})
-    fitted(Wandb(run))
-    assert {"objective": "shf-sdcg", "sigma": 0.7}.items() <= run.config.items()
-    assert run.config["boostrank"]["data"]["fingerprint"] == DATA.fingerprint
 
 
 # With MLflow itself, where it is installed.

@@ -15,8 +15,6 @@ from boostrank.core.errors import (
     DataError,
     FileFormatError,
     InputError,
-    MissingDependency,
-    ParameterError,
 )
 from boostrank.files.assemble import Named
 from boostrank.files.judgements import values_by_query
@@ -172,26 +170,6 @@ def test_files_of_trec_are_recognised_in_other_places(
     assert done.exit_code == 2
     assert "TREC" in done.stderr
     assert "--qrels" in done.stderr
-
-
-def test_other_metrics_are_those_of_ir_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, qrels = draw(30)
-    with monkeypatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "ir_measures", None)
-        with pytest.raises(MissingDependency, match=r"boostrank\[trec\]"):
-            evaluate_run(["judged@5"], run, qrels)
-    pytest.importorskip("ir_measures")
-    both = {qid: scores for qid, scores in run.items() if qid in qrels}
-    results = evaluate_run(["judged@5", "Rprec", "ndcg@5", "NDCG@5", "AP(rel=1)"], run, qrels)
-    assert results["AP(rel=1)"].mean == pytest.approx(evaluate_run(["map"], run, qrels)["map"].mean)
-    top = {
-        qid: sorted(scores, key=lambda d: (np.float32(scores[d]), d.encode()))[-5:]
-        for qid, scores in both.items()
-    }
-    share = [sum(name in qrels[qid] for name in names) / len(names) for qid, names in top.items()]
-    assert results["judged@5"].mean == pytest.approx(np.mean(share))
-    with pytest.raises(ParameterError, match="nothing"):
-        evaluate_run(["nothing@3"], run, qrels)
 
 
 @pytest.mark.parametrize("fold", [1, 2, 3, 4, 5])

@@ -18,7 +18,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics, evaluate, paired_difference
 from boostrank.reporting.comparison import Comparison, compare
-from boostrank.reporting.rank_changes import RankChange, churn, costliest_inversion
+from boostrank.reporting.rank_changes import Inversion, RankChange, churn, costliest_inversion
 from tests.reference._scipy_seed import seeded
 
 FAST = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 7}
@@ -285,9 +285,6 @@ def test_the_documents_that_moved_are_told_with_ranks_and_label() -> None:
     assert regression.moves == (RankChange("a", 0, 3.0, 1, 2), RankChange("b", 1, 0.0, 2, 1))
     assert regression.swap is not None
     assert (regression.swap.fell.document, regression.swap.rose.document) == ("a", "b")
-    assert regression.swap.old == pytest.approx(1 / np.std([4, 3, 2, 1]))
-    assert regression.swap.new == pytest.approx(-1 / np.std([4, 3, 2, 1]))
-    assert regression.swap.features == ()
 
 
 def test_documents_that_left_or_entered_the_top_are_told_and_those_below_it_in_both_are_not() -> (
@@ -305,8 +302,8 @@ def test_the_costliest_swap_is_the_one_with_the_largest_grade_times_discount() -
         RankChange("fair", 2, 1, 2, 3),
     )
     grades = np.array([7.0, 0.0, 1.0])
-    assert costliest_inversion([best, poor, fair], grades) == (best, poor)
-    assert costliest_inversion([poor, fair], grades) == (fair, poor)
+    assert costliest_inversion([best, poor, fair], grades) == Inversion(best, poor)
+    assert costliest_inversion([poor, fair], grades) == Inversion(fair, poor)
     assert (
         costliest_inversion([fair, best], np.array([1.0, 0.0, 7.0])) is None
     )  # the better one rose
@@ -341,46 +338,6 @@ def models(tmp_path_factory: Any) -> tuple[boostrank.RankingModel, boostrank.Ran
         {"objective": "regression", "num_leaves": 3, "num_threads": 1}, train, 3, backend="xgboost"
     )
     return boostrank.RankingModel.load(path), new
-
-
-def test_models_tell_which_features_turned_two_documents_round(
-    models: Any, held_out: RankingDataset
-) -> None:
-    comparison = compare(*models, held_out)
-    assert comparison.notes == ()
-    swaps = [r.swap for r in comparison.regressions if r.swap is not None]
-    assert len(swaps) > 5
-    for swap in swaps:
-        assert swap.fell.label > swap.rose.label
-        assert swap.old >= 0 >= swap.new  # a tie is broken by the order of the rows
-        # 5 features: none is left out.
-        assert sum(f["old"] for f in swap.features) == pytest.approx(swap.old, abs=1e-4)
-        assert sum(f["new"] for f in swap.features) == pytest.approx(swap.new, abs=1e-4)
-        assert {f["feature"]: (f["fell"], f["rose"]) for f in swap.features}.items() <= {
-            name: (
-                float(held_out.features[swap.fell.row, j]),
-                float(held_out.features[swap.rose.row, j]),
-            )
-            for j, name in enumerate(held_out.feature_names)
-        }.items()
-
-
-def test_of_a_model_and_scores_the_model_tells(models: Any, held_out: RankingDataset) -> None:
-    comparison = compare(models[0], models[1].predict(held_out), held_out)
-    swap = next(r.swap for r in comparison.regressions if r.swap is not None)
-    assert swap.features
-    assert {f["new"] for f in swap.features} == {None}
-
-
-def test_a_model_that_cannot_tell_contributions_is_noted(
-    models: Any, held_out: RankingDataset
-) -> None:
-    linear = boostrank.train(
-        {"objective": "regression", "linear_tree": True, **FAST}, ranking(80, 0), 3
-    )
-    comparison = compare(models[0], linear, held_out)
-    assert "new: lightgbm cannot compute contributions" in comparison.notes[0]
-    assert {f["new"] for r in comparison.regressions if r.swap for f in r.swap.features} == {None}
 
 
 def test_a_lightgbm_dataset_is_read_as_in_training(models: Any, held_out: RankingDataset) -> None:

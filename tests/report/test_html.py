@@ -70,10 +70,10 @@ def test_many_marks_are_drawn_as_pixels() -> None:
 @pytest.mark.parametrize(
     ("child", "words"),
     [
-        ("import os; os.abort()", "was killed by SIGABRT: it reserves 64 GB of address"),
+        ("import os; os.abort()", "cannot be built; .*ulimit -v.*SIGABRT"),
         (
             "raise ValueError('no such mark')",
-            "the script of charts cannot be built: ValueError: no such mark",
+            "cannot be built; .*ValueError: no such mark",
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_script_that_is_not_built_ends_no_process(
     with pytest.raises(TrainingError, match=words):
         vega_script()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
-    with pytest.raises(TrainingError, match="cannot be started: No such file"):
+    with pytest.raises(TrainingError, match=r"cannot be built; .*No such file"):
         vega_script()
 
 
@@ -214,7 +214,6 @@ def importances() -> Importance:
         np.array([9, 4, 3, 3, 1, 0]),
         np.full(6, 0.1),
         ("useful", "useful", "redundant", "removable", "query-level", "unused"),
-        (Effect(EVIL, names[:2], 0.3, 0.29, 0.31),),
         (Effect("cluster 1", names[1:3], 0.06, 0.05, 0.07, 0.95),),
         Effect("removable", names[3:4], 0.004, -0.001, 0.009),
         0.001,
@@ -283,7 +282,6 @@ def test_a_model_that_uses_nothing_has_a_page_too(importances: Importance) -> No
         splits=zeros.astype(int),
         removed=None,
         clusters=(),
-        groups=(),
     )
     assert "of 6; 0 are in the model" in page("importance", [SPEC.on_page(idle)])
 

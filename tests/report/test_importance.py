@@ -164,14 +164,8 @@ def test_one_thread_or_two_and_any_other_features_give_the_same(
     world: Any, greedy: RankingModel, importances: Importance
 ) -> None:
     data = world[1]
-    groups = {"g": ["tf_body", "pagerank"]}
-    again = importance(
-        greedy, data, negligible=0.004, repeats=3, shap_documents=0, threads=1, groups=groups
-    )
+    again = importance(greedy, data, negligible=0.004, repeats=3, shap_documents=0, threads=1)
     np.testing.assert_array_equal(again.loss, importances.loss)
-    assert again.groups[0].loss > max(
-        again.loss[importances.feature_names.index(n)] for n in ("tf_body", "pagerank")
-    )
 
 
 @cache
@@ -378,7 +372,6 @@ def test_a_data_frame_has_a_line_a_feature(importances: Importance) -> None:
     ("options", "words"),
     [
         ({"metric": "ndcg@1,3"}, "several cut-offs"),
-        ({"groups": {"g": ["bm25_titel"]}}, "Did you mean 'bm25_title'"),
         ({"repeats": 0}, "repeats"),
     ],
 )

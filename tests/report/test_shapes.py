@@ -242,37 +242,14 @@ def test_quadratic_and_dependent_features_have_the_known_curve() -> None:
     assert curve.swing == pytest.approx(1.0, abs=0.02)
 
 
-def test_dependence_is_the_centred_contribution_of_the_engine() -> None:
-    model, data = model_of("LightGBM"), world()
-    feature_shapes = shapes(
-        model, data, top=3, points=data.n_documents, shap_documents=data.n_documents, documents=100
-    )
-    parts = model.booster.predict(data.features, pred_contrib=True)
-    assert feature_shapes.shap_documents == data.n_documents
-    dependence = feature_shapes.to_frame("dependence")
-    assert dependence["feature"].unique().tolist() == list(feature_shapes.top)
-    for feature, points in dependence.groupby("feature"):
-        j = data.feature_names.index(feature)
-        by_query = parts[:, j].reshape(QUERIES, SIZE)
-        np.testing.assert_allclose(
-            points["part"], (by_query - by_query.mean(axis=1, keepdims=True)).ravel(), atol=1e-10
-        )
-        np.testing.assert_array_equal(points["value"], data.features[:, j])
-
-
 def test_samples_are_of_whole_queries_and_said() -> None:
     model, data = model_of("LightGBM"), world()
-    feature_shapes = shapes(model, data, documents=200, shap_documents=150, points=40, threads=1)
-    assert (feature_shapes.documents, feature_shapes.queries, feature_shapes.shap_documents) == (
-        200,
-        20,
-        150,
-    )
+    feature_shapes = shapes(model, data, documents=200, threads=1)
+    assert (feature_shapes.documents, feature_shapes.queries) == (200, 20)
     assert feature_shapes.all_documents == data.n_documents
-    assert set(feature_shapes.to_frame("dependence").groupby("feature").size()) == {40}
-    again = shapes(model, data, documents=200, shap_documents=150, points=40, threads=2)
+    again = shapes(model, data, documents=200, threads=2)
     assert again.to_dict() == feature_shapes.to_dict()
-    other = shapes(model, data, documents=200, shap_documents=150, points=40, seed=1)
+    other = shapes(model, data, documents=200, seed=1)
     assert not np.array_equal(other.curves[0].effect, feature_shapes.curves[0].effect)
 
 
@@ -283,7 +260,7 @@ def test_the_features_told_most_of_are_those_of_the_importance() -> None:
         data.features, np.clip(np.round(data.labels), 0, 4), data.queries, data.feature_names
     )
     worth = importance(model, graded, shap_documents=0, repeats=1)
-    feature_shapes = shapes(model, data, importance=worth, top=3, shap_documents=0)
+    feature_shapes = shapes(model, data, importance=worth, top=3)
     assert feature_shapes.top == tuple(worth.feature_names[i] for i in worth.order[:3])
     assert [c.feature for c in feature_shapes.curves[:3]] == list(feature_shapes.top)
     other_swings = [c.swing for c in feature_shapes.curves[3:]]
@@ -306,18 +283,13 @@ def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_takes_it_so(
     sparse_data = RankingDataset(thin, data.labels, data.queries, data.feature_names)
     model = model_of("XGBoost")
     assert model.absent_is_missing
-    assert curve_of(shapes(model, sparse_data, documents=300, shap_documents=0), "f4").missing > 0
-    assert (
-        curve_of(
-            shapes(model_of("LightGBM"), sparse_data, documents=300, shap_documents=0), "f4"
-        ).missing
-        == 0
-    )
+    assert curve_of(shapes(model, sparse_data, documents=300), "f4").missing > 0
+    assert curve_of(shapes(model_of("LightGBM"), sparse_data, documents=300), "f4").missing == 0
 
 
 def test_a_model_of_constants_has_nothing_to_show() -> None:
     feature_shapes = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert (feature_shapes.top, feature_shapes.curves, feature_shapes.dependence) == ((), (), {})
+    assert (feature_shapes.top, feature_shapes.curves) == ((), ())
     assert feature_shapes.to_frame().empty
 
 
@@ -331,7 +303,6 @@ def test_what_is_found_can_be_taken_out() -> None:
     lost = curves[(curves["feature"] == "f4") & curves["value"].isna()]
     assert lost["effect"].item() == curve_of(feature_shapes, "f4").missing_effect
     assert features["feature"].tolist() == [c.feature for c in feature_shapes.curves]
-    assert set(feature_shapes.to_frame("dependence")["feature"]) == set(feature_shapes.top)
     plain = json.loads(json.dumps(feature_shapes.to_dict(), allow_nan=False))
     assert len(plain["curves"]) == len(curves)
     with pytest.raises(ParameterError, match="Did you mean 'curves'"):
@@ -344,11 +315,9 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     model = model_of("LightGBM")
     feature_shapes = shapes(model, data, documents=300)
     new_names = dict(zip(data.feature_names, names, strict=True))
-    new_column = [new_names[n] for n in feature_shapes.dependence["feature"]]
     renamed = replace(
         feature_shapes,
         top=tuple(new_names[n] for n in feature_shapes.top),
-        dependence=feature_shapes.dependence | {"feature": new_column},
         curves=tuple(replace(c, feature=new_names[c.feature]) for c in feature_shapes.curves),
     )
     # The page has each name as text, and the charts have every point.
@@ -359,10 +328,8 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     charts: list[Any] = [chart for chart in section.drawn if chart.name.startswith("shape-")]
     assert [chart.title for chart in charts] == list(renamed.top)
     for chart, curve in zip(charts, renamed.curves, strict=False):
-        kinds = chart.frame["kind"].value_counts()
-        assert kinds["curve"] == curve.edges.size
-        assert kinds["document"] + kinds.get("missing document", 0) == 500
-        assert ("missing" in kinds) == (curve.feature == "f4")
+        np.testing.assert_array_equal(chart.frame["value"], curve.edges)
+        np.testing.assert_array_equal(chart.frame["effect"], curve.effect)
     of_query = next(chart for chart in charts if chart.title == "f6")
     assert "Constant within queries" in of_query.about
     json.dumps([chart.spec() for chart in charts], allow_nan=False)
@@ -416,7 +383,7 @@ def test_categories_differ_and_neither_rise_nor_fall() -> None:
         "cat_smooth": 1,
     }
     data = RankingDataset.from_frame(frame)
-    feature_shapes = shapes(boostrank.train(params, data, 4), data, threads=1, shap_documents=50)
+    feature_shapes = shapes(boostrank.train(params, data, 4), data, threads=1)
     assert feature_shapes.top[0] == "colour"
     assert re.search(
         r"depends most on <bdi>colour</bdi>: it differs by up to [\d.]+ between categories",

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import ParameterError, TrainingWarning
-from boostrank.tracking import JsonLines, Wandb
+from boostrank.core.errors import TrainingWarning
+from boostrank.tracking import JsonLines
 from tests.cli.conftest import invoke
 from tests.fit.test_train import BACKENDS, FAST, ranking
 
@@ -111,25 +111,6 @@ def test_the_command_logs_every_training(tmp_path: Path) -> None:
     assert [event.get("round") for event in lines(log)] == [None, 1, 2, 3] * 4
     assert "would be overwritten" in invoke(*arguments[:-1], train).stderr
     assert "folder" in invoke(*arguments[:-1], tmp_path / "no" / "log").stderr
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_anything_that_logs_as_weights_and_biases_does_is_told(backend: str) -> None:
-    class Run:
-        def __init__(self) -> None:
-            self.logged: list[tuple[int, dict[str, float]]] = []
-
-        def log(self, values: dict[str, float], step: int) -> None:
-            self.logged.append((step, values))
-
-    run = Run()
-    model = trained(Wandb(run), backend=backend)
-    assert [step for step, _ in run.logged] == [1, 2, 3]
-    assert [values["held out/ndcg@5"] for _, values in run.logged] == model.evals_result[
-        "held out"
-    ]["ndcg@5"]
-    with pytest.raises(ParameterError, match=r"\.log\(values, step=\)"):
-        Wandb("project")
 
 
 def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatch: Any) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from boostrank.core.errors import ModelError, ParameterError, did_you_mean
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.text import list_names
 from boostrank.core.types import Float64Array, Int64Array
@@ -127,7 +127,6 @@ class Importance(Result):
         shap: float64[d], mean over queries of the mean absolute contribution, centred within
             queries, or NaN if the engine has none.
         verdicts: d keys of `VERDICTS`.
-        groups: effects of the requested groups.
         clusters: effects of the features that rank documents alike.
         removed: effect of all removable features together, or None without such features.
         negligible: largest negligible loss.
@@ -150,7 +149,6 @@ class Importance(Result):
     splits: Int64Array
     shap: Float64Array
     verdicts: tuple[str, ...]
-    groups: tuple[Effect, ...]
     clusters: tuple[Effect, ...]
     removed: Effect | None
     negligible: float
@@ -178,7 +176,7 @@ class Importance(Result):
         )
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the features in `order`, the groups and the clusters."""
+        """Return the features in `order`, and the clusters."""
         data = {
             "feature": np.array(self.feature_names, object),
             "verdict": np.array(self.verdicts, object),
@@ -218,7 +216,6 @@ class Importance(Result):
         )
         return (
             replace(table, columns=columns, cells=cells),
-            _effect_table("groups", self.groups),
             _effect_table("clusters", self.clusters),
         )
 
@@ -264,12 +261,11 @@ def importance(
             queries. 0 means no contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends
             below this value.
-        options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents,
+        options: fields of `boostrank.reporting.section.Context`: conventions, documents,
             seed, threads, progress.
 
     Raises:
-        ParameterError: a number out of range, a metric with several cut-offs, or a group with an
-            unknown feature.
+        ParameterError: a number out of range, or a metric with several cut-offs.
         DataError: features other than the model's, or only excluded queries.
     """
     parsed = Metric.of(metric)
@@ -289,46 +285,22 @@ def measure_importance(
     negligible: float = NEGLIGIBLE,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
-    numbers: dict[str, tuple[float | None, int, float]] = {
-        "repeats": (repeats, 1, 1000),
-        "shap_documents": (shap_documents, 0, math.inf),
-        "negligible": (negligible, 0, math.inf),
-    }
-    for name, (value, smallest, largest) in numbers.items():
-        if value is not None and not smallest <= value <= largest:
-            raise ParameterError(
-                f"{name}={value} is out of range; allowed: {smallest} to {largest}"
-            )
+    _check_ranges(repeats, shap_documents, negligible)
     ranker, data, seed, workers = context.model, context.data, context.seed, context.workers
-    metric, documents = context.main, context.documents
+    metric = context.main
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
-    column_of = {name: i for i, name in enumerate(feature_names)}
-    features_of = context.groups or {}
-    for group, features in features_of.items():
-        for feature in features:
-            if feature not in column_of:
-                hint = did_you_mean(feature, column_of, list_all=False)
-                raise ParameterError(
-                    f"group {group!r}: the model has no feature {feature!r}.{hint}"
-                )
     # Ordering ties by name is too slow for thousands of changed scores.
     rules = context.rules.without_names
 
-    # One pass over all queries is better than several over a sample, so reduce the repeats first.
-    affordable, threads = _WALKS // max(1, trees.count), workers
+    threads = workers
     if trees.forest is not None:
         scorer: Scorer = walker_of(ranker, trees, data, workers)
     else:  # the engine predicts once per feature, on threads of its own
         scorer, threads = Engine(ranker, trees.used, workers), 1
-        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
-    shuffled = min(documents or data.n_documents, data.n_documents)
-    if repeats is None:
-        repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
-    if documents is None:
-        shuffled = min(shuffled, max(1, affordable // repeats))
+    shuffled, repeats = _choose_work(trees, data.n_documents, context.documents, repeats)
     rows = DenseRows(data.sample(shuffled, seed), trees.used, ranker.absent_is_missing)
 
-    # The units are all features, all clusters and all requested groups.
+    # The units are all features and all clusters.
     constant = set(rows.constant_within_queries(workers).tolist())
     correlation, correlated = _correlation(rows, constant, trees, seed)
     positions = {int(column): i for i, column in enumerate(trees.used)}
@@ -342,8 +314,6 @@ def measure_importance(
     units = list(single)
     for i, of_cluster in enumerate(members):
         units.append(unit(f"cluster {i + 1}", [correlated[j] for j in of_cluster], d + i))
-    for i, (name, features) in enumerate(features_of.items()):
-        units.append(unit(name, [column_of[feature] for feature in features], 2 * d + i))
 
     def measure(units: Sequence[Unit], step: str) -> Losses:
         how = {"repeats": repeats, "seed": seed, "threads": threads}
@@ -357,9 +327,8 @@ def measure_importance(
         float(np.abs(correlation[np.ix_(of_cluster, of_cluster)]).min()) for of_cluster in members
     ]
     clusters = tuple(
-        replace(effect, correlation=r) for effect, r in zip(several, least, strict=False)
+        replace(effect, correlation=r) for effect, r in zip(several, least, strict=True)
     )
-    groups = several[len(members) :]
 
     # Decide the verdicts.
     needed = {
@@ -370,16 +339,8 @@ def measure_importance(
     p_holm[trees.used[within]] = holm(losses.p[within])
     verdicts = ["unused"] * d
     for column, i in positions.items():
-        if single[i].between:
-            verdicts[column] = "query-level"
-        elif losses.loss[i] < 0.0 and p_holm[column] < _ALPHA:
-            verdicts[column] = "harmful"
-        elif losses.high[i] <= negligible:
-            verdicts[column] = "redundant" if feature_names[column] in needed else "removable"
-        else:
-            verdicts[column] = (
-                "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
-            )
+        loss, high, p = losses.loss[i], losses.high[i], p_holm[column]
+        verdicts[column] = _decide(single[i], loss, high, p, negligible, needed)
     # Shuffle all removable features together.
     removable = [c for c in range(d) if verdicts[c] == "removable"]
     all_of_them = [unit("removable", removable, 3 * d)]
@@ -411,7 +372,6 @@ def measure_importance(
         splits=trees.splits,
         shap=shap,
         verdicts=tuple(verdicts),
-        groups=groups,
         clusters=clusters,
         removed=removed,
         negligible=negligible,
@@ -423,6 +383,54 @@ def measure_importance(
         shap_documents=explained,
         repeats=repeats,
     )
+
+
+def _check_ranges(repeats: int | None, shap_documents: int | None, negligible: float) -> None:
+    """Raise ParameterError if a number is out of range."""
+    numbers: dict[str, tuple[float | None, int, float]] = {
+        "repeats": (repeats, 1, 1000),
+        "shap_documents": (shap_documents, 0, math.inf),
+        "negligible": (negligible, 0, math.inf),
+    }
+    for name, (value, smallest, largest) in numbers.items():
+        if value is not None and not smallest <= value <= largest:
+            raise ParameterError(
+                f"{name}={value} is out of range; allowed: {smallest} to {largest}"
+            )
+
+
+def _choose_work(
+    trees: Trees, available: int, documents: int | None, repeats: int | None
+) -> tuple[int, int]:
+    """Return the number of documents to shuffle and the number of repeats."""
+    affordable = _WALKS // max(1, trees.count)
+    if trees.forest is None:
+        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
+    # One pass over all queries is better than several over a sample, so reduce the repeats first.
+    shuffled = min(documents or available, available)
+    if repeats is None:
+        repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
+    if documents is None:
+        shuffled = min(shuffled, max(1, affordable // repeats))
+    return shuffled, repeats
+
+
+def _decide(
+    feature: Unit, loss: float, high: float, p: float, negligible: float, needed: set[str]
+) -> str:
+    """Return the verdict on a feature of the trees.
+
+    Args:
+        loss, high, p: its loss, the upper end of the interval, and the adjusted p-value.
+        needed: features of the clusters whose loss together is not negligible.
+    """
+    if feature.between:
+        return "query-level"
+    if loss < 0.0 and p < _ALPHA:
+        return "harmful"
+    if high <= negligible:
+        return "redundant" if feature.name in needed else "removable"
+    return "useful" if loss > 0.0 and p < _ALPHA else "unclear"
 
 
 def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:

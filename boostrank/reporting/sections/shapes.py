@@ -1,4 +1,4 @@
-"""Feature shapes, shown by accumulated local effects and by contributions to single documents.
+"""Feature shapes, shown by accumulated local effects.
 
 Source: D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised
 learning models", JRSS B 82 (2020), equations 15 and 16. A feature's values are split into intervals
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, ModelError
+from boostrank.core.errors import DataError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
@@ -28,7 +28,6 @@ from boostrank.reporting.result import Result, concatenate, result_class
 from boostrank.reporting.scoring import (
     DocumentProgress,
     Scorer,
-    contributions_by_query,
     in_batches,
     over_blocks,
     units_of,
@@ -42,8 +41,6 @@ from boostrank.reporting.table import Cell, Column, Data, Table, pandas, table_o
 _WALKS = 30_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
-# TreeSHAP takes about 10 us per document and tree.
-_EXPLAINED = 800_000
 _HEIGHT = 220
 # The scale is stretched if the range exceeds this multiple of the median.
 _SKEWED = 20.0
@@ -135,26 +132,22 @@ class Shapes(Result):
 
     Args:
         top: names of the features that have a chart.
-        dependence: table of the TreeSHAP contributions of `top` to the scores of the same
-            documents, minus the mean of the query. It is empty if the engine has no contributions.
         curves: accumulated local effects of every feature in the trees, first those of `top`, then
             by `swing`.
-        documents, shap_documents: number of documents in the samples for curves and dependence.
+        documents, queries: numbers of documents and queries in the sample.
+        all_documents: number of documents in the data.
         categories: names of the codes 0, 1, ... of each categorical feature.
     """
 
     top: tuple[str, ...]
-    dependence: Data
     curves: tuple[AleCurve, ...]
     documents: int
-    shap_documents: int
     all_documents: int
     queries: int
-    notes: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the curves, the features and the dependence."""
+        """Return the curves and the features."""
         columns = (
             Column("feature"),
             Column(
@@ -195,7 +188,6 @@ class Shapes(Result):
         return (
             Table("curves", concatenate([_points(self, curve) for curve in self.curves])),
             replace(features, cells=cells),
-            Table("dependence", self.dependence),
         )
 
     def category(self, feature: str, value: float) -> str | None:
@@ -232,9 +224,7 @@ def shapes(
     *,
     top: int = 8,
     bins: int = 32,
-    points: int = 500,
     documents: int | None = None,
-    shap_documents: int | None = None,
 ) -> Shapes:
     """Measure how scores depend on each feature, without using labels.
 
@@ -242,11 +232,8 @@ def shapes(
         top: number of features to show, the first ones of `importance` or else those with the
             largest gain.
         bins: maximum number of intervals per curve, at least 1.
-        points: maximum number of documents in the dependence.
         documents: number of documents in the sample for curves, which consists of whole queries.
             None limits the work to about ten seconds on two cores, with at most 20,000 documents.
-        shap_documents: the same for contributions, where 0 means none, and None limits the work to
-            eight seconds.
     """
     model, data, seed = c.model, c.data, c.seed
     if not data.n_documents:
@@ -272,10 +259,6 @@ def shapes(
         threads=c.workers,
         progress=partial(c.progress, "local effects"),
     )
-    notes: list[str] = []
-    if shap_documents is None:
-        shap_documents = max(1, _EXPLAINED // max(1, trees.count))
-    dependence, explained = _dependence(c, chosen, shap_documents, points, notes)
     first = {name: i for i, name in enumerate(chosen)}
     # Look up category names by the data's column names.
     of_columns = zip(columns, map(model.categories.get, model.feature_names), strict=True)
@@ -284,125 +267,57 @@ def shapes(
     }
     return Shapes(
         top=chosen,
-        dependence=dependence,
         curves=tuple(
             sorted(curves, key=lambda curve: (first.get(curve.feature, len(first)), -curve.swing))
         ),
         documents=rows.data.n_documents,
-        shap_documents=explained,
         all_documents=data.n_documents,
         queries=len(rows.data.queries),
-        notes=tuple(notes),
         categories=categories,
     )
 
 
-def _dependence(
-    c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]
-) -> tuple[Data, int]:
-    """Return the dependence for some features, and the number of sampled documents."""
-    if not documents or not chosen:
-        return {}, 0
-    data = c.data
-    columns = np.array([data.feature_names.index(name) for name in chosen], np.int64)
-    queries = data.queries.sample(documents, c.seed)
-    try:
-        blocks = contributions_by_query(c.model, data, queries, c.workers, c.progress)
-        parts = np.concatenate([of_block[:, columns] for _, of_block in blocks])
-    except ModelError as error:
-        notes.append(str(error))
-        return {}, 0
-    _, rows = data.queries.take(queries)
-    kept = np.sort(np.random.default_rng(c.seed).permutation(rows.size)[:points])
-    values = DenseRows(data, columns, c.model.absent_is_missing)[rows[kept]].astype(np.float64)
-    numbers = np.tile(np.arange(kept.size), len(chosen))
-    dependence = {"feature": np.repeat(chosen, kept.size), "document": numbers}
-    return dependence | {"value": values.T.ravel(), "part": parts[kept].T.ravel()}, rows.size
-
-
 def _parts(result: Shapes) -> dict[str, Any]:
     curves = {curve.feature: curve for curve in result.curves}
-    points = pandas().DataFrame(result.dependence or {"feature": [], "value": [], "part": []})
-    charts = []
-    for number, feature in enumerate(result.top, 1):
-        chart = _chart(result, number, curves[feature], points[points["feature"] == feature])
-        charts.append((chart, curves[feature]))
+    features = enumerate(result.top, 1)
+    charts = [(_chart(result, n, curves[feature]), curves[feature]) for n, feature in features]
     return {
         "largest": max(result.curves, key=lambda curve: curve.swing, default=None),
         "charts": charts,
     }
 
 
-def _chart(shapes: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
-    """Draw a curve and the documents around it, with documents without a value on the left."""
-    feature, nominal = curve.feature, curve.feature in shapes.categories
-    # The points of the curve are followed by those of the documents.
-    frame = pandas().DataFrame(_points(shapes, curve)).drop(columns="feature").assign(kind="curve")
-    documents = points.rename(columns={"part": "effect"})[["value", "effect"]].assign(
-        kind="document"
-    )
-    documents["category"] = [shapes.category(feature, value) for value in documents["value"]]
-    frame = pandas().concat([frame, documents], ignore_index=True)
-    missing = frame["value"].isna()
-    title = alt.Tooltip("value:Q", title=feature, format=".5~g")
-    if nominal:
-        frame["category"] = frame["category"].where(~missing, "missing")
-        title = alt.Tooltip("category:N", title=feature)
-        x = alt.X(
-            "category:N", title=None, sort=None, axis=alt.Axis(labelAngle=-35, labelLimit=110)
-        )
+def _chart(shapes: Shapes, number: int, curve: AleCurve) -> Chart:
+    """Draw a curve and its interval."""
+    feature, main = curve.feature, COLOURS["main"]
+    frame = pandas().DataFrame(_points(shapes, curve)).drop(columns="feature")
+    tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
+    y = {"title": "score", "scale": alt.Scale(zero=True)}
+    if feature in shapes.categories:
+        # Draw a point for each category, including the missing values.
+        frame["category"] = frame["category"].where(frame["value"].notna(), "missing")
+        axis = alt.Axis(labelAngle=-35, labelLimit=110)
+        x = alt.X("category:N", title=None, sort=None, axis=axis)
+        name = alt.Tooltip("category:N", title=feature)
+        base = alt.Chart(frame).encode(x=x, tooltip=[name, *tooltips(*tips)])
+        interval = base.mark_rule(strokeWidth=4, opacity=0.35, color=main)
+        line = base.mark_point(size=60, color=main)
     else:
-        frame = frame.drop(columns="category")
-        frame.loc[missing & (frame["kind"] == "curve"), "kind"] = "missing"
-        frame.loc[missing & (frame["kind"] == "document"), "kind"] = "missing document"
-        x = _across(curve, frame.loc[~missing, "value"].to_numpy(float))
-    ends = frame[["effect", "low", "high"]].to_numpy(float)
-    scale = alt.Scale(
-        domain=[float(np.nanmin(ends, initial=0.0)), float(np.nanmax(ends, initial=0.0))], nice=True
-    )
-    y = alt.Y("effect:Q", title="score", scale=scale)
-    low = alt.Y("low:Q", title="score", scale=scale)
-    tips = [
-        title,
-        *tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"),
-    ]
-    # Draw the documents, the curve and its interval.
-    base, main = alt.Chart(frame), COLOURS["main"]
-    line = base.transform_filter("datum.kind == 'curve'").encode(x=x, tooltip=tips)
-    dots = base.transform_filter("datum.kind == 'document'").encode(x=x)
-    circles = dots.mark_circle(size=14, opacity=0.5, color=COLOURS["faint"]).encode(y=y)
-    if nominal:
-        bars = line.mark_rule(strokeWidth=4, opacity=0.35, color=main).encode(y=low, y2="high:Q")
-        layers = [circles, bars, line.mark_point(size=60, color=main).encode(y=y)]
-    else:
-        layers = [
-            line.mark_area(opacity=0.25, color=main).encode(y=low, y2="high:Q"),
-            circles,
-            line.mark_line(point=alt.OverlayMarkDef(size=16)).encode(y=y),
-            dots.mark_tick(size=7, opacity=0.25).encode(y=alt.value(_HEIGHT - 3)),
-        ]
-    # Draw the documents without a value.
-    if curve.missing and not nominal:
-        level = base.transform_filter("datum.kind == 'missing'").encode(
-            x=alt.value(24), tooltip=tips
-        )
-        lost = base.transform_filter("datum.kind == 'missing document'").encode(
-            x=alt.value(24), y=y
-        )
-        layers += [
-            lost.mark_tick(orient="horizontal", size=16, opacity=0.35, color=COLOURS["faint"]),
-            level.mark_point(shape="diamond", size=80, color=COLOURS["bad"]).encode(y=y),
-            level.mark_text(baseline="top").encode(
-                y=alt.value(_HEIGHT + 7), text=alt.value("missing")
-            ),
-        ]
+        # Missing values have no place on the axis; the caption states their effect.
+        frame = frame[frame["value"].notna()].drop(columns="category")
+        name = alt.Tooltip("value:Q", title=feature, format=".5~g")
+        base = alt.Chart(frame).encode(x=_across(curve), tooltip=[name, *tooltips(*tips)])
+        interval = base.mark_area(opacity=0.25, color=main)
+        line = base.mark_line(point=alt.OverlayMarkDef(size=16))
     slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")[:40] or "feature"
-    figure = alt.layer(*layers).properties(height=_HEIGHT)
-    return Chart(f"shape-{number}-{slug}", frame, figure)
+    figure = alt.layer(
+        interval.encode(y=alt.Y("low:Q", **y), y2="high:Q"), line.encode(y=alt.Y("effect:Q", **y))
+    )
+    return Chart(f"shape-{number}-{slug}", frame, figure.properties(height=_HEIGHT))
 
 
-def _across(curve: AleCurve, values: Any) -> Any:
-    """Return the horizontal axis of a numeric feature, with room for missing values."""
+def _across(curve: AleCurve) -> Any:
+    """Return the horizontal axis of a numeric feature."""
     size = np.abs(curve.edges[curve.edges != 0.0])
     # SI prefixes for thousands, none for fractions.
     axis: dict[str, Any] = {
@@ -412,10 +327,8 @@ def _across(curve: AleCurve, values: Any) -> Any:
     scale = alt.Scale(zero=False, nice=False)
     if size.size and size.max() > _SKEWED * np.median(size):
         small = 10.0 ** np.floor(np.log10(np.median(size)))
-        scale, axis["values"] = stretched(small, (float(values.min()), float(values.max())))
+        scale, axis["values"] = stretched(small, (curve.lowest, curve.highest))
         axis["format"] = "~g"
-    if curve.missing:
-        scale["range"] = [54, alt.ExprRef("width")]
     return alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(**axis))
 
 

@@ -186,31 +186,7 @@ def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines."""
     data, rules, first, main = c.data, c.rules, c.metric, c.main
     bound = c.bound(c.metrics)
-    # Measure each baseline: the previous model, the linear start, the single feature, random order
-    # and file order.
-    notes: list[str] = []
-    rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
-    if c.previous is not None:
-        rankings.append((c.previous[0], "an earlier model", bound.per_query(c.previous[1])))
-    if c.start is not None:
-        rankings.append((START, "the model without its trees", bound.per_query(c.start)))
-    chosen = single_feature(c)
-    if chosen is None:
-        notes.append(
-            "There is no single-feature baseline: too few queries are included to choose a feature"
-            " on half."
-        )
-    else:
-        rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
-    rankings.append((RANDOM, *_by_chance(c)))
-    position = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
-    rankings.append(
-        (
-            FILE_ORDER,
-            "the rows of each query in file order",
-            bound.per_query(-position.astype(float)),
-        )
-    )
+    rankings, notes = _baselines(c, bound)
     per_query = bound.per_query(c.scores)
     standings = _standings(
         bound.names, [per_query, *(values for _, _, values in rankings)], data, c.seed
@@ -249,6 +225,39 @@ def verdict(c: Context) -> Verdict:
         matters=dict(c.matters or {}),
         meaning={metric.name: metric.meaning for metric in c.metrics if metric.meaning},
     )
+
+
+def _baselines(
+    c: Context, bound: BoundMetrics
+) -> tuple[list[tuple[str, str, dict[str, Float64Array]]], list[str]]:
+    """Return the name, the description and the metrics of each baseline, and notes: the previous
+    model, the linear start, the single feature, random order and file order.
+    """
+    notes: list[str] = []
+    rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
+    if c.previous is not None:
+        rankings.append((c.previous[0], "an earlier model", bound.per_query(c.previous[1])))
+    if c.start is not None:
+        rankings.append((START, "the model without its trees", bound.per_query(c.start)))
+    chosen = single_feature(c)
+    if chosen is None:
+        notes.append(
+            "There is no single-feature baseline: too few queries are included to choose a feature"
+            " on half."
+        )
+    else:
+        rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
+    rankings.append((RANDOM, *_by_chance(c)))
+    queries = c.data.queries
+    position = np.arange(c.data.n_documents) - np.repeat(queries.ptr[:-1], queries.sizes)
+    rankings.append(
+        (
+            FILE_ORDER,
+            "the rows of each query in file order",
+            bound.per_query(-position.astype(float)),
+        )
+    )
+    return rankings, notes
 
 
 def _by_chance(c: Context) -> tuple[str, dict[str, Float64Array]]:
