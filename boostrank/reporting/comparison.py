@@ -555,9 +555,9 @@ def compare(
         )
         in_segments += _in_segments(measured[name], sides, counted, cuts, data, context.seed)
         if judged is not None:
-            before, after = (
+            before, after = [
                 np.mean([values[name] for values in side], axis=0) for side in by_machine.values()
-            )
+            ]
             change = per_query[name][:, 1] - per_query[name][:, 0]
             luck = float(np.nan_to_num(measured[name].luck))
             judges += judged.differences(name, change, after - before, luck)

@@ -40,7 +40,9 @@ def pools(root: Path | None) -> Iterator[tuple[str, Any, list[Floats]]]:
     parts = make_ranking_data(5000, seed=5, mean_length=20).split()
     yield "generated", parts.train.dataset, choose.rankers(parts.valid.dataset, parts.train.dataset)
     for name, folder in FOLDERS.items():
-        files = [] if root is None else [root / folder / f"{part}.txt" for part in ("train", "test")]
+        files = (
+            [] if root is None else [root / folder / f"{part}.txt" for part in ("train", "test")]
+        )
         if not files or not all(file.is_file() for file in files):
             print(f"{name}: skipped, because the data are absent")
             continue
@@ -110,6 +112,8 @@ def main() -> None:
     table = markdown(["data", "machine", "kappa", "its bias", *heads, "bias of both / error"], rows)
     save(OUT / "judgements" / "out" / "coverage.md", table, numbers)
     print(table)
+    training.main()
+    choose.main()
 
 
 if __name__ == "__main__":
