@@ -221,12 +221,12 @@ def by_judges(
     x, mean = m[at], float(of_all @ m)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
-        corrected, weight = y - w * x, float(share @ w)
+        corrected, weight = y - w * (x - mean), float(share @ w)
         estimate = float(share @ corrected)
         # Sum the squares of what each query adds to the estimate.
         parts = weight * of_all * (m - mean)
         parts[at] += share * (corrected - estimate)
-        values = estimate + weight * mean, parts, n, luck
+        values = estimate, parts, n, luck
         rows.append(JudgedDifference(judges, metric, n, **_student(*values), weight=weight))
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))

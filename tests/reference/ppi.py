@@ -43,8 +43,8 @@ def estimate(people, machine, unlabelled):
 def error(people, machine, unlabelled, weights):
     """The standard error: each query adds to the mean of the corrected and to that of all."""
     n, size = len(people), len(people) + len(unlabelled)
-    corrected = [h - w * m for h, m, w in zip(people, machine, weights, strict=True)]
     of_all, w = (sum(machine) + sum(unlabelled)) / size, mean(weights)
+    corrected = [h - v * (m - of_all) for h, m, v in zip(people, machine, weights, strict=True)]
     squares = 0.0
     for value, m in zip(corrected, machine, strict=True):
         squares += ((value - mean(corrected)) / n + w * (m - of_all) / size) ** 2
