@@ -560,7 +560,8 @@ def compare(
             ]
             change = per_query[name][:, 1] - per_query[name][:, 0]
             luck = float(np.nan_to_num(measured[name].luck))
-            judges += judged.differences(name, change, after - before, luck)
+            free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
+            judges += judged.differences(name, change, after - before, (luck, free))
     # Find the queries that lost most of the first metric, and their costliest inversions.
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}

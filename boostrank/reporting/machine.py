@@ -9,8 +9,8 @@ which is that of people, whatever the machine does, and which varies least for
 w = cov(d_h, d_m) / var d_m. Each query has the w of the other n - 1, in [0, 1], because a weight
 tuned on its own query is biased. It is multiplied by max(0, 1 - 4 / t^2), where t is w in standard
 errors, because a weight learnt from noise widens the interval: at 20 queries by up to 6%, and so by
-up to 3% (`experiments/judgements`). The interval is Student's with n - 1 degrees of freedom. The
-variance is the sum of squares of what each of the N queries adds to the estimate.
+up to 3% (`experiments/judgements`). The interval is Student's with n - 1 - w degrees of freedom.
+The variance is the sum of squares of what each of the N queries adds to the estimate.
 
 Source: A. Angelopoulos, J. Duchi, T. Zrnic, "PPI++: efficient prediction-powered inference", 2023
 (arXiv 2311.01453), example 6.1. Its second mean is over the N - n other queries only, with the
@@ -26,7 +26,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,7 @@ FEWEST = 10
 POWER = 0.8
 _MOST_QUERIES = 10_000_000
 _SIZES = (20, 50, 100, 200, 300, 500, 1000)
+Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
 _CERTAIN = 9.0  # standard errors beyond the limit of the test, where the power is 1
@@ -165,7 +166,7 @@ class JudgedQueries:
         return {side: list(map(restrict, of_side)) for side, of_side in rankers.items()}
 
     def differences(
-        self, metric: str, people: Float64Array, machine: Float64Array, luck: float = 0.0
+        self, metric: str, people: Float64Array, machine: Float64Array, luck: Luck
     ) -> list[JudgedDifference]:
         """Return the differences by people, by the machine, and by both; see `by_judges`."""
         weights = self.people.queries.each_weight, self.machine.queries.each_weight
@@ -196,7 +197,7 @@ def by_judges(
     at: Int64Array,
     weights: Float64Array,
     of_machine: Float64Array,
-    luck: float = 0.0,
+    luck: Luck = (0.0, 1.0),
 ) -> list[JudgedDifference]:
     """Return the mean difference by people, by the machine, and by both.
 
@@ -205,7 +206,8 @@ def by_judges(
             leaves it out.
         at: int64[n], positions of people's queries among the machine's.
         weights, of_machine: float64[n] and float64[N], positive weights.
-        luck: standard error by the luck of training, which is added to each.
+        luck: standard error by the luck of training, which is added to each, and its degrees of
+            freedom.
 
     Raises:
         DataError: the metric includes fewer than 10 queries by people, or 2 by the machine.
@@ -226,14 +228,14 @@ def by_judges(
         # Sum the squares of what each query adds to the estimate.
         parts = weight * of_all * (m - mean)
         parts[at] += share * (corrected - estimate)
-        values = estimate, parts, n, luck
+        values = estimate, parts, n, luck, weight
         rows.append(JudgedDifference(judges, metric, n, **_student(*values), weight=weight))
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))
-    bias = _student(float(share @ (x - y)), parts, n, 0.0)
+    bias = _student(float(share @ (x - y)), parts, n, (0.0, 1.0))
     of_bias = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
-    values = mean, of_all * (m - mean), count, luck
-    alone = JudgedDifference("machine", metric, count, **_student(*values), weight=1.0, **of_bias)
+    student = _student(mean, of_all * (m - mean), count, luck)
+    alone = JudgedDifference("machine", metric, count, **student, weight=1.0, **of_bias)
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
     return [rows[0], alone, replace(rows[1], worth=worth)]
@@ -267,10 +269,16 @@ def _linearised(values: Float64Array, share: Float64Array) -> Float64Array:
     return np.asarray(np.where(counted, mean + (values - mean) / total, mean))
 
 
-def _student(mean: float, parts: Float64Array, n: int, luck: float) -> dict[str, float]:
-    error = math.sqrt(n / (n - 1.0) * float(parts @ parts) + luck**2)
-    width = float(stdtrit(n - 1.0, 1.0 - _TAIL)) * error
-    p = 2.0 * float(stdtr(n - 1.0, -abs(mean) / error)) if error else float(mean == 0.0)
+def _student(
+    mean: float, parts: Float64Array, n: int, luck: Luck, weight: float = 0.0
+) -> dict[str, float]:
+    free = n - 1.0 - weight
+    by_queries, by_luck = n / free * float(parts @ parts), luck[0] ** 2
+    error = math.sqrt(by_queries + by_luck)
+    if by_luck:  # Satterthwaite's, as in `core.resampling.crossed_difference`
+        free = error**4 / (by_queries**2 / free + by_luck**2 / luck[1])
+    width = float(stdtrit(free, 1.0 - _TAIL)) * error
+    p = 2.0 * float(stdtr(free, -abs(mean) / error)) if error else float(mean == 0.0)
     return {"mean": mean, "error": error, "low": mean - width, "high": mean + width, "p": p}
 
 

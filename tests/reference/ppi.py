@@ -50,4 +50,4 @@ def error(people, machine, unlabelled, weights):
         squares += ((value - mean(corrected)) / n + w * (m - of_all) / size) ** 2
     for m in unlabelled:
         squares += (w * (m - of_all) / size) ** 2
-    return math.sqrt(squares * n / (n - 1))
+    return math.sqrt(squares * n / (n - 1 - w))

@@ -41,7 +41,7 @@ def test_both_is_the_papers_estimate_query_by_query(noise: float) -> None:
     assert both.mean == pytest.approx(expected, abs=1e-12)
     assert both.error == pytest.approx(error, abs=1e-12)
     assert both.weight == pytest.approx(np.mean(weights), abs=1e-12)
-    interval = stats.t.interval(0.95, 59, expected, error)
+    interval = stats.t.interval(0.95, 59 - np.mean(weights), expected, error)
     assert (both.low, both.high) == pytest.approx(interval, abs=1e-12)
     assert both.worth == pytest.approx(60 * (alone.error / error) ** 2)
     # People and the machine alone are Student's.
