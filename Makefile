@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments smooth-dcg ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query long-lists clicks test-clusters bench-clusters mslr yahoo istella
+.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments smooth-dcg ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query long-lists clicks judgements test-clusters bench-clusters mslr yahoo istella
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM, averaged over folds too, and XGBoost"
@@ -32,6 +32,7 @@ help:
 	@echo "make start     what the linear start gives on either engine (needs the data)"
 	@echo "make within-query  what columns within queries give on either engine (needs the data)"
 	@echo "make clicks    what debiasing clicks gives, over users and logs (needs the data; hours; resumes)"
+	@echo "make judgements  intervals, training and choice with few grades of people and many of a simulated machine"
 	@echo "make serving   what each program that serves rankers makes of each kind of model"
 	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
 	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
@@ -233,6 +234,9 @@ long-lists: $(VENV)/.installed
 clicks: export OMP_WAIT_POLICY ?= passive
 clicks: $(VENV)/.installed
 	$(BIN)/python -m experiments.clicks.run
+
+judgements: $(VENV)/.installed
+	$(BIN)/python -m experiments.judgements.run
 
 bench-scale: export OMP_WAIT_POLICY ?= passive
 bench-scale: $(VENV)/.installed-test

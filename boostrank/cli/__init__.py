@@ -67,6 +67,7 @@ _SUBCOMMANDS = {
     },
     "study": {
         "compare": "Compare objectives on your own data, each at its best learning rate.",
+        "queries": "Compute how many queries people must judge to detect a difference.",
         "noise": "Measure the effect of seed, row order and queries on the metric.",
         "average": "Average several models into one model file.",
         "metrics": "Compute a metric with the conventions of each library.",

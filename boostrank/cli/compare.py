@@ -13,8 +13,15 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
 from boostrank.cli.reading import Reader, metrics_of, name_of
 from boostrank.cli.show import print_json, print_table, print_wrapped, write_page
-from boostrank.core.errors import InputError
-from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
+from boostrank.core.errors import InputError, did_you_mean
+from boostrank.options import (
+    FileOptions,
+    MeasureOptions,
+    PropensityOptions,
+    StudyOptions,
+    argument,
+    option,
+)
 from boostrank.reporting.table import printable
 
 if TYPE_CHECKING:
@@ -24,8 +31,8 @@ if TYPE_CHECKING:
     from boostrank.reporting.comparison import Comparison, Regression
 
 
-class Compare(PropensityOptions, StudyOptions, group="Measures"):
-    """Arguments and options of `boostrank compare`."""
+class TwoRankers(MeasureOptions, group="Measures"):
+    """Arguments and options of commands that compare two rankers."""
 
     old: str = argument("OLD", file="rankers")
     new: str = argument("NEW", file="rankers")
@@ -37,6 +44,17 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
         metavar="NAME",
         shown="ndcg@10; dcg@10 for clicks",
     )
+    machine: str | None = option(
+        "Column with a machine's grades, of a table in which the label is missing where people did"
+        " not judge. Compare by people, by the machine and by both.",
+        metavar="COLUMN",
+        conflicts="clicks",
+    )
+
+
+class Compare(PropensityOptions, StudyOptions, TwoRankers, group="Measures"):
+    """Arguments and options of `boostrank compare`."""
+
     top: int = option(
         "Number of top ranks in which changes are counted and shown.", 10, metavar="K", ge=1
     )
@@ -62,7 +80,27 @@ def compare(options: Compare, reading: FileOptions) -> None:
     ALPHA. `in any` tests each segment, with p-values adjusted by Holm's method. low(METRIC) OP
     NUMBER [in any] tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01' holds unless
     NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
+
+    With --machine, DATA is a table such as from `data join --machine`. People's grades of few
+    queries and the machine's of all give one difference, which is that of people with a narrower
+    interval, and which conditions read. The column `chance` of `data choose` is used if present.
     """
+    comparison, about_clicks = compare_files(options, reading)
+    name = name_of(options.data)
+    # Set the exit status before output, which a closed pipe may cut short.
+    set_status(GATE_SHUT if comparison.failed else DONE)
+    if options.output is not None:
+        write_page(options.output, comparison.to_html(name))
+    if options.as_json:
+        print_json(comparison.to_dict())
+    else:
+        _print(comparison, name)
+    if about_clicks:
+        say(about_clicks)
+
+
+def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, str]:
+    """Compare two rankers on files, and describe the clicks they are judged by, if any."""
     # Refuse a ranker on both sides before the slow imports.
     old_files, new_files = _files(options.old), _files(options.new)
     twice = sorted({*old_files} & {*new_files})
@@ -73,27 +111,40 @@ def compare(options: Compare, reading: FileOptions) -> None:
     from boostrank.reporting.rank_changes import Ranker
 
     # Parse metrics and conditions before the models and the data are read.
-    judged = JudgedData(options, reading, ("ndcg@10",), ("dcg@10",))
+    machine = options.machine
+    judged = JudgedData(options, reading, ("ndcg@10",), ("dcg@10",), machine)
     functions = [metric.name for metric in judged.metrics if metric.function]
     conditions = [Condition.parse(text, functions) for text in options.conditions]
     models = {path: load_ranker(path) for path in (*old_files, *new_files)}
     judged.read(models)
     rankers = {path: Ranker(path, judged.scores(path)) for path in judged.datasets}
     old, new = [rankers[path] for path in old_files], [rankers[path] for path in new_files]
-    data, name = judged.datasets[new_files[-1]], name_of(options.data)
-    comparison = compare(
-        old, new, data, judged.metrics, fail_if=conditions, top=options.top, **judged.options
-    )
-    # Set the exit status before output, which a closed pipe may cut short.
-    set_status(GATE_SHUT if comparison.failed else DONE)
-    if options.output is not None:
-        write_page(options.output, comparison.to_html(name))
-    if options.as_json:
-        print_json(comparison.to_dict())
-    else:
-        _print(comparison, name)
-    if judged.clicks is not None:
-        say(judged.clicks.words(data, new[0].scores, options.top))
+    data, how = judged.datasets[new_files[-1]], judged.options
+    if machine is not None:
+        how = how | {"machine": grades_of_judges(options.data, machine, reading)}
+    comparison = compare(old, new, data, judged.metrics, fail_if=conditions, top=options.top, **how)
+    clicks = judged.clicks
+    return comparison, "" if clicks is None else clicks.words(data, new[0].scores, options.top)
+
+
+def grades_of_judges(source: Sequence[str], machine: str, reading: FileOptions) -> dict[str, Any]:
+    """Return the columns of people's and a machine's grades, and of the chances if there are any,
+    float64[N].
+    """
+    from boostrank.files.columns import column_of
+    from boostrank.files.join import CHANCE, MACHINE
+    from boostrank.files.source import Reading, expand
+    from boostrank.files.tables import header_of, numbers_of
+
+    paths = list(map(str, expand(source)))
+    header = header_of(paths[0])
+    label = column_of("label", header, Reading(label=reading.label)) or "label"
+    columns = {"label": label, MACHINE: machine} | {
+        name: name for name in (CHANCE,) if name in header
+    }
+    return {
+        role: numbers_of(paths, column, reading.missing_tokens) for role, column in columns.items()
+    }
 
 
 def _files(pattern: str) -> list[str]:
@@ -109,6 +160,8 @@ class JudgedData:
 
     Args:
         by_label, by_clicks: default metrics.
+        machine: column with a machine's grades, which is then no feature, as those that `data join`
+            adds. Labels may be missing.
 
     Attributes:
         metrics: the metrics to measure.
@@ -119,7 +172,12 @@ class JudgedData:
     """
 
     def __init__(
-        self, options: Any, reading: FileOptions, by_label: Sequence[str], by_clicks: Sequence[str]
+        self,
+        options: Any,
+        reading: FileOptions,
+        by_label: Sequence[str],
+        by_clicks: Sequence[str],
+        machine: str | None = None,
     ) -> None:
         """Check the options before reading."""
         from boostrank.metrics import Conventions, Metric
@@ -139,6 +197,8 @@ class JudgedData:
                 )
             self._columns, reading = click_reading(options.click_columns, options.data, reading)
             options, default = replace(options, gain="linear"), by_clicks
+        if machine is not None:
+            reading = _without_grades(options, reading, machine)
         # The arguments of the analysis.
         self.metrics = Metric.all_of(metrics_of(options.metrics or default))
         self.options: dict[str, Any] = {
@@ -148,7 +208,7 @@ class JudgedData:
             "seed": options.seed,
             "threads": options.threads,
         }
-        labelled = self._columns is None
+        labelled = self._columns is None and machine is None
         self._reader = Reader(
             reading, options.threads, gain=options.gain, asks=True, labelled=labelled, names=True
         )
@@ -178,10 +238,35 @@ class JudgedData:
         return scores_of(path, model, self.datasets[path], self._command.threads)
 
 
+def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOptions:
+    """Return options that do not read judgements as features."""
+    from boostrank.core.conventions import expression_of
+    from boostrank.files.join import ADDED, CHANCE
+    from boostrank.files.source import expand
+    from boostrank.files.tables import header_of
+
+    if expression_of(options.gain) is not None:
+        raise InputError(
+            "--machine compares by grades, so --gain must be exponential or linear with it"
+        )
+    if reading.on_bad_line == "skip":
+        raise InputError("--on-bad-line skip cannot be used, because columns are read by row")
+    header = header_of(str(expand(options.data)[0]))
+    if machine not in header:
+        hint = did_you_mean(machine, header, list_all=len(header) < 13)
+        raise InputError(f"--machine: {options.data[0]}: no column is called {machine!r}.{hint}")
+    added = [name for name in (CHANCE, *ADDED) if name in header and name != reading.weight]
+    return replace(reading, drop=tuple(dict.fromkeys((*(reading.drop or ()), machine, *added))))
+
+
 def _print(comparison: Comparison, data: str) -> None:
     differences, first = comparison.table(), comparison.first
     click.echo(f"{comparison.new} against {comparison.old} on {data}, query by query")
     print_table(differences.select(kind="all", segment="all"))
+    if comparison.judges:
+        click.echo("\nby people, by the machine, and by both, which conditions read")
+        print_table(comparison.table("judges"))
+        print_wrapped([*comparison.judges_words, ""], indent="")
     churn = comparison.churn
     changed = "no query has"
     if churn.queries:

@@ -1,4 +1,4 @@
-"""The commands `compare`, `noise`, `average` and `metrics` in `boostrank study`."""
+"""The commands `compare`, `noise`, `queries`, `average` and `metrics` in `boostrank study`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
+from boostrank.cli.compare import Compare, TwoRankers, compare_files
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
@@ -272,6 +273,37 @@ def _print_noise(noise: NoiseReport) -> None:
         ),
     )
     print_wrapped(texts)
+
+
+class QueryCount(TwoRankers, group="Measures"):
+    """Arguments and options of `boostrank study queries`."""
+
+    detect: float = option(
+        "Difference to detect, in the first metric.", metavar="X", gt=0, required=True, kind="float"
+    )
+
+
+@command("queries")
+def queries(options: QueryCount, reading: FileOptions) -> None:
+    """Compute how many queries people must judge to detect a difference between OLD and NEW.
+
+    The spread of the differences of single queries is that of DATA. A two-sided test at the level
+    .05 then finds a difference of --detect with a probability of .8. With --machine, the number is
+    also that for `compare --machine`, if the machine judges the queries of DATA.
+    """
+    from boostrank.reporting.machine import plan_of
+
+    settings = {name: value for name, value in vars(options).items() if name != "detect"}
+    plan = plan_of(compare_files(Compare(**settings), reading)[0], options.detect)
+    if options.as_json:
+        print_json(asdict(plan))
+        return
+    click.echo(f"to detect a difference of {plan.detect:g} in {plan.metric}, people must judge")
+    with_machine = "" if plan.both is None else f", or {plan.both:,} with the machine's grades"
+    click.echo(f"  {plan.people:,} queries{with_machine}\n")
+    if plan.both is not None and plan.both >= plan.judged:
+        say(f"the machine judged only {plan.judged:,} queries; let it grade more")
+    print_table(plan.table())
 
 
 class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):

@@ -19,11 +19,18 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, pair
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metrics import Conventions, Metric, MetricResult
+from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import alt, histogram, need_report_extra
 from boostrank.reporting.html import block
+from boostrank.reporting.machine import (
+    JudgedDifference,
+    JudgedQueries,
+    describe_judges,
+    judges_chart,
+    judges_table,
+)
 from boostrank.reporting.rank_changes import (
     Churn,
     Inversion,
@@ -247,6 +254,8 @@ class Comparison(Result):
             are means over several models of a ranker.
         models: the mean of each metric for each model, as {metric: {"old": [...], "new": [...]}}.
         of_segment: each query's segment by kind, [Q].
+        judges: differences by people, by a machine and by both, for each metric, if a machine
+            judged more queries. All else is by people's grades of the queries that they judged.
     """
 
     old: str
@@ -262,6 +271,7 @@ class Comparison(Result):
     of_segment: Mapping[str, npt.NDArray[Any]]
     models: Mapping[str, Mapping[str, list[float]]]
     notes: tuple[str, ...] = ()
+    judges: tuple[JudgedDifference, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -272,6 +282,15 @@ class Comparison(Result):
     def first(self) -> str:
         """The name of the first metric."""
         return next(iter(self.metrics))
+
+    def judges_of(self, metric: str) -> tuple[JudgedDifference, ...]:
+        """Return the differences in a metric by judges."""
+        return tuple(row for row in self.judges if row.metric == metric)
+
+    @property
+    def judges_words(self) -> list[str]:
+        """What the machine's grades are worth, for each metric."""
+        return [describe_judges(self.judges_of(name)) for name in self.metrics if self.judges]
 
     def luck_words(self, metric: str) -> str:
         """Say what the interval of a metric is over, and how far the models of a ranker differ."""
@@ -337,6 +356,7 @@ class Comparison(Result):
         return (
             replace(table_of_objects("differences", differences, columns), cells={"mean": means}),
             Table("queries", queries | {**self.of_segment}),
+            *([judges_table(self.judges)] if self.judges else []),
         )
 
     def regression_table(self) -> Table:
@@ -379,6 +399,7 @@ class Comparison(Result):
         need_report_extra()
         sections = {
             "difference": ("The difference", ""),
+            **({"judges": ("People and the machine", "Judges")} if self.judges else {}),
             "queries": (f"Query by query: {self.first}", "Queries"),
             "segments": (f"Segments: {self.first}", "Segments"),
             "regressions": (f"Worst regressions: {self.first}", "Worst regressions"),
@@ -436,6 +457,7 @@ def compare(
     fail_if: str | Iterable[str | Condition] = (),
     top: int = 10,
     worst: int = 20,
+    machine: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare two rankers query by query.
@@ -455,13 +477,18 @@ def compare(
             too.
         top: number of top documents whose changes are counted and listed.
         worst: maximum number of regressions.
+        machine: grades of people and of a machine that judged more queries, which replace the
+            labels: a data frame or dictionary with the columns `label` and `machine`, float[N] in
+            input order, NaN without a grade, and optionally `chance`, with which people's queries
+            were chosen. Conditions then read the difference by both; see `JudgedDifference`.
         options: fields of `boostrank.reporting.section.Context`: conventions, segments, matters,
             seed, threads.
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.
         DataError: scores that do not fit the data, labels that the gain does not support, only
-            excluded queries, or too few queries for the p-value of a condition.
+            excluded queries, too few queries for the p-value of a condition, or fewer than 10
+            queries of people beside a machine's.
 
     Example:
         >>> import boostrank
@@ -481,20 +508,34 @@ def compare(
         text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
     ]
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
+    if machine is not None and any(condition.anywhere for condition in conditions):
+        raise ParameterError(
+            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
+            " 'in any', or the machine"
+        )
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
-    bound = context.bound([*context.metrics, *map(Metric.parse, extra)])
     check_in_step(old=old, new=new)
-    # Compute the values of each query, the overall differences, and the differences by segment.
     rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
+    # Measure by the machine's grades, and go on with the queries of people.
+    judged, everything = None, [*context.metrics, *map(Metric.parse, extra)]
+    if machine is not None:
+        judged = JudgedQueries.of(machine, data)
+        by_machine = _values(
+            replace(context, data=judged.machine).bound(everything),
+            judged.take(rankers, judged.chosen, data),
+        )
+        rankers = judged.take(rankers, judged.chosen[judged.at], data)
+        data = judged.people
+        context = replace(context, data=data)
+    bound = context.bound(everything)
+    # Compute the values of each query, the overall differences, and the differences by segment.
     first, second = rankers["old"][0], rankers["new"][0]
-    of_models = {
-        which: [bound.per_query(training.scores) for training in side]
-        for which, side in rankers.items()
-    }
+    of_models = _values(bound, rankers)
     cuts = segmentations(context.segments, data.labels, data.queries)
     matters, weights = context.matters or {}, data.queries.each_weight
     measured, in_segments, per_query, models = {}, [], {}, {}
+    judges: list[JudgedDifference] = []
     for name, metric in {name: m for m in bound.metrics for name in m.names}.items():
         sides = [np.column_stack([values[name] for values in side]) for side in of_models.values()]
         # A function may leave out other queries each time.
@@ -513,6 +554,14 @@ def compare(
             name, sides, counted, data.queries.weights, context.seed, **how
         )
         in_segments += _in_segments(measured[name], sides, counted, cuts, data, context.seed)
+        if judged is not None:
+            before, after = [
+                np.mean([values[name] for values in side], axis=0) for side in by_machine.values()
+            ]
+            change = per_query[name][:, 1] - per_query[name][:, 0]
+            luck = float(np.nan_to_num(measured[name].luck))
+            free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
+            judges += judged.differences(name, change, after - before, (luck, free))
     # Find the queries that lost most of the first metric, and their costliest inversions.
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
@@ -526,10 +575,16 @@ def compare(
     change = change if top_metric.higher_is_better else -change
     lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
     moves = [rank_changes_in(q, *ranks, data, top) for q in lost]
-    notes = []
+    notes = [*_untested(conditions, in_segments), *(judged.notes if judged else ())]
     if any(len(side) > 1 for side in rankers.values()):
-        notes.append("changes of ranks are those of the first model of each ranker")
-    notes = [*notes, *_untested(conditions, in_segments)]
+        notes.insert(0, "changes of ranks are those of the first model of each ranker")
+    tested = measured | {
+        row.metric: replace(
+            measured[row.metric], mean=row.mean, low=row.low, high=row.high, p=row.p, luck=0.0
+        )
+        for row in judges
+        if row.judges == "both"
+    }
     regressions = tuple(
         Regression(
             qid=data.queries.describe_query(q),
@@ -548,14 +603,25 @@ def compare(
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
         regressions=regressions,
-        outcomes=tuple(_outcome(condition, measured, in_segments) for condition in conditions),
+        outcomes=tuple(_outcome(condition, tested, in_segments) for condition in conditions),
         conventions=bound.conventions,
         qids=data.queries.qid,
         per_query=per_query,
         of_segment=of_segment,
         models=models,
         notes=tuple(notes),
+        judges=tuple(judges),
     )
+
+
+def _values(
+    bound: BoundMetrics, rankers: Mapping[str, Sequence[Ranker]]
+) -> dict[str, list[dict[str, Float64Array]]]:
+    """Return the values of each query by metric, for each training of each ranker."""
+    return {
+        side: [bound.per_query(training.scores) for training in trainings]
+        for side, trainings in rankers.items()
+    }
 
 
 def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
@@ -702,6 +768,7 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
+        "judges": judges_chart(comparison.judges_of(first)) if comparison.judges else None,
         "details": [
             template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)
         ],

@@ -1,0 +1,419 @@
+"""The difference between two rankers by few queries that people judged and many that a machine did.
+
+With d_h and d_m the difference of a query by people's and by the machine's grades, n queries of
+people among N of the machine,
+
+    estimate = mean_n (d_h - w d_m) + w mean_N d_m,
+
+which is that of people, whatever the machine does, and which varies least for
+w = cov(d_h, d_m) / var d_m. Each query has the w of the other n - 1, in [0, 1], because a weight
+tuned on its own query is biased. It is multiplied by max(0, 1 - 4 / t^2), where t is w in standard
+errors, because a weight learnt from noise widens the interval: at 20 queries by up to 6%, and so by
+up to 3% (`experiments/judgements`). The interval is Student's with n - 1 - w degrees of freedom.
+The variance is the sum of squares of what each of the N queries adds to the estimate.
+
+Source: A. Angelopoulos, J. Duchi, T. Zrnic, "PPI++: efficient prediction-powered inference", 2023
+(arXiv 2311.01453), example 6.1. Its second mean is over the N - n other queries only, with the
+weight (1 - n / N) w, which is the same estimate.
+
+A metric may leave out queries. Then, d is replaced by its linearisation r + i (d - r) / mean(i),
+where r is the mean of d over the included queries (i = 1).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import nctdtr, stdtr, stdtrit
+
+from boostrank.core.errors import DataError
+from boostrank.core.text import count_of
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.files.join import CHANCE, MACHINE
+from boostrank.reporting.charts import Chart, ranges, row_chart
+from boostrank.reporting.rank_changes import Ranker
+from boostrank.reporting.table import Column, Table, pandas, table_of_objects
+
+FEWEST = 10
+"""Number of queries of people from which a difference is estimated."""
+POWER = 0.8
+_MOST_QUERIES = 10_000_000
+_SIZES = (20, 50, 100, 200, 300, 500, 1000)
+Luck: TypeAlias = tuple[float, float]
+_TAIL = 0.025
+_DOUBT = 4.0  # squared standard errors within which a weight is 0
+_CERTAIN = 9.0  # standard errors beyond the limit of the test, where the power is 1
+
+
+@dataclass(frozen=True)
+class JudgedDifference:
+    """The mean difference in a metric between two rankers, new minus old, by some judges.
+
+    Args:
+        judges: "people", "machine" or "both".
+        queries: number of queries that the judges judged and the metric includes. For both, those
+            of people.
+        mean: mean difference, with its standard error, Student's 95% interval from low to high and
+            two-sided p-value.
+        weight: mean weight of the machine's differences in `mean`.
+        bias: mean of the machine's differences minus people's over the queries of people, with its
+            95% interval, for the machine alone.
+        worth: number of queries for which people alone would have the error of both.
+    """
+
+    judges: str
+    metric: str
+    queries: int
+    mean: float
+    error: float
+    low: float
+    high: float
+    p: float
+    weight: float = 0.0
+    bias: float = math.nan
+    bias_low: float = math.nan
+    bias_high: float = math.nan
+    worth: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedQueries:
+    """The queries that a machine judged, and those of them that people judged.
+
+    Args:
+        machine, people: the queries of each, labelled with its grades. The weights of people's are
+            divided by the chances of being chosen.
+        chosen: int64[N], positions of the machine's queries in the data.
+        at: int64[n], positions of people's queries among the machine's.
+        notes: which queries are left out.
+    """
+
+    machine: RankingDataset
+    people: RankingDataset
+    chosen: Int64Array
+    at: Int64Array
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, grades: Mapping[str, Any], data: RankingDataset) -> JudgedQueries:
+        """Split queries by judge. A document that a judge did not grade has the grade 0.
+
+        Args:
+            grades: columns `label` and `machine`, float[N] in input order, with NaN where people or
+                the machine did not judge, and optionally `chance`, with NaN for 1.
+
+        Raises:
+            DataError: a column has another length, a chance is not in (0, 1], or people judged
+                fewer than 10 queries that the machine judged.
+        """
+        people, machine = _column(grades, "label", data), _column(grades, MACHINE, data)
+        chance = np.ones(people.size)
+        if CHANCE in grades:
+            chance = np.nan_to_num(_column(grades, CHANCE, data), nan=1.0)
+        if not np.all((chance > 0.0) & (chance <= 1.0)):
+            raise DataError(f"column {CHANCE!r} has numbers outside of (0, 1]; correct them")
+        # People judged a query if they graded what the machine graded.
+        owner, count = data.queries.of_rows(), len(data.queries)
+
+        def has(rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+            return np.bincount(owner, rows, count) > 0.0
+
+        by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))
+        is_whole = ~has(np.isnan(people) & ~np.isnan(machine))
+        is_judged = by_people & by_machine & is_whole
+        notes = [
+            f"{count_of(int(rows.sum()), 'query', 'queries')} {words}"
+            for rows, words in (
+                (by_people & ~is_whole, "judged by people in part, and counted as not judged"),
+                (~by_machine, "without a machine's grade, and left out"),
+            )
+            if rows.any()
+        ]
+        if is_judged.sum() < FEWEST:
+            raise DataError(
+                f"people judged {is_judged.sum()} whole queries that the machine judged too, but at"
+                f" least {FEWEST} are needed; let people judge more, or leave out --machine"
+                + "".join(f" ({note})" for note in notes)
+            )
+        # Weigh people's queries by 1 / chance.
+        chosen, whole = np.flatnonzero(by_machine), np.flatnonzero(is_judged)
+        of_people = _labelled(data, whole, people)
+        if CHANCE in grades:
+            least = np.ones(count)
+            np.minimum.at(least, owner, chance)
+            weights = of_people.queries.each_weight / least[whole]
+            of_people = replace(of_people, queries=replace(of_people.queries, weights=weights))
+        of_machine, at = _labelled(data, chosen, machine), np.searchsorted(chosen, whole)
+        return cls(of_machine, of_people, chosen, at, tuple(notes))
+
+    def take(
+        self, rankers: Mapping[str, Sequence[Ranker]], queries: Int64Array, data: RankingDataset
+    ) -> dict[str, list[Ranker]]:
+        """Return the rankers of the data restricted to some queries."""
+        rows = data.queries.take(queries)[1]
+        return {
+            side: [replace(ranker, scores=ranker.scores[rows]) for ranker in of_side]
+            for side, of_side in rankers.items()
+        }
+
+    def differences(
+        self, metric: str, people: Float64Array, machine: Float64Array, luck: Luck
+    ) -> list[JudgedDifference]:
+        """Return the differences by people, by the machine, and by both; see `by_judges`."""
+        weights = self.people.queries.each_weight, self.machine.queries.each_weight
+        return by_judges(metric, people, machine, self.at, *weights, luck)
+
+
+def _column(grades: Mapping[str, Any], name: str, data: RankingDataset) -> Float64Array:
+    if name not in grades:
+        raise DataError(f"the grades have no column {name!r}; pass label, {MACHINE} and {CHANCE}")
+    values = np.asarray(grades[name], np.float64)
+    if values.shape != (data.n_documents,):
+        raise DataError(
+            f"column {name!r} has the shape {values.shape}, but there are {data.n_documents:,}"
+            " documents; pass a number for each, NaN where it is missing"
+        )
+    return data.in_row_order(values)
+
+
+def _labelled(data: RankingDataset, queries: Int64Array, grades: Float64Array) -> RankingDataset:
+    labels = np.nan_to_num(grades)[data.queries.take(queries)[1]]
+    return replace(data.take(queries), labels=labels)
+
+
+def by_judges(
+    metric: str,
+    people: Float64Array,
+    machine: Float64Array,
+    at: Int64Array,
+    weights: Float64Array,
+    of_machine: Float64Array,
+    luck: Luck = (0.0, 1.0),
+) -> list[JudgedDifference]:
+    """Return the mean difference by people, by the machine, and by both.
+
+    Args:
+        people, machine: float64[n] and float64[N], difference of each query, NaN where the metric
+            leaves it out.
+        at: int64[n], positions of people's queries among the machine's.
+        weights, of_machine: float64[n] and float64[N], positive weights.
+        luck: standard error by the luck of training, which is added to each, and its degrees of
+            freedom.
+
+    Raises:
+        DataError: the metric includes fewer than 10 queries by people, or 2 by the machine.
+    """
+    n, count = [int(np.count_nonzero(~np.isnan(each))) for each in (people, machine)]
+    if n < FEWEST or count < 2:
+        raise DataError(
+            f"{metric} includes {n} queries by people's grades and {count} by the machine's, but"
+            f" {FEWEST} by people's are needed; let people judge more, or leave out --machine"
+        )
+    share, of_all = weights / weights.sum(), of_machine / of_machine.sum()
+    y, m = _linearised(people, share), _linearised(machine, of_all)
+    x, mean = m[at], float(of_all @ m)
+    rows = []
+    for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
+        corrected, weight = y - w * (x - mean), float(share @ w)
+        estimate = float(share @ corrected)
+        # Sum the squares of what each query adds to the estimate.
+        parts = weight * of_all * (m - mean)
+        parts[at] += share * (corrected - estimate)
+        values = estimate, parts, n, luck, weight
+        rows.append(JudgedDifference(judges, metric, n, **_student(*values), weight=weight))
+    # The machine alone is biased by what it adds on queries of people.
+    parts = share * (x - y - share @ (x - y))
+    bias = _student(float(share @ (x - y)), parts, n, (0.0, 1.0))
+    of_bias = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
+    student = _student(mean, of_all * (m - mean), count, luck)
+    alone = JudgedDifference("machine", metric, count, **student, weight=1.0, **of_bias)
+    errors = [row.error for row in rows]
+    worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
+    return [rows[0], alone, replace(rows[1], worth=worth)]
+
+
+def tuned_weights(people: Float64Array, machine: Float64Array, share: Float64Array) -> Float64Array:
+    """Return the weight of the machine's difference for each query, float64[n], from the others.
+
+    Args:
+        people, machine, share: float64[n], differences, and weights that sum to 1.
+    """
+    a, b = share * (people - share @ people), share * (machine - share @ machine)
+
+    def of_others(products: Float64Array) -> Float64Array:
+        return np.asarray(products.sum() - products / (1.0 - share))
+
+    aa, ab, bb = of_others(a * a), of_others(a * b), of_others(b * b)
+    with np.errstate(all="ignore"):
+        # The squared standard error of the weight, divided by the squared weight.
+        noise = (aa * bb / ab**2 - 1.0) * (share @ share)
+        weights = ab / bb * np.maximum(1.0 - _DOUBT * noise, 0.0)
+    is_usable = (bb > 1e-12 * (b @ b)) & np.isfinite(weights)
+    return np.clip(np.where(is_usable, weights, 0.0), 0.0, 1.0)
+
+
+def _linearised(values: Float64Array, share: Float64Array) -> Float64Array:
+    """Return values whose mean over all queries is that over those which are not NaN."""
+    counted = ~np.isnan(values)
+    total = share[counted].sum()
+    mean = share[counted] @ values[counted] / total
+    return np.asarray(np.where(counted, mean + (values - mean) / total, mean))
+
+
+def _student(
+    mean: float, parts: Float64Array, n: int, luck: Luck, weight: float = 0.0
+) -> dict[str, float]:
+    free = n - 1.0 - weight
+    by_queries, by_luck = n / free * float(parts @ parts), luck[0] ** 2
+    error = math.sqrt(by_queries + by_luck)
+    if by_luck:  # Satterthwaite's, as in `core.resampling.crossed_difference`
+        free = error**4 / (by_queries**2 / free + by_luck**2 / luck[1])
+    width = float(stdtrit(free, 1.0 - _TAIL)) * error
+    p = 2.0 * float(stdtr(free, -abs(mean) / error)) if error else float(mean == 0.0)
+    return {"mean": mean, "error": error, "low": mean - width, "high": mean + width, "p": p}
+
+
+def judges_table(rows: Sequence[JudgedDifference]) -> Table:
+    """Return the table of the differences by judge."""
+    columns = [
+        Column("metric"),
+        Column(
+            "judges",
+            help="people: whole queries that people judged. both: people's estimate,"
+            " with less variance",
+        ),
+        Column("queries", format=""),
+        Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
+        Column("p", format=".4f", help="two-sided p-value"),
+        Column("weight", format=".2f", help="weight of the machine's differences"),
+        Column("bias", format="+.4f", help="machine minus people on the queries of people"),
+        Column("worth", "worth", ".0f", "queries of people alone with this error"),
+    ]
+    return table_of_objects("judges", rows, columns)
+
+
+def judges_chart(rows: Sequence[JudgedDifference]) -> Chart:
+    """Draw the intervals of one metric by judge."""
+    columns = table_of_objects("judges", rows, (), "judges", "mean", "low", "high", "queries").data
+    frame = pandas().DataFrame(columns)
+    tips = ("judges:N", "mean:Q +.4f", "low:Q +.4f", "high:Q +.4f", "queries:Q ,d")
+    title = f"difference of {rows[0].metric}"
+    return row_chart("by-judge", frame, "judges:N", tips, lambda base: ranges(base, title, "mean"))
+
+
+def describe_judges(rows: Sequence[JudgedDifference]) -> str:
+    """Say what the machine's grades are worth, and how they are biased."""
+    people, machine, both = rows
+    text = (
+        f"{both.metric}: with the machine's grades, {people.queries:,} queries of people are worth"
+        f" {both.worth:,.0f}; its bias is {machine.bias:+.4f}"
+        f" ({machine.bias_low:+.4f} to {machine.bias_high:+.4f})"
+    )
+    if both.weight == 0.0:
+        text += "; its grades are not used, because they say nothing of people's"
+    return text
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Numbers of queries for people to judge, to detect a difference in a metric.
+
+    Args:
+        detect: difference to detect, at the two-sided level .05.
+        people, both: number of queries with a power of .8, by people alone and with the machine's
+            grades, or None.
+        judged: number of queries that the machine judged, or people without a machine.
+        sizes: numbers of queries, with the power of each.
+    """
+
+    metric: str
+    detect: float
+    judged: int
+    people: int
+    both: int | None
+    sizes: tuple[int, ...]
+    power: tuple[float, ...]
+    power_both: tuple[float, ...]
+
+    def table(self) -> Table:
+        """Return the power by number of queries."""
+        data = {"queries of people": self.sizes, "people alone": self.power}
+        data |= {"with the machine": self.power_both} if self.power_both else {}
+        first, *others = data
+        columns = [Column(first, format=","), *(Column(name, format=".2f") for name in others)]
+        return Table("power", data, columns)
+
+
+def plan_of(comparison: Any, detect: float) -> Plan:
+    """Return how many queries people must judge to detect a difference in the first metric of a
+    comparison.
+
+    Raises:
+        DataError: fewer than 10 queries, or no query differs.
+    """
+    rows = comparison.judges_of(comparison.first)
+    if not rows:
+        values = comparison.per_query[comparison.first]
+        change, ones = values[:, 1] - values[:, 0], np.ones(len(values))
+        every = np.arange(ones.size)
+        rows = by_judges(comparison.first, change, change, every, ones, ones)[:1]
+    return plan_queries(rows, detect)
+
+
+def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
+    """Return how many queries people must judge to detect a difference.
+
+    Args:
+        rows: of `by_judges`, or the difference by people only.
+    """
+    people = rows[0]
+    n, total = people.queries, rows[min(1, len(rows) - 1)].queries
+    if not people.error:
+        raise DataError(
+            f"{people.metric}: no query differs between the rankers, so its spread is unknown"
+        )
+
+    def error(size: int, saved: float) -> float:
+        explained = saved * max(0.0, 1.0 - size / total)
+        return people.error * math.sqrt(n / size * (1.0 - explained))
+
+    def needed(saved: float) -> int:
+        sizes = range(2, _MOST_QUERIES)
+        at = bisect_left(sizes, POWER, key=lambda size: power_of(detect, error(size, saved), size))
+        if at == len(sizes):
+            raise DataError(
+                f"more than {_MOST_QUERIES:,} queries are needed to detect {detect:g}; pass a"
+                " larger --detect"
+            )
+        return sizes[at]
+
+    # The machine saves a share of the variance, unless people judge all queries.
+    saved = None
+    if len(rows) > 1 and n < total:
+        ratio = (rows[2].error / people.error) ** 2
+        saved = min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999)
+    both = None if saved is None else needed(saved)
+    alone = needed(0.0)
+    sizes = tuple(sorted({*_SIZES, alone, *([] if both is None else [both])}))
+
+    def powers(saved: float) -> tuple[float, ...]:
+        return tuple(power_of(detect, error(size, saved), size) for size in sizes)
+
+    with_machine = () if saved is None else powers(saved)
+    return Plan(people.metric, detect, total, alone, both, sizes, powers(0.0), with_machine)
+
+
+def power_of(difference: float, error: float, queries: int) -> float:
+    """Return the power of the two-sided t-test of a difference at the level .05."""
+    free, shift = queries - 1.0, difference / error
+    limit = float(stdtrit(free, 1.0 - _TAIL))
+    if shift > limit + _CERTAIN:
+        return 1.0
+    return float(1.0 - nctdtr(free, shift, limit) + nctdtr(free, shift, -limit))
