@@ -1,5 +1,5 @@
-"""elasticsearch: Elasticsearch's learning-to-rank plugin from 1.5.10: `model/xgboost+json`.
-opensearch: OpenSearch's learning-to-rank plugin from 3.8: `model/xgboost+json`.
+"""elasticsearch: Elasticsearch's LTR plugin from 1.5.10: `model/xgboost+json`, `model/linear`.
+opensearch: OpenSearch's LTR plugin from 3.8: `model/xgboost+json`, `model/linear`.
 opensearch-2: OpenSearch 2 and up to 3.1, where missing values count as 0.
 """
 
@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.export.linear import LinearScore
 from boostrank.export.reading import SINGLE, Split, Tree
 from boostrank.export.target import (
+    Score,
     ServedModel,
     TargetSpec,
     above,
@@ -91,8 +93,38 @@ def write_dump(model: ServedModel) -> bytes:
     their numbers.
     """
     definition = json.dumps(dump(model), separators=(",", ":"))
-    inner = {"name": model.name, "model": {"type": "model/xgboost+json", "definition": definition}}
-    return (json.dumps({"model": inner}) + "\n").encode()
+    return _created(model, {"type": "model/xgboost+json", "definition": definition})
+
+
+def _created(model: ServedModel, ranker: Mapping[str, Any]) -> bytes:
+    return (json.dumps({"model": {"name": model.name, "model": ranker}}) + "\n").encode()
+
+
+def _write_linear(model: ServedModel) -> bytes:
+    """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
+    assert model.linear is not None
+    linear, names = model.linear.without_bias(), model.feature_names
+    scaled = [j for j in linear.used if linear.shift[j] != 0.0 or linear.divisor[j] != 1.0]
+    scaling = {
+        names[j]: {"mean": float(linear.shift[j]), "standard_deviation": float(linear.divisor[j])}
+        for j in scaled
+    }
+    ranker = {
+        "type": "model/linear",
+        "feature_normalizers": {name: {"standard": numbers} for name, numbers in scaling.items()},
+        "definition": json.dumps({names[j]: float(linear.weights[j]) for j in linear.used}),
+    }
+    return _created(model, ranker)
+
+
+def _read_linear(body: bytes, names: Sequence[str]) -> Score:
+    ranker, terms = json.loads(body)["model"]["model"], {}
+    for name, weight in json.loads(ranker["definition"]).items():
+        raw = {"standard": {"mean": 0.0, "standard_deviation": 1.0}}
+        scaling = ranker["feature_normalizers"].get(name, raw)["standard"]
+        terms[name] = weight, scaling["mean"], scaling["standard_deviation"]
+    linear = LinearScore.of_named({name: i for i, name in enumerate(names)}, terms)
+    return lambda rows: linear.score(rows, _SUMS)
 
 
 def parse_dump(body: str | bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
@@ -115,6 +147,20 @@ def _parse_created(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[An
     return parse_dump(json.loads(body)["model"]["model"]["definition"], columns)
 
 
+_SUMS = replace(SINGLE, missing=0.0)
+_LINEAR = TargetSpec(
+    name="elasticsearch",
+    title="the LTR plugins of Elasticsearch and OpenSearch",
+    write=_write_linear,
+    read=_read_linear,
+    rules=_SUMS,
+    proved_by="reading the file by the rules of the plugins' LinearRanker",
+    how=_HOW,
+    engine="linear",
+    finite=True,
+    unset=0.0,
+    default='"missing": {value} in the field_value_factor of its query',
+)
 ELASTICSEARCH = TargetSpec(
     name="elasticsearch",
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
@@ -126,6 +172,7 @@ ELASTICSEARCH = TargetSpec(
     finite=True,
     aliases=("es",),
     categories=False,
+    linear=_LINEAR,
 )
 OPENSEARCH = replace(
     ELASTICSEARCH,
@@ -133,6 +180,7 @@ OPENSEARCH = replace(
     title="OpenSearch 3.8 or later",
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 3.8",
     aliases=(),
+    linear=replace(_LINEAR, name="opensearch"),
 )
 SPECS = (
     ELASTICSEARCH,
@@ -145,6 +193,7 @@ SPECS = (
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
         no_missing="OpenSearch before 3.2 reads missing values as 0",
         unset=0.0,
-        default='"missing": {value} in the field_value_factor of its query',
+        default=_LINEAR.default,
+        linear=replace(_LINEAR, name="opensearch-2"),
     ),
 )

@@ -1,18 +1,20 @@
-"""solr: Solr's learning to rank from 9.2: `MultipleAdditiveTreesModel`."""
+"""solr: Solr's learning to rank from 9.2: `MultipleAdditiveTreesModel` or `LinearModel`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
+from boostrank.export.linear import LinearScore
 from boostrank.export.reading import SINGLE, Split, Tree
 from boostrank.export.target import (
     ExportError,
+    Score,
     ServedModel,
     TargetSpec,
     cuts,
@@ -22,6 +24,8 @@ from boostrank.export.target import (
 )
 from boostrank.kernels.forest import Forest
 
+_PACKAGE = "org.apache.solr.ltr"
+_SUMS = replace(SINGLE, missing=0.0)
 _SLACK = np.float32(1e-6)
 _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
@@ -40,23 +44,55 @@ def write(model: ServedModel) -> bytes:
             "right": no,
         }
 
-    # The trees, and the features that they use from a single store.
+    # The trees, and the features that they use.
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
+    params = {
+        "isNullSameAsZero": False,
+        "trees": [{"weight": "1", "root": root} for root in roots],
+    }
+    features = [{"name": name} for name in used or model.feature_names[:1]]
+    return _document(model, "MultipleAdditiveTreesModel", features, params)
+
+
+def _write_linear(model: ServedModel) -> bytes:
+    """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
+    assert model.linear is not None
+    linear, names = model.linear.without_bias(), model.feature_names
+    features: list[dict[str, Any]] = []
+    for j in linear.used:
+        scaling = {"avg": repr(float(linear.shift[j])), "std": repr(float(linear.divisor[j]))}
+        normalizer = {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": scaling}
+        raw = linear.shift[j] == 0.0 and linear.divisor[j] == 1.0
+        features.append({"name": names[j]} if raw else {"name": names[j], "norm": normalizer})
+    weights = {names[j]: float(linear.weights[j]) for j in linear.used}
+    return _document(model, "LinearModel", features, {"weights": weights})
+
+
+def _read_linear(body: bytes, names: Sequence[str]) -> Score:
+    document, terms = json.loads(body), {}
+    for feature in document["features"]:
+        scaling = feature.get("norm", {"params": {"avg": "0", "std": "1"}})["params"]
+        weight = document["params"]["weights"][feature["name"]]
+        terms[feature["name"]] = weight, float(scaling["avg"]), float(scaling["std"])
+    linear = LinearScore.of_named({name: i for i, name in enumerate(names)}, terms)
+    return lambda rows: linear.score(rows, _SUMS)
+
+
+def _document(
+    model: ServedModel, name: str, features: Sequence[Any], params: Mapping[str, Any]
+) -> bytes:
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
     if len(stores) > 1:
         raise ExportError(
             f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}"
         )
     document = {
-        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "class": f"{_PACKAGE}.model.{name}",
         "name": model.name,
         **({"store": stores.pop()} if stores else {}),
-        "features": [{"name": name} for name in used or model.feature_names[:1]],
-        "params": {
-            "isNullSameAsZero": False,
-            "trees": [{"weight": "1", "root": root} for root in roots],
-        },
+        "features": features,
+        "params": params,
     }
     return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
@@ -116,7 +152,7 @@ def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
     return [tree["root"] for tree in trees], parsed
 
 
-SPEC = TargetSpec(
+_TREES = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
@@ -140,6 +176,25 @@ SPEC = TargetSpec(
             "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d"
             " 'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model=\"{model}\""
             " reRankDocs=1000}}'  # reRankDocs: all results, which get the model's scores"
+        ),
+    ),
+)
+SPEC = replace(
+    _TREES,
+    linear=replace(
+        _TREES,
+        title="Solr 9",
+        engine="linear",
+        write=_write_linear,
+        read=_read_linear,
+        rules=_SUMS,
+        proved_by="reading the file by the rules of Solr 9's LinearModel",
+        resolution=None,
+        finite=True,
+        how=(
+            'features: in the feature store under the names in {path}, with the "defaultValue"'
+            " above in their params if documents lack them",
+            *_TREES.how[1:],
         ),
     ),
 )
