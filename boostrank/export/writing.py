@@ -201,7 +201,8 @@ def _served(
     if linear is not None:
         used = linear.used
         if target.rules.missing is not None:
-            fill |= dict(zip(columns, linear.missing.tolist(), strict=True))
+            values = zip(columns, linear.missing.tolist(), strict=True)
+            fill |= {column: value for column, value in values if value != target.rules.missing}
     defaults = [fill.get(column, math.nan) for column in columns]
     whole = []
     for i, feature in enumerate(names):
