@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,12 +57,12 @@ class LinearScore:
         return cls(weights, zeros, zeros + 1.0, zeros + np.asarray(missing, np.float64), bias)
 
     @classmethod
-    def of_named(
-        cls, columns: Mapping[str, int], terms: Mapping[str, tuple[float, float, float]]
+    def of_terms(
+        cls, names: Sequence[str], terms: Mapping[str, tuple[float, float, float]]
     ) -> LinearScore:
         """Return the score by (weight, shift, divisor) of each feature; absent ones weigh 0."""
-        parts = [terms.get(name, (0.0, 0.0, 1.0)) for name in columns]
-        weights, shift, divisor = np.array(parts, np.float64).T
+        parts = np.array([terms.get(name, (0.0, 0.0, 1.0)) for name in names], np.float64)
+        weights, shift, divisor = parts.T
         return cls(weights, shift, divisor, np.zeros(weights.size))
 
     @classmethod
@@ -77,6 +77,11 @@ class LinearScore:
     def used(self) -> npt.NDArray[np.intp]:
         """The columns with a weight other than 0."""
         return np.flatnonzero(self.weights)
+
+    def terms(self) -> dict[int, tuple[float, float, float]]:
+        """Return (weight, shift, divisor) of each column with a weight."""
+        parts = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
+        return {j: tuple(parts[j]) for j in self.used.tolist()}
 
     def folded(self) -> LinearScore:
         """Return the same score without shift and divisor, up to rounding."""

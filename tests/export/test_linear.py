@@ -188,7 +188,8 @@ def test_weights_of_hybrid_search_rank_as_the_model(name: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"scaling": "standard"}, "scaling=scores"),
+        ({"scaling": "standard"}, "within-query minmax"),
+        ({"scaling": "none", "within": "minmax"}, "absent scores"),
         ({"scaling": "scores", "within": "zscore"}, "within-query minmax"),
         ({"scaling": "scores", "within": "minmax"}, "monotone_constraints"),
     ],

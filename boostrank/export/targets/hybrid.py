@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,44 +27,35 @@ _SCALED = re.compile(r"minmax\((.*)\|query\)")
 _MOST_QUERIES = 5  # of OpenSearch
 
 
-def _weights(model: ServedModel, raw: bool) -> dict[str, tuple[str, float]]:
-    """Return normalisation and weight of each score, where weights have the sum 1.
+def _weights(model: ServedModel) -> dict[str, float]:
+    """Return the weight of each score, where the sum is 1.
 
     Raises:
         ExportError: a column is not a score, a weight is negative, or all are 0.
     """
     linear, names = model.linear, model.feature_names
     assert linear is not None
-    matches = [_SCALED.fullmatch(name) for name in names]
-    # Raw columns of a model with columns within queries weigh 0.
-    chosen = [j for j, match in enumerate(matches) if match or linear.weights[j] != 0.0]
-    other = [names[j] for j in chosen if "|query)" in names[j] and matches[j] is None]
-    unfit = [names[j] for j in chosen if not raw and matches[j] is None]
-    if other or unfit:
+    scaled = {j: match[1] for j, name in enumerate(names) if (match := _SCALED.fullmatch(name))}
+    other = [names[j] for j in linear.used if j not in scaled]
+    if other:
         raise ExportError(
-            f"hybrid search has no {quoted(other or unfit)}: train with --within-query minmax"
-            " --param scaling=scores"
+            f"hybrid search has no {quoted(other)}: train with --within-query minmax --param"
+            " scaling=scores"
         )
+    chosen = [*scaled]
     if np.any(linear.shift[chosen] != 0.0) or np.any(linear.divisor[chosen] != 1.0):
         raise ExportError(
             "hybrid search counts absent scores as 0: train with --param scaling=scores"
         )
-    negative = [names[j] for j in chosen if linear.weights[j] < 0.0]
-    if negative or not chosen or not linear.weights[chosen].any():
+    negative = [names[j] for j in linear.used if linear.weights[j] < 0.0]
+    if negative or not linear.used.size:
         words = f"a negative weight for {quoted(negative)}" if negative else "no weight above 0"
         raise ExportError(
             f"the model has {words}, which hybrid search refuses: train with --param"
             " monotone_constraints=1,1 (one number per score)"
         )
-    if len({matches[j] is None for j in chosen}) > 1:
-        raise ExportError("some scores are normalised and others are not: use either")
     shares = linear.weights / linear.weights.sum()
-    normalizer = "none" if matches[chosen[0]] is None else "minmax"
-    return {
-        match[1] if match else names[j]: (normalizer, float(shares[j]))
-        for j, match in enumerate(matches)
-        if j in chosen
-    }
+    return {name: float(shares[j]) for j, name in scaled.items()}
 
 
 def _write_elastic(model: ServedModel) -> bytes:
@@ -72,9 +64,9 @@ def _write_elastic(model: ServedModel) -> bytes:
         {
             "retriever": {"standard": {"_name": name, "query": {"match": {"FIELD": "QUERY"}}}},
             "weight": weight,
-            "normalizer": normalizer,
+            "normalizer": "minmax",
         }
-        for name, (normalizer, weight) in _weights(model, raw=True).items()
+        for name, weight in _weights(model).items()
     ]
     linear = {"retrievers": retrievers, "rank_window_size": 100}
     return (json.dumps({"retriever": {"linear": linear}}, indent=1) + "\n").encode()
@@ -83,21 +75,20 @@ def _write_elastic(model: ServedModel) -> bytes:
 def _read_elastic(body: bytes, names: Sequence[str]) -> Score:
     terms = {}
     for part in json.loads(body)["retriever"]["linear"]["retrievers"]:
-        name = part["retriever"]["standard"]["_name"]
-        terms[f"minmax({name}|query)" if part["normalizer"] == "minmax" else name] = part["weight"]
+        terms[part["retriever"]["standard"]["_name"]] = part["weight"]
     return _score(terms, names)
 
 
 def _write_opensearch(model: ServedModel) -> bytes:
     """Write a search pipeline; its description names the sub-queries in order."""
-    weights = _weights(model, raw=False)
+    weights = _weights(model)
     if len(weights) > _MOST_QUERIES:
         raise ExportError(
             f"{len(weights)} scores are more than the {_MOST_QUERIES} sub-queries of OpenSearch"
         )
     combination = {
         "technique": "arithmetic_mean",
-        "parameters": {"weights": [weight for _, weight in weights.values()]},
+        "parameters": {"weights": list(weights.values())},
     }
     processor = {"normalization": {"technique": "min_max"}, "combination": combination}
     pipeline = {
@@ -112,13 +103,13 @@ def _read_opensearch(body: bytes, names: Sequence[str]) -> Score:
     scores = json.loads(pipeline["description"].removeprefix("Sub-queries: "))
     processor = pipeline["phase_results_processors"][0]["normalization-processor"]
     weights = processor["combination"]["parameters"]["weights"]
-    columns = [f"minmax({name}|query)" for name in scores]
-    return _score(dict(zip(columns, weights, strict=True)), names)
+    return _score(dict(zip(scores, weights, strict=True)), names)
 
 
 def _score(weights: Mapping[str, Any], names: Sequence[str]) -> Score:
-    linear = LinearScore.of_weights([weights.get(name, 0.0) for name in names])
-    return lambda rows: linear.score(rows, _RULES)
+    columns = {f"minmax({name}|query)": weight for name, weight in weights.items()}
+    linear = LinearScore.of_weights([columns.get(name, 0.0) for name in names])
+    return partial(linear.score, rules=_RULES)
 
 
 ELASTIC = TargetSpec(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,27 +105,21 @@ def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
     assert model.linear is not None
     linear, names = model.linear.without_bias(), model.feature_names
-    scaled = [j for j in linear.used if linear.shift[j] != 0.0 or linear.divisor[j] != 1.0]
-    scaling = {
-        names[j]: {"mean": float(linear.shift[j]), "standard_deviation": float(linear.divisor[j])}
-        for j in scaled
-    }
-    ranker = {
-        "type": "model/linear",
-        "feature_normalizers": {name: {"standard": numbers} for name, numbers in scaling.items()},
-        "definition": json.dumps({names[j]: float(linear.weights[j]) for j in linear.used}),
-    }
-    return _created(model, ranker)
+    weights, normalizers = {}, {}
+    for j, (weight, shift, divisor) in linear.terms().items():
+        weights[names[j]] = weight
+        if (shift, divisor) != (0.0, 1.0):
+            normalizers[names[j]] = {"standard": {"mean": shift, "standard_deviation": divisor}}
+    ranker = {"type": "model/linear", "feature_normalizers": normalizers}
+    return _created(model, ranker | {"definition": json.dumps(weights)})
 
 
 def _read_linear(body: bytes, names: Sequence[str]) -> Score:
     ranker, terms = json.loads(body)["model"]["model"], {}
     for name, weight in json.loads(ranker["definition"]).items():
-        raw = {"standard": {"mean": 0.0, "standard_deviation": 1.0}}
-        scaling = ranker["feature_normalizers"].get(name, raw)["standard"]
-        terms[name] = weight, scaling["mean"], scaling["standard_deviation"]
-    linear = LinearScore.of_named({name: i for i, name in enumerate(names)}, terms)
-    return lambda rows: linear.score(rows, _SUMS)
+        scaling = ranker["feature_normalizers"].get(name, {}).get("standard", {})
+        terms[name] = weight, scaling.get("mean", 0.0), scaling.get("standard_deviation", 1.0)
+    return partial(LinearScore.of_terms(names, terms).score, rules=_SUMS)
 
 
 def parse_dump(body: str | bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:

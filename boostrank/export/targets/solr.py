@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,23 +61,24 @@ def _write_linear(model: ServedModel) -> bytes:
     assert model.linear is not None
     linear, names = model.linear.without_bias(), model.feature_names
     features: list[dict[str, Any]] = []
-    for j in linear.used:
-        scaling = {"avg": repr(float(linear.shift[j])), "std": repr(float(linear.divisor[j]))}
-        normalizer = {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": scaling}
-        raw = linear.shift[j] == 0.0 and linear.divisor[j] == 1.0
-        features.append({"name": names[j]} if raw else {"name": names[j], "norm": normalizer})
-    weights = {names[j]: float(linear.weights[j]) for j in linear.used}
+    weights = {}
+    for j, (weight, shift, divisor) in linear.terms().items():
+        features.append({"name": names[j]})
+        weights[names[j]] = weight
+        if (shift, divisor) != (0.0, 1.0):
+            scaling = {"avg": repr(shift), "std": repr(divisor)}
+            normalizer = {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": scaling}
+            features[-1]["norm"] = normalizer
     return _document(model, "LinearModel", features, {"weights": weights})
 
 
 def _read_linear(body: bytes, names: Sequence[str]) -> Score:
     document, terms = json.loads(body), {}
     for feature in document["features"]:
-        scaling = feature.get("norm", {"params": {"avg": "0", "std": "1"}})["params"]
+        scaling = feature.get("norm", {}).get("params", {})
         weight = document["params"]["weights"][feature["name"]]
-        terms[feature["name"]] = weight, float(scaling["avg"]), float(scaling["std"])
-    linear = LinearScore.of_named({name: i for i, name in enumerate(names)}, terms)
-    return lambda rows: linear.score(rows, _SUMS)
+        terms[feature["name"]] = weight, float(scaling.get("avg", 0)), float(scaling.get("std", 1))
+    return partial(LinearScore.of_terms(names, terms).score, rules=_SUMS)
 
 
 def _document(
