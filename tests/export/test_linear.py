@@ -189,7 +189,7 @@ def test_weights_of_hybrid_search_rank_as_the_model(name: str, tmp_path: Path) -
     ("params", "words"),
     [
         ({"scaling": "standard"}, "within-query minmax"),
-        ({"scaling": "none", "within": "minmax"}, "absent scores"),
+        ({"scaling": "none", "within": "minmax"}, "scaling=scores"),
         ({"scaling": "scores", "within": "zscore"}, "within-query minmax"),
         ({"scaling": "scores", "within": "minmax"}, "monotone_constraints"),
     ],

@@ -15,8 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from boostrank.data.feature_space import quoted
 from boostrank.export.linear import LinearScore
 from boostrank.export.reading import SINGLE
@@ -41,11 +39,6 @@ def _weights(model: ServedModel) -> dict[str, float]:
         raise ExportError(
             f"hybrid search has no {quoted(other)}: train with --within-query minmax --param"
             " scaling=scores"
-        )
-    chosen = [*scaled]
-    if np.any(linear.shift[chosen] != 0.0) or np.any(linear.divisor[chosen] != 1.0):
-        raise ExportError(
-            "hybrid search counts absent scores as 0: train with --param scaling=scores"
         )
     negative = [names[j] for j in linear.used if linear.weights[j] < 0.0]
     if negative or not linear.used.size:
