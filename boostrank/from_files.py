@@ -303,7 +303,8 @@ def _check_target(files: TrainFilesOptions, say: Callable[[str], None], **facts:
     """Raise or warn if the serving program cannot represent the model. `facts` are the arguments of
     `objections`.
     """
-    for objection in TARGETS.get(str(files.target)).objections(**facts):
+    target = TARGETS.get(str(files.target)).serving(facts.get("engine", ""))
+    for objection in target.objections(**facts):
         line = f"--for {files.target}: {objection.words}; {objection.fix}"
         if objection.final:
             raise InputError(line)

@@ -552,8 +552,8 @@ class WithinQueryOptions(Options, group="Start and features"):
     """Options that add features relative to the other documents of a query."""
 
     within_query: Any = option(
-        "Add per-query features: rank, zscore, best (difference from the query's maximum) or mean"
-        " (difference from its mean). The saved model computes them itself.",
+        "Add per-query features: rank, zscore, best (difference from the query's maximum), mean"
+        " (difference from its mean) or minmax. The saved model computes them itself.",
         metavar="KIND,...",
     )
     of: Any = option(

@@ -81,6 +81,7 @@ def export(options: Export, reading: FileOptions) -> None:
     target = TARGETS.get(options.to)
     names = None if options.names is None else read_feature_names(options.names)
     model, rows = RankingModel.load(options.model), None
+    target = target.serving(model.backend)
     if options.data:
         model, rows = Reader(reading, None, labelled=False).read_for_model(
             options.model, options.data
@@ -95,10 +96,12 @@ def export(options: Export, reading: FileOptions) -> None:
         allow=options.allow,
     )
     # Describe the proof.
-    splits = f"both sides of all {proof.nodes:,} splits"
-    if proof.nodes < proof.of_nodes:
+    splits, parts = f"both sides of all {proof.nodes:,} splits", "leaves"
+    if not proof.of_nodes:
+        splits, parts = "of all columns", "weights"
+    elif proof.nodes < proof.of_nodes:
         splits = f"both sides of {proof.nodes:,} of {proof.of_nodes:,} splits"
-    same = f"the same leaves, and rounding moves scores by at most {proof.largest:.2g}"
+    same = f"the same {parts}, and rounding moves scores by at most {proof.largest:.2g}"
     same = "the same bits" if proof.same_bits else same
     if proof.other_leaves:
         same = f"except for {' and '.join(proof.other_leaves)} rows, {same}"
@@ -142,14 +145,9 @@ def export(options: Export, reading: FileOptions) -> None:
         pairs = [f"{mine} is {feature_name(theirs)}" for mine, theirs in renamed]
         pairs += ["..."] * (len(model.feature_names) > len(pairs))
         say(f"names in {options.names} are taken in the model's order: {', '.join(pairs)}")
-    if target.rules.missing is not None and model.info.fill:
-        values = ", ".join(
-            f"{name}={shortest(model.info.fill[name])}" for name in used if name in model.info.fill
-        )
-        if values:
-            click.echo(
-                f"defaults: {target.default.format(value='VALUE')} of each feature: {values}"
-            )
+    if proof.fill:
+        values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
+        click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
     for line in how_to(target, options.output, options.name):
         click.echo(line)
 

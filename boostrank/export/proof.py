@@ -7,9 +7,9 @@ model differently.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +23,7 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import depths
+from boostrank.export.linear import LinearScore
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -131,6 +132,16 @@ def parity_pack(
         rows.append(strange)
         kinds.append(np.full(n_of_kind, KINDS.index("categories"), np.int8))
     return Pack(np.concatenate(rows), np.concatenate(kinds), nodes.size, forest.feature.size)
+
+
+def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
+    """Return random rows, and rows with zeros or missing values."""
+    each = max(1, min(most_rows, _MOST_CELLS // linear.weights.size) // 3)
+    random, zeros, missing = rows = np.split(linear.draw(3 * each), 3)
+    drawn = np.random.default_rng(1).random(random.shape)
+    zeros[drawn < 0.5], missing[drawn < 0.3] = 0.0, np.nan
+    kinds = [KINDS.index(kind) for kind in ("random", "zeros", "missing")]
+    return Pack(np.concatenate(rows), np.repeat(np.array(kinds, np.int8), each), 0, 0)
 
 
 class _Values:
@@ -380,6 +391,7 @@ class Proof:
         moves: comparison of the scores for the user's data.
         untried: minimum distance from a threshold at which values were tested, or 0 for the nearest
             float32 numbers.
+        fill: values by name that the program must give to documents without a feature.
     """
 
     target: str
@@ -393,6 +405,7 @@ class Proof:
     size: int
     moves: Verification | None = None
     untried: float = 0.0
+    fill: Mapping[str, float] = field(default_factory=dict)
 
 
 def prove(
@@ -411,18 +424,23 @@ def prove(
         ExportError: if scores or ranks differ, and `allow` does not contain that kind.
     """
     forest, names = served.trees.forest, served.feature_names
-    scorer, defaults = target.scorer(body, names), served.defaults
+    linear, scorer, defaults = served.linear, target.scorer(body, names), served.defaults
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Score rows as the program does, which replaces missing values by its features'
         defaults.
         """
-        if np.isnan(defaults).all():
-            return scorer(rows)
-        return scorer(np.where(np.isnan(rows), defaults.astype(rows.dtype), rows))
+        if not np.isnan(defaults).all():
+            rows = np.where(np.isnan(rows), defaults.astype(rows.dtype), rows)
+        if target.within_query and linear is not None:  # the program's weights have the sum 1
+            return np.asarray(linear.bias + linear.weights.sum() * scorer(rows))
+        return scorer(rows)
 
     resolution = None if target.resolution is None else target.resolution(forest)
-    pack = parity_pack(forest, len(names), target.most_rows, resolution)
+    if linear is None:
+        pack = parity_pack(forest, len(names), target.most_rows, resolution)
+    else:
+        pack = linear_pack(linear, target.most_rows)
     if target.finite:
         others = pack.kind != KINDS.index("infinite")
         pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])
@@ -481,6 +499,7 @@ def prove(
         len(body),
         moves,
         untried,
+        served.fill,
     )
 
 
@@ -497,9 +516,12 @@ def _check_defaults(
             continue
         replaced = rows[lacks].copy()
         replaced[:, i] = value
-        if np.array_equal(model.predict(replaced), model.predict(rows[lacks])):
+        slack = np.zeros(int(lacks.sum()))
+        if served.linear is not None:
+            slack = served.linear.rounding(rows[lacks], target.rules)
+        if bool((np.abs(model.predict(replaced) - model.predict(rows[lacks])) <= slack).all()):
             continue
-        fill, fix = (model.info.fill or {}).get(model.feature_names[i]), target.remedy
+        fill, fix = served.fill.get(model.feature_names[i]), target.remedy
         if fill is not None or target.rules.missing is None:
             number = "NaN" if target.rules.missing is None else f"{shortest(fill)}"
             fix = f"give it {target.default.format(value=number)}"
@@ -533,6 +555,10 @@ def _wrong(
     """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
     rounding.
     """
+    if served.linear is not None:
+        apart = np.abs(target_scores - model_scores)
+        wrong = ~(apart <= served.linear.rounding(rows, target.rules))
+        return wrong, 2.0 * float(np.where(wrong, 0.0, apart).max(initial=0.0))
     if served.engine in target.exact:
         return target_scores != model_scores, 0.0
     trees, types = served.trees, target.rules

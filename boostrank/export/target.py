@@ -18,9 +18,11 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
+from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.served.rules import SINGLE, Rules, Tree, walk
 from boostrank.engines.trees import ServedTrees, depths
 from boostrank.export.declared import Declared, default_of, name_fault
+from boostrank.export.linear import LinearScore
 from boostrank.files.names import name_of
 from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -56,6 +58,8 @@ class ServedModel:
             the user gave it.
         defaults: float64[d], the value of each feature that the program gives to documents without
             it, or NaN.
+        fill: values by name that the program must give to documents without a feature.
+        linear: the score of a linear model, which has no trees.
     """
 
     name: str
@@ -65,6 +69,8 @@ class ServedModel:
     feature_names: tuple[str, ...]
     declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     defaults: Float64Array = field(default_factory=lambda: np.zeros(0))
+    fill: Mapping[str, float] = field(default_factory=dict)
+    linear: LinearScore | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,10 @@ class TargetSpec:
         most_rows: maximum number of rows in the proof.
         no_missing: how the target reads missing values, if it has none.
         remedy: what to do about missing values, if the target has none.
-        engine: the only engine whose models the target supports; empty for any engine.
+        engine: the only engine whose models the target supports; empty for any engine of trees.
+        linear: the target of the same name for linear models, if there is one.
+        within_query: whether the program computes columns within queries, and adds them with
+            weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
         zeros: whether the target supports zeros as missing values.
         name_fault: function that takes the feature names and returns why the target refuses them,
@@ -143,8 +152,15 @@ class TargetSpec:
     engine: str = ""
     categories: bool = True
     zeros: bool = False
+    linear: TargetSpec | None = None
+    within_query: bool = False
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
+
+    def serving(self, engine: str) -> TargetSpec:
+        """Return the target for models of an engine."""
+        is_linear = bool(engine) and not get_backend(engine).grows_trees
+        return self.linear if is_linear and self.linear is not None else self
 
     def scorer(self, body: bytes, feature_names: Sequence[str]) -> Score:
         """Return a function that scores rows with a file."""
@@ -174,14 +190,24 @@ class TargetSpec:
             declared: the program's declaration of features.
             params: the engine's parameters by their main names.
         """
-        if within:
+        if within and not self.within_query:
             words = (
                 f"the model computes {within} within each query, but {self.title} scores one"
                 " document at a time"
             )
             fix = "train without --within-query, or score with boostrank predict"
             yield Objection("within-query", words, fix)
-        if engine and self.engine not in ("", engine):
+        if engine and self.engine != engine and not get_backend(engine).grows_trees:
+            yield Objection(
+                "engine",
+                f"{engine} models have no trees",
+                "choose a target for them (solr, elasticsearch, vespa, onnx, sql, c), or train with"
+                " --backend lightgbm or xgboost",
+            )
+        elif engine and self.engine == LINEAR.name != engine:
+            words = f"{self.title} takes the weights of a linear model"
+            yield Objection("engine", words, "train with --backend linear")
+        elif engine and self.engine not in ("", engine):
             words = (
                 f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
                 " would differ"
@@ -196,12 +222,6 @@ class TargetSpec:
                 "engine",
                 f"{self.title} does not support models of {name}",
                 "train without this parameter",
-            )
-        if engine and not get_backend(engine).grows_trees:
-            yield Objection(
-                "engine",
-                f"{engine} models have no trees",
-                "train with --backend lightgbm or xgboost",
             )
         if categorical and not self.categories:
             features = (

@@ -21,8 +21,10 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
+from boostrank.engines.linear.format import LinearModel
 from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
+from boostrank.export.linear import NO_TREES, LinearScore
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
 from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
 from boostrank.files.names import features_in_json, name_of
@@ -62,8 +64,8 @@ def export_model(
     read and scored by the program's rules.
 
     Args:
-        model: LightGBM or XGBoost ranker, as a `RankingModel`, its path, or a booster or ranker
-            from these libraries.
+        model: LightGBM, XGBoost or linear ranker, as a `RankingModel`, its path, or a booster or
+            ranker from these libraries.
         path: path of the file to write.
         to: name of a target in `boostrank.export.TARGETS`, such as "solr", "onnx" or "c".
         feature_names: d feature names in the serving program, or the objects of its feature store,
@@ -81,7 +83,7 @@ def export_model(
         ExportError: if the target does not support the model or gives other scores, or the model
             has columns within queries.
         ParameterError: if the target is unknown, or names do not fit.
-        ModelError: if the scores are not a sum of trees with constant leaves.
+        ModelError: if the scores are neither a sum of trees with constant leaves nor linear.
         TrainingError: if the file cannot be written.
 
     Example:
@@ -97,7 +99,8 @@ def export_model(
         ('solr', True)
     """
     # Refuse unknown arguments and paths before the slow proof.
-    model, target = as_model(model), TARGETS.get(to)
+    model = as_model(model)
+    target = TARGETS.get(to).serving(model.backend)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
         raise ParameterError(
@@ -109,6 +112,10 @@ def export_model(
         )
     check_writable(path)
     # Convert the model, and prove that its scores stay the same.
+    if target.within_query and data is not None:
+        model, data = model.over_columns(data)
+    elif target.within_query:
+        model = model.without_within_query()
     served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
     try:
         body = target.write(served)
@@ -162,10 +169,14 @@ def _served(
     _check_names([name], "model", "--name")
     body = model.to_bytes()
     format = format_of(body)
-    try:
-        trees = format.served(format.parse(body))
-    except ModelError as error:
-        raise ModelError(f"this model cannot be exported: {error}") from error
+    parsed, linear, trees = format.parse(body), None, NO_TREES
+    if isinstance(parsed, LinearModel):
+        linear = LinearScore.of_model(parsed)
+    else:
+        try:
+            trees = format.served(parsed)
+        except ModelError as error:
+            raise ModelError(f"this model cannot be exported: {error}") from error
     categorical = [names[i] for i in np.unique(trees.forest.feature[trees.forest.categorical])]
     count = trees.forest.roots.size
     _check(
@@ -185,7 +196,13 @@ def _served(
     # Values of documents without a feature: the declared ones, or the fill values if the program
     # has no missing ones.
     declared = {name_of(feature): feature for feature in features if not isinstance(feature, str)}
-    fill = {} if target.rules.missing is None else model.info.fill or {}
+    fill = {} if target.rules.missing is None else dict(model.info.fill or {})
+    used = trees.forest.used
+    if linear is not None:
+        used = linear.used
+        if target.rules.missing is not None:
+            values = zip(columns, linear.missing.tolist(), strict=True)
+            fill |= {column: value for column, value in values if value != target.rules.missing}
     defaults = [fill.get(column, math.nan) for column in columns]
     whole = []
     for i, feature in enumerate(names):
@@ -193,7 +210,7 @@ def _served(
         if feature in declared and columns[i] in lacking:
             unset = math.isnan(default) and target.rules.missing is not None
             defaults[i] = math.inf if unset else default  # NaN goes right, as infinity does
-        elif feature in declared and not math.isnan(default) and i in trees.forest.used:
+        elif feature in declared and not math.isnan(default) and i in used:
             whole.append(feature)
     if whole:
         words = (
@@ -201,8 +218,17 @@ def _served(
             " default"
         )
         warn_user(f"{quoted(whole)}: {words}", DataWarning)
+    needed = {columns[i]: fill[columns[i]] for i in used if columns[i] in fill}
     return ServedModel(
-        name, model.backend, format.stamp(body), trees, names, declared, np.array(defaults)
+        name,
+        model.backend,
+        format.stamp(body),
+        trees,
+        names,
+        declared,
+        np.array(defaults),
+        needed,
+        linear,
     )
 
 

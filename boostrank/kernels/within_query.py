@@ -1,5 +1,5 @@
-"""Features within queries: rank, z-score, and differences to the largest value and to the mean of a
-query's documents.
+"""Features within queries: rank, z-score, min-max, and differences to the largest value and to the
+mean of a query's documents.
 
 Each query is computed by one thread, in float64 and in the order of its rows, so the result does
 not depend on the number of threads.
@@ -24,7 +24,7 @@ from boostrank.kernels.jit import (
     run_parallel,
 )
 
-KINDS = ("rank", "zscore", "best", "mean")
+KINDS = ("rank", "zscore", "best", "mean", "minmax")
 """The kinds of features, whose indices the kernel uses."""
 
 _DOCUMENTS_A_BLOCK = 4096
@@ -57,7 +57,8 @@ def fill_within_queries(
         columns: int64[c], columns to transform.
         kinds: k of `KINDS`. "rank": rank from 0 (lowest) to 1, averaged over ties, 0.5 for a single
             document; "zscore": (x - mean) / deviation, 0 if the deviation is 0; "best": x -
-            maximum; "mean": x - mean.
+            maximum; "mean": x - mean; "minmax": (x - minimum) / (maximum - minimum), 1 if all
+            are equal.
         ptr: int64[Q+1], query boundaries.
         out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features,
             followed by those of the first kind, and so on.
@@ -212,6 +213,10 @@ def _fill(
                         elif kinds[k] == 1:
                             rows[i, column] = (
                                 _within((value - mean) / deviation) if deviation > 0.0 else 0.0
+                            )
+                        elif kinds[k] == 4:
+                            rows[i, column] = (
+                                (value - least) / (most - least) if most > least else 1.0
                             )
                         else:
                             rows[i, column] = _within(value - (most if kinds[k] == 2 else mean))

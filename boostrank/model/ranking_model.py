@@ -372,14 +372,19 @@ class RankingModel:
         """Return an equivalent model whose features are the `column_names`, and the data with these
         columns.
         """
-        if self.within_query is None:
-            return self, self.check_features(data)
-        about_data = {**(self.info.data or {}), "feature_names": self.column_names}
-        plain = self.altered(info=self.info | {"within_query": {"kinds": []}, "data": about_data})
         data = self.check_features(data)
-        return plain, replace(self.within_query, features=self.feature_names).dataset(
-            data, resolve_threads(None)
-        )
+        if self.within_query is None:
+            return self, data
+        return self.without_within_query(), replace(
+            self.within_query, features=self.feature_names
+        ).dataset(data, resolve_threads(None))
+
+    def without_within_query(self) -> RankingModel:
+        """Return an equivalent model whose features are the `column_names`."""
+        if self.within_query is None:
+            return self
+        about_data = {**(self.info.data or {}), "feature_names": self.column_names}
+        return self.altered(info=self.info | {"within_query": {"kinds": []}, "data": about_data})
 
     def altered(self, **changes: Any) -> RankingModel:
         """Return a copy with other constructor arguments."""

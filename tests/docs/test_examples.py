@@ -78,7 +78,24 @@ def _of_judgements(folder: Path, printed: str) -> None:
         assert words in (folder / name).read_text()
 
 
-_OUTCOMES = {"README.md": _of_readme, "data.md": _of_data, "judgements.md": _of_judgements}
+def _of_hybrid_search(folder: Path, printed: str) -> None:
+    pipeline = json.loads((folder / "pipeline.json").read_text())
+    processor = pipeline["phase_results_processors"][0]["normalization-processor"]
+    weights = processor["combination"]["parameters"]["weights"]
+    assert weights == sorted(weights, reverse=True)  # as the noise grows
+    assert sum(weights) == pytest.approx(1.0)
+    retrievers = json.loads((folder / "search.json").read_text())["retriever"]["linear"]
+    assert [part["weight"] for part in retrievers["retrievers"]] == weights
+    assert printed.count("changes its rank") == 2
+    assert "against rrf.txt" in printed
+
+
+_OUTCOMES = {
+    "README.md": _of_readme,
+    "data.md": _of_data,
+    "hybrid-search.md": _of_hybrid_search,
+    "judgements.md": _of_judgements,
+}
 
 
 def _longest_query(folder: Path) -> str:

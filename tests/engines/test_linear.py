@@ -426,3 +426,31 @@ def test_every_objective_of_the_registry_trains(name: str) -> None:
     model = boostrank.train({"objective": name}, data, 3, backend="linear")
     assert model.best_iteration == 3
     assert np.isfinite(model.predict(data)).all()
+
+
+@pytest.mark.parametrize("params", [{}, {"optimizer": "newton"}, {"objective": "lambdarank"}])
+def test_monotone_constraints_set_the_signs_of_weights(params: dict[str, Any]) -> None:
+    """Labels rise with two columns; in one of the sets the second is turned."""
+    data = ranking(2)
+    turned = replace(data, features=data.features * np.float32([1, -1, 1, 1, 1, 1]))
+    params = {"objective": "approx-ndcg", "monotone_constraints": "1,1,0,0,0,0"} | params
+    for constrained, signs in ((data, [1, 1]), (turned, [1, 0])):
+        model = boostrank.train(params, constrained, 8, backend="linear")
+        weights = json.loads(model.to_bytes())["weights"]
+        assert np.sign(weights[:2]).tolist() == signs
+    with pytest.raises(ParameterError, match="optimizer=cg"):
+        boostrank.train(params | {"optimizer": "cg"}, data, 1, backend="linear")
+    with pytest.raises(ParameterError, match="5 numbers"):
+        boostrank.train(params | {"monotone_constraints": [1] * 5}, data, 1, backend="linear")
+
+
+def test_scores_of_hybrid_search_are_0_where_they_are_missing() -> None:
+    data = ranking(3, gaps=True)
+    params = {"objective": "shf-sdcg", "scaling": "scores"}
+    model = boostrank.train(params, data, 3, backend="linear", within_query="minmax")
+    file = json.loads(model.to_bytes())
+    assert file["means"] == [0.0] * 12
+    assert file["scales"] == [0.0] * 6 + [1.0] * 6  # of columns within queries alone
+    columns = model.over_columns(data)[1].features[:, 6:]
+    expected = np.nan_to_num(columns.astype(np.float64)) @ file["weights"][6:] + file["intercept"]
+    np.testing.assert_allclose(model.predict(data), expected, atol=1e-12)

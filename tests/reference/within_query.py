@@ -33,6 +33,9 @@ def _of(kind: str, x: float, values: np.ndarray) -> float:
     if kind == "zscore":
         deviation = np.sqrt(np.mean((finite - finite.mean()) ** 2))
         relative = 0.0 if finite.min() == finite.max() else (x - finite.mean()) / deviation
+    elif kind == "minmax":
+        low, high = finite.min(), finite.max()
+        relative = 1.0 if low == high else (x - low) / (high - low)
     else:
         relative = x - (finite.max() if kind == "best" else finite.mean())
     return float(np.clip(relative, -LARGEST, LARGEST))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -41,8 +41,16 @@ from boostrank.engines.base import (
     Rounds,
     TrainRequest,
 )
-from boostrank.engines.engine_params import Params
-from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel, Scaling
+from boostrank.engines.engine_params import Params, read_directions
+from boostrank.engines.linear.format import (
+    LINEAR,
+    NONE,
+    SCALINGS,
+    SCORES,
+    STANDARD,
+    LinearModel,
+    Scaling,
+)
 from boostrank.objective.bound import Gradient
 from boostrank.objective.description import Objective, TrainingObjective
 
@@ -103,7 +111,8 @@ PARAMS = (
     Param(
         "scaling",
         STANDARD,
-        "standard to divide features by their standard deviation; none",
+        "standard to divide features by their standard deviation; none; scores for hybrid search,"
+        " where missing values are 0, and columns within queries, if there are any, alone weigh",
         choices=SCALINGS,
     ),
     LEARNING_RATE,
@@ -214,7 +223,7 @@ class Linear(Backend):
                 " each category"
             )
         if reference is None:
-            scaling = measure_scaling(_settings(params)["scaling"], data.features)
+            scaling = _scaling_of(data, _settings(params)["scaling"])
         else:
             scaling = reference.rows.scaling
         return LinearData(
@@ -231,7 +240,7 @@ class Linear(Backend):
         if request.objective is None or request.evaluate is None:
             words = "`boostrank objectives` lists them, boostrank.define_objective defines others"
             raise ParameterError(f"a linear model needs an objective of boostrank: {words}")
-        settings = _settings(request.params)
+        settings, directions = _settings(request.params), _directions(request.params)
         data: LinearData = request.train
         earlier: LinearModel | None = None if request.earlier is None else request.earlier.native
         if earlier is not None:
@@ -250,6 +259,7 @@ class Linear(Backend):
         weights = (
             _initial(data, objective, settings) if earlier is None else earlier.weights().copy()
         )
+        weights = projected(weights, directions)
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
         queries = max(1, len(data.queries))
         risk = Risk(
@@ -266,7 +276,9 @@ class Linear(Backend):
             list(stage)
             for _, stage in groupby(rounds, key=lambda round: _loss_key(objective, round))
         ]
-        optimizer = _chosen(settings["optimizer"], objective, len(stages), request.rounds)
+        optimizer = _chosen(
+            settings["optimizer"], objective, len(stages), request.rounds, any(directions)
+        )
         walk = Walk(request, settings["learning_rate"], before)
         with contextlib.suppress(Stopped):
             walk.begin()
@@ -274,11 +286,12 @@ class Linear(Backend):
                 if optimizer == NEWTON:
                     for round in stage:
                         weights = newton(replace(risk, round=round), weights, walk.learning_rate)
+                        weights = projected(weights, directions)
                         walk(weights)
                 else:
                     now = replace(risk, round=stage[0])
                     weights, taken = minimised(
-                        optimizer, now, weights, len(stage), walk, settings["tolerance"]
+                        optimizer, now, weights, len(stage), walk, settings["tolerance"], directions
                     )
                     for _ in range(len(stage) - taken):  # the stage has converged
                         walk(weights)
@@ -305,8 +318,11 @@ def _initial(
         return _fit_ranksvm(data, objective, settings["ridge"])
     if data.queries.document_weights is not None:
         objective.check_gain_weights("initial=regression", "initial=zero needs none")
-    gains = weighted_gains(data.labels, objective.gain, data.queries)
-    return ridge_regression(data.rows, gains, settings["ridge"])
+    gains, rows = weighted_gains(data.labels, objective.gain, data.queries), data.rows
+    if rows.scaling.kind == SCORES:  # a regression needs columns of mean 0
+        mean = measure_scaling(NONE, rows.features).mean
+        rows = replace(rows, scaling=replace(rows.scaling, mean=mean))
+    return ridge_regression(rows, gains, settings["ridge"])
 
 
 def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -> Float64Array:
@@ -320,14 +336,38 @@ def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -
     return np.asarray(minimize(risk, zero, jac=True, method=name, options=options).x)
 
 
+def _scaling_of(data: RankingDataset, kind: str) -> Scaling:
+    """Measure the scaling of the training set, or keep score columns within queries."""
+    if kind != SCORES:
+        return measure_scaling(kind, data.features)
+    within = np.array([name.endswith("|query)") for name in data.feature_names])
+    scale = (within | ~within.any()).astype(np.float64)
+    return Scaling(SCORES, np.zeros(scale.size), scale)
+
+
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
     of_model = {
         name: value
         for name, value in params.items()
-        if name not in ("num_threads", "verbosity", "verbose")
+        if name not in ("num_threads", "verbosity", "verbose", "monotone_constraints")
     }
     values = resolve_params(PARAMS, of_model, owner="a linear model")
     return {p.name: p.parse(values.get(p.name, p.default)) for p in PARAMS}
+
+
+def _directions(params: Mapping[str, Any]) -> list[int]:
+    """Return the sign of each weight, 1 or -1, or 0 for either; an empty list means no
+    constraints.
+    """
+    return read_directions(params.get("monotone_constraints", ()), None)
+
+
+def projected(weights: Float64Array, directions: Sequence[int]) -> Float64Array:
+    """Return the closest weights, float64[d + 1], whose signs are allowed."""
+    if not any(directions):
+        return weights
+    forbidden = weights[:-1] * directions < 0.0
+    return np.append(np.where(forbidden, 0.0, weights[:-1]), weights[-1])
 
 
 def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
@@ -348,7 +388,9 @@ def _draws(objective: TrainingObjective) -> bool:
     )
 
 
-def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: int) -> str:
+def _chosen(
+    optimizer: str, objective: TrainingObjective, stages: int, rounds: int, bounded: bool
+) -> str:
     part = objective.parts[0]
     exact = part.spec.exact_gradient
     changed = (
@@ -362,7 +404,11 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
         kinks = margin and part.params["bound"] != "tight"  # at which a line search stalls
         if not compares or kinks or stages > max(1, rounds // _STEPS_A_STAGE):
             return NEWTON
-        return LBFGS if margin else CG
+        return LBFGS if margin or bounded else CG
+    if optimizer == CG and bounded:
+        raise ParameterError(
+            "optimizer=cg does not support monotone_constraints: use optimizer=lbfgs or newton"
+        )
     if optimizer in (CG, LBFGS) and not compares:
         raise ParameterError(
             f"optimizer={optimizer} compares losses, but objective {objective.name!r} with these"
@@ -612,12 +658,22 @@ _SMALL = 400
 
 
 def minimised(
-    method: str, risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
+    method: str,
+    risk: Risk,
+    weights: Float64Array,
+    steps: int,
+    walk: Walk,
+    tolerance: float,
+    directions: Sequence[int] = (),
 ) -> tuple[Float64Array, int]:
     """Minimise the risk by one of SciPy's `METHODS`, and return the weights and the number of
-    steps.
+    steps. `directions` are allowed signs of weights, which only L-BFGS supports.
     """
     name, options = METHODS[method]
+    bounds = None
+    if any(directions):
+        sides = {0: (None, None), 1: (0.0, None), -1: (None, 0.0)}
+        bounds = [sides[direction] for direction in (*directions, 0)]
     taken = 0
 
     def step(now: Float64Array) -> None:
@@ -630,7 +686,9 @@ def minimised(
         with warnings.catch_warnings():  # a failed line search warns; the next one starts anew
             warnings.simplefilter("ignore")
             limits = {"gtol": tolerance, "maxiter": steps - taken, **options}
-            solution = minimize(risk, weights, jac=True, method=name, callback=step, options=limits)
+            solution = minimize(
+                risk, weights, jac=True, method=name, bounds=bounds, callback=step, options=limits
+            )
         weights = solution.x
         if solution.success or taken == before:
             break

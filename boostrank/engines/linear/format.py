@@ -16,7 +16,7 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
 from boostrank.engines.trees import ModelFormat, Trees, read_json, reals, refuse
 
-STANDARD, NONE = SCALINGS = ("standard", "none")
+STANDARD, NONE, SCORES = SCALINGS = ("standard", "none", "scores")
 
 _FORMAT, _VERSION = "boostrank linear", 1
 _KEYS = {
@@ -39,10 +39,10 @@ class Scaling:
     """The scaling of the features, (x - mean) / scale.
 
     Args:
-        kind: standard, which divides by the standard deviation over the training rows, or none for
-            scale 1.
-        mean: float64[d], mean over the training rows that have the feature, which also replaces
-            missing values.
+        kind: standard, which divides by the standard deviation over the training rows, none for
+            scale 1, or scores for mean 0 and scale 1.
+        mean: float64[d], mean over the training rows that have the feature, or 0, which also
+            replaces missing values.
         scale: float64[d]; 0 for a constant feature, which is ignored.
     """
 

@@ -1,5 +1,5 @@
-"""onnx: ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at
-the end.
+"""onnx: ONNX graph of one tree ensemble or product in float64, whose scores are rounded to float32
+once, at the end.
 
 onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 numbers, so that scores on
 MSLR differ by up to 0.03, it silently drops linear leaves, and it treats XGBoost's rankers as
@@ -38,8 +38,7 @@ _TOGETHER = 1024  # rows scored together; each takes 17 bytes per set of categor
 
 
 def _write(model: ServedModel) -> bytes:
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import TensorProto, numpy_helper
     from onnx.helper import make_node
 
     forest = model.trees.forest
@@ -91,6 +90,34 @@ def _write(model: ServedModel) -> bytes:
             "TreeEnsembleRegressor", [ensemble_input], [_OUTPUT], domain="ai.onnx.ml", **ensemble
         )
     )
+    return _saved(model, steps, constants)
+
+
+def _write_linear(model: ServedModel) -> bytes:
+    """Write a product with the weights in float64, which is rounded to float32 once."""
+    from onnx import TensorProto, numpy_helper
+    from onnx.helper import make_node
+
+    assert model.linear is not None
+    linear = model.linear.folded()
+    constants = {"weights": linear.weights[:, None], "fill": linear.missing, "bias": linear.bias}
+    steps = [
+        make_node("Cast", [_INPUT], ["values"], to=TensorProto.DOUBLE),
+        make_node("IsNaN", ["values"], ["missing"]),
+        make_node("Where", ["missing", "fill", "values"], ["filled"]),
+        make_node("MatMul", ["filled", "weights"], ["products"]),
+        make_node("Add", ["products", "bias"], ["sums"]),
+        make_node("Cast", ["sums"], [_OUTPUT], to=TensorProto.FLOAT),
+    ]
+    tensors = [numpy_helper.from_array(np.array(part), name) for name, part in constants.items()]
+    return _saved(model, steps, tensors)
+
+
+def _saved(model: ServedModel, steps: Sequence[Any], constants: Sequence[Any]) -> bytes:
+    """Return the file of a graph from `_INPUT` to `_OUTPUT`."""
+    import onnx
+    from onnx import TensorProto, helper
+
     graph = helper.make_graph(
         steps,
         model.name,
@@ -214,7 +241,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-SPEC = TargetSpec(
+_TREES = TargetSpec(
     name="onnx",
     title="ONNX Runtime",
     write=_write,
@@ -233,4 +260,8 @@ SPEC = TargetSpec(
     ),
     rules=Rules(gives=np.float32),
     extra="onnx",
+)
+SPEC = replace(
+    _TREES,
+    linear=replace(_TREES, engine="linear", write=_write_linear, most_rows=100_000, finite=True),
 )

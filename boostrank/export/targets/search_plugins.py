@@ -1,5 +1,5 @@
-"""elasticsearch: Elasticsearch's learning-to-rank plugin from 1.5.10: `model/xgboost+json`.
-opensearch: OpenSearch's learning-to-rank plugin from 3.8: `model/xgboost+json`.
+"""elasticsearch: Elasticsearch's LTR plugin from 1.5.10: `model/xgboost+json`, `model/linear`.
+opensearch: OpenSearch's LTR plugin from 3.8: `model/xgboost+json`, `model/linear`.
 opensearch-2: OpenSearch 2 and up to 3.1, where missing values count as 0.
 """
 
@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from boostrank.engines.served.rules import Tree
+from boostrank.engines.served.rules import SINGLE, Tree
 from boostrank.engines.served.search_plugins import RULES, parse_dump
+from boostrank.export.linear import LinearScore
 from boostrank.export.target import (
+    Score,
     ServedModel,
     TargetSpec,
     above,
@@ -92,14 +95,52 @@ def write_dump(model: ServedModel) -> bytes:
     their numbers.
     """
     definition = json.dumps(dump(model), separators=(",", ":"))
-    inner = {"name": model.name, "model": {"type": "model/xgboost+json", "definition": definition}}
-    return (json.dumps({"model": inner}) + "\n").encode()
+    return _created(model, {"type": "model/xgboost+json", "definition": definition})
+
+
+def _created(model: ServedModel, ranker: Mapping[str, Any]) -> bytes:
+    return (json.dumps({"model": {"name": model.name, "model": ranker}}) + "\n").encode()
+
+
+def _write_linear(model: ServedModel) -> bytes:
+    """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
+    assert model.linear is not None
+    linear, names = model.linear.without_bias(), model.feature_names
+    weights, normalizers = {}, {}
+    for j, (weight, shift, divisor) in linear.terms().items():
+        weights[names[j]] = weight
+        if (shift, divisor) != (0.0, 1.0):
+            normalizers[names[j]] = {"standard": {"mean": shift, "standard_deviation": divisor}}
+    ranker = {"type": "model/linear", "feature_normalizers": normalizers}
+    return _created(model, ranker | {"definition": json.dumps(weights)})
+
+
+def _read_linear(body: bytes, names: Sequence[str]) -> Score:
+    ranker, terms = json.loads(body)["model"]["model"], {}
+    for name, weight in json.loads(ranker["definition"]).items():
+        scaling = ranker["feature_normalizers"].get(name, {}).get("standard", {})
+        terms[name] = weight, scaling.get("mean", 0.0), scaling.get("standard_deviation", 1.0)
+    return partial(LinearScore.of_terms(names, terms).score, rules=_SUMS)
 
 
 def _parse_created(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
     return json.loads(json.loads(body)["model"]["model"]["definition"]), parse_dump(columns)
 
 
+_SUMS = replace(SINGLE, missing=0.0)
+_LINEAR = TargetSpec(
+    name="elasticsearch",
+    title="the LTR plugins of Elasticsearch and OpenSearch",
+    write=_write_linear,
+    read=_read_linear,
+    rules=_SUMS,
+    proved_by="reading the file by the rules of the plugins' LinearRanker",
+    how=_HOW,
+    engine="linear",
+    finite=True,
+    unset=0.0,
+    default='"missing": {value} in the field_value_factor of its query',
+)
 ELASTICSEARCH = TargetSpec(
     name="elasticsearch",
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
@@ -111,6 +152,7 @@ ELASTICSEARCH = TargetSpec(
     finite=True,
     aliases=("es",),
     categories=False,
+    linear=_LINEAR,
 )
 OPENSEARCH = replace(
     ELASTICSEARCH,
@@ -118,6 +160,7 @@ OPENSEARCH = replace(
     title="OpenSearch 3.8 or later",
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 3.8",
     aliases=(),
+    linear=replace(_LINEAR, name="opensearch"),
 )
 SPECS = (
     ELASTICSEARCH,
@@ -130,6 +173,7 @@ SPECS = (
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
         no_missing="OpenSearch before 3.2 reads missing values as 0",
         unset=0.0,
-        default='"missing": {value} in the field_value_factor of its query',
+        default=_LINEAR.default,
+        linear=replace(_LINEAR, name="opensearch-2"),
     ),
 )

@@ -1,18 +1,22 @@
-"""solr: Solr's learning to rank from 9.2: `MultipleAdditiveTreesModel`."""
+"""solr: Solr's learning to rank from 9.2: `MultipleAdditiveTreesModel` or `LinearModel`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.engines.served.rules import Tree
+from boostrank.engines.served.rules import SINGLE, Tree
 from boostrank.engines.served.solr import RULES, SLACK, parse_node
+from boostrank.export.linear import LinearScore
 from boostrank.export.target import (
     ExportError,
+    Score,
     ServedModel,
     TargetSpec,
     cuts,
@@ -22,6 +26,8 @@ from boostrank.export.target import (
 )
 from boostrank.kernels.forest import Forest
 
+_PACKAGE = "org.apache.solr.ltr"
+_SUMS = replace(SINGLE, missing=0.0)
 _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
 
@@ -39,23 +45,56 @@ def write(model: ServedModel) -> bytes:
             "right": no,
         }
 
-    # The trees, and the features that they use from a single store.
+    # The trees, and the features that they use.
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
+    params = {
+        "isNullSameAsZero": False,
+        "trees": [{"weight": "1", "root": root} for root in roots],
+    }
+    features = [{"name": name} for name in used or model.feature_names[:1]]
+    return _document(model, "MultipleAdditiveTreesModel", features, params)
+
+
+def _write_linear(model: ServedModel) -> bytes:
+    """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
+    assert model.linear is not None
+    linear, names = model.linear.without_bias(), model.feature_names
+    features: list[dict[str, Any]] = []
+    weights = {}
+    for j, (weight, shift, divisor) in linear.terms().items():
+        features.append({"name": names[j]})
+        weights[names[j]] = weight
+        if (shift, divisor) != (0.0, 1.0):
+            scaling = {"avg": repr(shift), "std": repr(divisor)}
+            normalizer = {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": scaling}
+            features[-1]["norm"] = normalizer
+    return _document(model, "LinearModel", features, {"weights": weights})
+
+
+def _read_linear(body: bytes, names: Sequence[str]) -> Score:
+    document, terms = json.loads(body), {}
+    for feature in document["features"]:
+        scaling = feature.get("norm", {}).get("params", {})
+        weight = document["params"]["weights"][feature["name"]]
+        terms[feature["name"]] = weight, float(scaling.get("avg", 0)), float(scaling.get("std", 1))
+    return partial(LinearScore.of_terms(names, terms).score, rules=_SUMS)
+
+
+def _document(
+    model: ServedModel, name: str, features: Sequence[Any], params: Mapping[str, Any]
+) -> bytes:
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
     if len(stores) > 1:
         raise ExportError(
             f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}"
         )
     document = {
-        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "class": f"{_PACKAGE}.model.{name}",
         "name": model.name,
         **({"store": stores.pop()} if stores else {}),
-        "features": [{"name": name} for name in used or model.feature_names[:1]],
-        "params": {
-            "isNullSameAsZero": False,
-            "trees": [{"weight": "1", "root": root} for root in roots],
-        },
+        "features": features,
+        "params": params,
     }
     return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
@@ -107,7 +146,7 @@ def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
     return [tree["root"] for tree in trees], parse_node(columns)
 
 
-SPEC = TargetSpec(
+_TREES = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
@@ -131,6 +170,25 @@ SPEC = TargetSpec(
             "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d"
             " 'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model=\"{model}\""
             " reRankDocs=1000}}'  # reRankDocs: all results, which get the model's scores"
+        ),
+    ),
+)
+SPEC = replace(
+    _TREES,
+    linear=replace(
+        _TREES,
+        title="Solr 9",
+        engine="linear",
+        write=_write_linear,
+        read=_read_linear,
+        rules=_SUMS,
+        proved_by="reading the file by the rules of Solr 9's LinearModel",
+        resolution=None,
+        finite=True,
+        how=(
+            'features: in the feature store under the names in {path}, with the "defaultValue"'
+            " above in their params if documents lack them",
+            *_TREES.how[1:],
         ),
     ),
 )

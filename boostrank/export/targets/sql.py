@@ -1,4 +1,4 @@
-"""sql: SQL query: a sum of CASE expressions, one per tree, in standard SQL.
+"""sql: SQL query: a sum of CASE expressions, one per tree, or of weights, in standard SQL.
 
 Numbers are double precision, because databases round to float32 differently. XGBoost's thresholds
 are moved to the points where rounding to float32 changes, so every document reaches the same leaf.
@@ -17,6 +17,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ CASEs.
 
 def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
-    names = ['d."' + name.replace('"', '""') + '"' for name in model.feature_names]
+    names = [_quoted(name) for name in model.feature_names]
     # The largest value that goes left at each node.
     limits = (
         _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
@@ -62,18 +63,7 @@ def _write(model: ServedModel) -> bytes:
         )
 
     cases = nested(forest, lambda value: (_number(value), 1, 0), node, most=4096)
-    text = "\n".join(
-        [
-            (
-                f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a"
-                " query. Written by boostrank."
-            ),
-            "-- Missing values are NULL, not NaN; set the table name in the last line.",
-            f"SELECT d.*,\nCAST({_number(trees.base)} AS DOUBLE PRECISION)",
-            *(f"+ {_case(part)}" for part in cases),
-            "AS score\nFROM documents AS d\n",
-        ]
-    )
+    text = _query(model, trees.base, [_case(part) for part in cases])
     # Limits of SQLite and DuckDB.
     for number, most, what in (
         (
@@ -90,6 +80,42 @@ def _write(model: ServedModel) -> bytes:
                 " another target (onnx, c)"
             )
     return text.encode()
+
+
+def _query(model: ServedModel, base: float, terms: Sequence[str]) -> str:
+    return "\n".join(
+        [
+            (
+                f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a"
+                " query. Written by boostrank."
+            ),
+            "-- Missing values are NULL, not NaN; set the table name in the last line.",
+            f"SELECT d.*,\nCAST({_number(base)} AS DOUBLE PRECISION)",
+            *(f"+ {term}" for term in terms),
+            "AS score\nFROM documents AS d\n",
+        ]
+    )
+
+
+def _write_linear(model: ServedModel) -> bytes:
+    """Write the sum of weighted columns, in which COALESCE replaces missing values."""
+    assert model.linear is not None
+    linear = model.linear.folded()
+    if linear.used.size > _MOST_TREES:
+        raise ExportError(
+            f"the model weighs {linear.used.size:,} features, more than {_MOST_TREES:,}, the limit"
+            " of SQL's expressions: train with fewer, or choose another target (onnx, c)"
+        )
+    terms = [
+        f"{_number(linear.weights[j])} * COALESCE({_quoted(model.feature_names[j])},"
+        f" {_number(linear.missing[j])})"
+        for j in linear.used
+    ]
+    return _query(model, linear.bias, terms).encode()
+
+
+def _quoted(name: str) -> str:
+    return 'd."' + name.replace('"', '""') + '"'
 
 
 def _case(part: _Part) -> str:
@@ -169,7 +195,7 @@ def _number(number: float) -> str:
     """Format a number with an exponent, because SQL uses decimal arithmetic without one, and sums
     would differ.
     """
-    text = repr(number)
+    text = repr(float(number))
     return text if "e" in text else f"{text}e0"
 
 
@@ -193,7 +219,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-SPEC = TargetSpec(
+_TREES = TargetSpec(
     name="sql",
     title="a SQL query",
     write=_write,
@@ -215,4 +241,10 @@ SPEC = TargetSpec(
     most_trees=_MOST_TREES,
     zeros=True,
     name_fault=_name_fault,
+)
+SPEC = replace(
+    _TREES,
+    linear=replace(
+        _TREES, engine="linear", write=_write_linear, rules=Rules(), most_rows=20_000, finite=True
+    ),
 )

@@ -1,4 +1,4 @@
-"""vespa: Vespa 8, as XGBoost's JSON dump, which has directions for missing values.
+"""vespa: Vespa 8, as XGBoost's JSON dump, or as a ranking expression for linear models.
 vespa-lightgbm: Vespa 8, as LightGBM's JSON, which holds categories.
 """
 
@@ -15,8 +15,10 @@ import numpy as np
 from boostrank.core.text import count_of
 from boostrank.engines.served.rules import Rules, Split, Tree
 from boostrank.engines.served.search_plugins import parse_dump
+from boostrank.export.linear import LinearScore
 from boostrank.export.target import (
     ExportError,
+    Score,
     ServedModel,
     TargetSpec,
     above,
@@ -127,6 +129,27 @@ def _parse_lightgbm(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[A
     return [tree["tree_structure"] for tree in document["tree_info"]], parsed
 
 
+def _write_linear(model: ServedModel) -> bytes:
+    """Write one term a line, with its value for missing attributes."""
+    assert model.linear is not None
+    linear = model.linear.folded()
+    lines = [repr(linear.bias)]
+    for j in linear.used:
+        name, weight, missing = model.feature_names[j], linear.weights[j], linear.missing[j]
+        lines.append(f"+ {float(weight)!r} * if(isNan({name}), {float(missing)!r}, {name})")
+    return "\n".join([*lines, ""]).encode()
+
+
+def _read_linear(body: bytes, names: Sequence[str]) -> Score:
+    first, *terms = body.decode().splitlines()
+    weights, missing = np.zeros((2, len(names)))
+    for term in terms:
+        weight, value, name = re.findall(r"\+ (\S+) \* if\(isNan\(.*\), (\S+), (.*)\)", term)[0]
+        weights[names.index(name)], missing[names.index(name)] = float(weight), float(value)
+    linear = LinearScore.of_weights(weights, missing, float(first))
+    return lambda rows: linear.score(rows, Rules())
+
+
 VESPA = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
@@ -152,8 +175,24 @@ VESPA = TargetSpec(
     categories=False,
     name_fault=_name_fault,
 )
-SPECS = (
+_LINEAR = replace(
     VESPA,
+    title="Vespa 8, as a ranking expression",
+    write=_write_linear,
+    read=_read_linear,
+    parse=None,
+    engine="linear",
+    rules=Rules(),
+    proved_by="reading the file by the rules of Vespa's ranking expressions",
+    how=(
+        "file:     {file}, whose name must end in .expression, into the folder of the schema; then"
+        " `vespa deploy`",
+        "profile:  first-phase {{ expression: file:{file} }}, or in second-phase or a function",
+        VESPA.how[2],
+    ),
+)
+SPECS = (
+    replace(VESPA, linear=_LINEAR),
     replace(
         VESPA,
         name="vespa-lightgbm",

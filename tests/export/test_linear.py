@@ -1,0 +1,211 @@
+"""Linear models: every target scores them as they do, up to a bound; hybrid search ranks as they do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank import RankingDataset, RankingModel
+from boostrank.export import TARGETS
+from boostrank.export.proof import Proof
+from boostrank.export.target import ExportError
+from tests.cli.conftest import invoke
+
+NAMES = ("bm25", "knn", "age", "price")
+WITH_LINEAR = [target.name for target in TARGETS if target.linear is not None]
+# Programs that sum in float32.
+SINGLE = ("solr", "elasticsearch", "opensearch", "opensearch-2")
+
+
+@cache
+def made(names: tuple[str, ...] = NAMES, queries: int = 30) -> RankingDataset:
+    """Columns of different sizes, a tenth of whose values is missing; the last column is constant."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20 * queries, 4)) * [1, 10, 0.01, 0] + [2, 5, 1e3, 100]
+    y = np.clip(np.round(X[:, 0] - 1 + (X[:, 1] - 5) / 20 - 30 * (X[:, 2] - 1e3)), 0, 4)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X = X.astype(np.float32)
+    return RankingDataset.from_arrays(X, y, group=[20] * queries, feature_names=names)
+
+
+@cache
+def trained(scaling: str = "standard", within: str = "", **params: Any) -> RankingModel:
+    params = {"objective": "approx-ndcg", "scaling": scaling} | params
+    return boostrank.train(
+        params, made(), 5, backend="linear", within_query=within.split(",") if within else None
+    )
+
+
+def columns_sum(model: RankingModel, rows: np.ndarray) -> np.ndarray:
+    """The scores, from the model's file alone, in extended precision."""
+    file = json.loads(model.to_bytes())
+    mean, scale = (np.array(file[key], np.longdouble) for key in ("means", "scales"))
+    filled = np.where(np.isnan(rows), mean, rows)
+    used = scale > 0
+    terms = (filled - mean)[:, used] / scale[used] * np.array(file["weights"])[used]
+    return terms.sum(axis=1) + file["intercept"]
+
+
+@pytest.mark.parametrize("scaling", ["standard", "none", "scores"])
+@pytest.mark.parametrize("name", WITH_LINEAR)
+def test_scores_are_those_of_the_model(
+    name: str, scaling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name in ("java", "c", "javascript") and scaling != "standard":
+        pytest.skip("the same code, and compilers are slow")
+    monkeypatch.setattr("boostrank.export.proof._MOST_CELLS", 40_000)
+    model = trained(scaling)
+    proof = boostrank.export_model(model, tmp_path / "toy", name, data=made())
+    assert proof.rows > 9_000
+    assert moved(proof) == 0
+    rows = made().features
+    rows = rows if name not in SINGLE else np.where(np.isnan(rows), means(model), rows)
+    score = TARGETS.get(name).linear.scorer((tmp_path / "toy").read_bytes(), NAMES)
+    scores = columns_sum(model, rows)
+    precision = np.float64 if name not in (*SINGLE, "onnx") else np.float32
+    size = np.abs(scores).max() + sum(
+        np.nanmax(np.abs(rows[:, j])) * abs(w) for j, w in enumerate(weights(model))
+    )
+    np.testing.assert_allclose(score(rows), scores, rtol=0, atol=8 * np.finfo(precision).eps * size)
+
+
+def moved(proof: Proof) -> int:
+    assert proof.moves is not None
+    return proof.moves.moved
+
+
+def means(model: RankingModel) -> np.ndarray:
+    return np.array(json.loads(model.to_bytes())["means"], np.float32)
+
+
+def weights(model: RankingModel) -> np.ndarray:
+    file = json.loads(model.to_bytes())
+    scale = np.array(file["scales"])
+    return np.where(scale > 0, file["weights"], 0) / np.where(scale > 0, scale, 1)
+
+
+@pytest.mark.parametrize("name", ["c", "go", "java", "javascript"])
+def test_where_a_language_is_not_installed_its_tables_are_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    boostrank.export_model(trained(), tmp_path / "toy", name)
+    body = (tmp_path / "toy").read_bytes()
+    scores = TARGETS.get(name).linear.scorer(body, NAMES)(made().features)
+    np.testing.assert_allclose(scores, columns_sum(trained(), made().features), atol=1e-9)
+
+
+def test_bodies_have_the_documented_form(tmp_path: Path) -> None:
+    """As Solr's reference guide and the plugins' documentation show them."""
+    for name in ("solr", "opensearch"):
+        boostrank.export_model(trained(), tmp_path / f"{name}.json", name)
+    solr = json.loads((tmp_path / "solr.json").read_text())
+    assert solr["class"] == "org.apache.solr.ltr.model.LinearModel"
+    used = [feature["name"] for feature in solr["features"]]
+    assert used == ["bm25", "knn", "age"] == list(solr["params"]["weights"])  # not the constant one
+    for feature in solr["features"]:
+        assert feature["norm"]["class"] == "org.apache.solr.ltr.norm.StandardNormalizer"
+        assert {key: float(text) > 0 for key, text in feature["norm"]["params"].items()}["std"]
+    model = json.loads((tmp_path / "opensearch.json").read_text())["model"]["model"]
+    assert model["type"] == "model/linear"
+    assert list(json.loads(model["definition"])) == used == list(model["feature_normalizers"])
+    assert set(model["feature_normalizers"]["age"]["standard"]) == {"mean", "standard_deviation"}
+
+
+def test_a_changed_weight_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TARGETS.get("vespa").linear
+
+    def write(served: Any) -> bytes:
+        return re.sub(rb"^(\S+)", rb"9.5", target.write(served))
+
+    changed = replace(TARGETS.get("vespa"), linear=replace(target, write=write))
+    monkeypatch.setattr("boostrank.export.writing.TARGETS", {"vespa": changed})
+    with pytest.raises(ExportError, match="random"):
+        boostrank.export_model(trained(), tmp_path / "toy", "vespa")
+    assert not (tmp_path / "toy").exists()
+
+
+def test_a_store_needs_the_value_of_missing_features(tmp_path: Path) -> None:
+    store = [{"name": name, "class": "x", "params": {}} for name in NAMES]
+    with pytest.raises(ExportError, match=r"'bm25'.*defaultValue"):
+        boostrank.export_model(trained(), tmp_path / "toy", "solr", feature_names=store)
+    for feature, mean in zip(store, means(trained()), strict=True):
+        feature["params"] = {"defaultValue": float(mean)}
+    proof = boostrank.export_model(trained(), tmp_path / "toy", "solr", feature_names=store)
+    assert proof.fill.keys() == {"bm25", "knn", "age"}
+
+
+def test_trees_and_linear_models_have_targets_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="no trees"):
+        boostrank.export_model(trained(), tmp_path / "toy", "elastic")
+    trees = boostrank.train({"objective": "listnet", "num_threads": 1}, made(), 1)
+    with pytest.raises(ExportError, match="--backend linear"):
+        boostrank.export_model(trees, tmp_path / "toy", "elastic-linear")
+
+
+@cache
+def hybrid(**params: Any) -> RankingModel:
+    return trained("scores", "minmax", monotone_constraints="1,1,1,1", **params)
+
+
+@pytest.mark.parametrize("name", ["elastic-linear", "opensearch-hybrid"])
+def test_weights_of_hybrid_search_rank_as_the_model(name: str, tmp_path: Path) -> None:
+    """Min-max, the weighted sum and the ranks are computed anew from the file."""
+    path, data = tmp_path / "toy.json", made()
+    proof = boostrank.export_model(hybrid(), path, name, data=data)
+    assert moved(proof) == 0
+    document = json.loads(path.read_text())
+    if name == "elastic-linear":
+        parts = document["retriever"]["linear"]["retrievers"]
+        shares = {part["retriever"]["standard"]["_name"]: part["weight"] for part in parts}
+    else:
+        processor = document["phase_results_processors"][0]["normalization-processor"]
+        assert processor["normalization"]["technique"] == "min_max"
+        numbers = processor["combination"]["parameters"]["weights"]
+        shares = dict(zip(json.loads(document["description"][13:]), numbers, strict=True))
+    assert list(shares) == list(NAMES)
+    assert min(shares.values()) >= 0.0
+    assert sum(shares.values()) == pytest.approx(1.0)
+    scores = hybrid().predict(data)
+    for query in range(0, data.n_documents, 20):
+        columns = data.features[query : query + 20].astype(np.float64)
+        low, high = np.nanmin(columns, axis=0), np.nanmax(columns, axis=0)
+        scaled = np.where(high > low, (columns - low) / np.where(high > low, high - low, 1), 1.0)
+        scaled = np.where(np.isnan(columns), 0.0, scaled)
+        fused = scaled @ list(shares.values())
+        assert np.corrcoef(fused, scores[query : query + 20])[0, 1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"scaling": "standard"}, "within-query minmax"),
+        ({"scaling": "none", "within": "minmax"}, "scaling=scores"),
+        ({"scaling": "scores", "within": "zscore"}, "within-query minmax"),
+        ({"scaling": "scores", "within": "minmax"}, "monotone_constraints"),
+    ],
+)
+def test_other_models_are_no_weights_of_hybrid_search(
+    params: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError, match=words):
+        boostrank.export_model(trained(**params), tmp_path / "toy", "elastic-linear")
+
+
+def test_the_command_says_how_a_linear_model_was_checked(tmp_path: Path) -> None:
+    trained().save(tmp_path / "linear.json")
+    result = invoke(
+        "export", tmp_path / "linear.json", "--to", "solr", "-o", tmp_path / "solr.json"
+    )
+    assert "LinearModel" in result.stdout
+    assert "of all columns" in result.stdout
+    assert re.search(r'"defaultValue": "VALUE".*age=1000', result.stdout)
