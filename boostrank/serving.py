@@ -10,30 +10,21 @@ import contextlib
 import csv
 import logging
 import os
-import re
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 
-from boostrank.core import __version__
-from boostrank.core.errors import (
-    BoostrankError,
-    DataError,
-    MissingDependency,
-    ModelError,
-    RowError,
-    did_you_mean,
-)
+from boostrank.core.errors import DataError, InputError, MissingDependency, ModelError, did_you_mean
 from boostrank.core.machine import resolve_threads
-from boostrank.core.text import no_number, number_in
+from boostrank.core.text import number_in
 from boostrank.core.types import Float64Array
 from boostrank.data.categories import EXACT, Categories, Coding, are_not_codes
 from boostrank.files.join import documents_in_log, feature_in_log
@@ -42,9 +33,9 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.records import from_json
 
 try:
-    import uvicorn
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
     from starlette.routing import Route
@@ -54,9 +45,9 @@ except ImportError as error:
     ) from error
 
 _LOG = logging.getLogger(__name__)
-_VALUE = re.compile(r"\$\.rows\[(\d+)\]\[(\.\.\.|\d+)\]")
 _JSON, _CSV = "application/json", "text/csv"
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_PLAIN = frozenset({int, float, type(None)})
 
 
 @dataclass(frozen=True)
@@ -81,59 +72,51 @@ class Limits:
 class ScoreRequest(Struct, forbid_unknown_fields=True):
     """The JSON body of a request, with exactly one of `rows`, `columns` and `logged`."""
 
-    rows: list[list[float | None] | dict[str, float | str | None]] | UnsetType = UNSET
-    columns: dict[str, list[float | str | None]] | UnsetType = UNSET
-    logged: Raw | UnsetType = UNSET
+    rows: list[list[Any] | dict[str, Any]] | None = None
+    columns: dict[str, list[Any]] | None = None
+    logged: Raw = Raw()
     qid: list[int | str] | None = None
 
 
-class Refusal(Exception):
-    """A request that gets another status than 200."""
-
-    def __init__(self, status: int, reason: str, **details: Any) -> None:
-        super().__init__(reason)
-        self.status, self.content = status, {"error": reason, **details}
-
-
-def _refuse(row: int, feature: str, reason: str) -> NoReturn:
-    text = f"row {row} (from 0), feature {feature!r}: {reason}"
-    raise Refusal(422, text, row=row, feature=feature)
+def _refuse(reason: str, row: int | None = None, feature: str | None = None) -> HTTPException:
+    """Return a refusal that names the row and the feature."""
+    places = {"row": row, "feature": feature}
+    fields = {name: value for name, value in places.items() if value is not None}
+    place = "".join(f"{name} {value!r}: " for name, value in fields.items())
+    return HTTPException(422, {"error": place + reason, **fields})
 
 
 class Scorer:
     """A model file, its newest valid content, and the threads that score.
 
     Attributes:
-        model: the model, which `refresh` replaces as a whole.
-        version: SHA-256 of the model file.
+        current: the model and the SHA-256 of its file, which `refresh` replaces.
         fault: why the newest file was not loaded, or "".
     """
 
     def __init__(self, path: str | os.PathLike[str], limits: Limits) -> None:
-        self.path, self.limits = Path(path), limits
+        self.path, self.fault = Path(path), ""
         threads = resolve_threads(limits.threads)
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="score")
-        self.free = threading.BoundedSemaphore(max(threads, limits.waiting))
-        self.fault = ""
+        self.slots = threading.BoundedSemaphore(max(threads, limits.waiting))
         self._state = self._file_state()
-        self.model, self.version = self._load()
+        self.current = self._load()
 
-    def _file_state(self) -> list[tuple[int, int, int] | None]:
+    def _file_state(self) -> list[Any]:
         """Return inode, size and time of change of the model and its sidecar."""
-        states: list[tuple[int, int, int] | None] = []
+        states = []
         for path in (self.path, sidecar_path(self.path)):
             with contextlib.suppress(OSError):
                 state = os.stat(path)
                 states.append((state.st_ino, state.st_size, state.st_mtime_ns))
-                continue
-            states.append(None)
         return states
 
     def _load(self) -> tuple[RankingModel, str]:
         """Load the model, and score a row, so that the first request does not compile."""
-        version = content_sha256(read_file(self.path, MAX_MODEL_BYTES))
+        state = self._file_state()
         model = RankingModel.load(self.path)
-        if version != content_sha256(read_file(self.path, MAX_MODEL_BYTES)):
+        version = content_sha256(read_file(self.path, MAX_MODEL_BYTES))
+        if state != self._file_state():
             raise ModelError(f"{self.path}: the file changed while it was read")
         _predict(model, np.zeros((1, model.n_features)), None)
         return model, version
@@ -143,43 +126,43 @@ class Scorer:
 
         A file that cannot be loaded leaves the model as it is, and sets `fault`.
         """
-        state = self._file_state()
+        state, version = self._file_state(), self.current[1]
         if state == self._state:
             return False
+        self._state = state
         try:
-            model, version = self._load()
+            self.current, self.fault = self._load(), ""
         except Exception as error:  # a fault of the new file must not end the service
-            self.fault, self._state = str(error), state
+            self.fault = str(error)
             _LOG.warning("the model was not replaced: %s", error)
             return False
-        is_new = version != self.version
-        self.model, self.version, self.fault, self._state = model, version, "", state
-        if is_new:
-            _LOG.info("%s: loaded version %s", self.path, version[:12])
-        return is_new
+        return self.current[1] != version
 
     def score(self, body: bytes, kind: str) -> tuple[bytes, int]:
         """Return the body of the response, and the number of scores.
 
         Args:
-            body: a `ScoreRequest` in JSON, or CSV without a header.
+            body: a `ScoreRequest` in JSON, or CSV without a header, in UTF-8.
             kind: media type of the body and of the response.
 
         Raises:
-            Refusal: a row or the body cannot be used.
+            HTTPException: the body or a row cannot be used.
         """
-        model, version = self.model, self.version
+        model, version = self.current
         answer: dict[str, Any] = {"version": version}
-        if kind == _CSV:
-            features, qid = _array_of_rows(model, _csv_rows(body)), None
-        else:
-            request = _decode(body)
-            features, qid = _features_of(model, request, answer), request.qid
-        _check_values(model, features)
-        if qid is None:
-            qid = answer.pop("qid", None)
-        elif len(qid) != len(features):
-            raise Refusal(422, f"qid has {len(qid)} values for {len(features)} rows")
+        try:
+            if kind == _CSV:
+                qid, columns = None, _csv_columns(model, body.decode())
+            else:
+                request = msgspec.json.decode(body, type=ScoreRequest)
+                qid, columns = _columns_of(model, request, answer)
+        except msgspec.ValidationError as error:
+            raise _refuse(str(error)) from None
+        except (msgspec.DecodeError, csv.Error, RecursionError, UnicodeDecodeError) as error:
+            raise HTTPException(400, f"the body cannot be parsed as {kind}: {error}") from None
+        features = _features_of(model, columns, answer)
+        if qid is not None and len(qid) != len(features):
+            raise _refuse(f"qid has {len(qid)} values for {len(features)} rows")
         scores = _predict(model, features, qid).tolist()
         if kind == _CSV:
             return "".join(f"{score!r}\n" for score in scores).encode(), len(scores)
@@ -187,221 +170,160 @@ class Scorer:
 
 
 def _predict(model: RankingModel, features: Float64Array, qid: Sequence[Any] | None) -> Any:
-    if not len(features) or model.scores_rows_alone:
-        return model.predict(features, threads=1) if len(features) else np.zeros(0)
-    numbers: dict[tuple[type, Any], int] = {}
-    ids = [numbers.setdefault((type(name), name), len(numbers)) for name in qid or ()]
-    return model.predict(features, threads=1, qid=ids or np.zeros(len(features), np.int64))
+    """Score rows of the queries, which are one query by default."""
+    if not len(features):
+        return np.zeros(0)
+    ids = None if model.scores_rows_alone else list(map(repr, qid or [0] * len(features)))
+    return model.predict(features, threads=1, qid=ids)
 
 
-def _decode(body: bytes) -> ScoreRequest:
-    """Parse a JSON body, and name the row and feature of a value of another type."""
-    try:
-        request = msgspec.json.decode(body, type=ScoreRequest)
-    except msgspec.ValidationError as error:
-        place = _VALUE.search(str(error))
-        if place is None:
-            raise Refusal(422, str(error)) from None
-        row, feature = int(place[1]), place[2]
-        if feature == "...":
-            members = from_json(body)["rows"][row].items()
-            wrong = (
-                name
-                for name, value in members
-                if isinstance(value, bool) or not isinstance(value, int | float | str | None)
-            )
-            feature = next(wrong, feature)
-        _refuse(row, feature, str(error).partition(" - at")[0])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from None
-    bodies = (request.rows, request.columns, request.logged)
-    if sum(content is not UNSET for content in bodies) != 1:
-        raise Refusal(422, "the body must have one of rows, columns and logged")
-    return request
-
-
-def _features_of(
+def _columns_of(
     model: RankingModel, request: ScoreRequest, answer: dict[str, Any]
-) -> Float64Array:
-    """Return float64[N, d] of a JSON body. Notes about it are added to the answer."""
-    columns, names = request.columns, model.feature_names
-    if isinstance(request.logged, Raw):
-        columns = _logged_columns(model, bytes(request.logged), answer)
-    rows = request.rows or []
-    if rows and isinstance(rows[0], list):
-        return _array_of_rows(model, rows)
-    # Named values: a name of the model that is absent, and any other name, are refused.
-    if columns is UNSET:
-        for row, values in enumerate(rows):
-            if not isinstance(values, dict):
-                raise Refusal(422, f"row {row} (from 0) is a list, row 0 an object", row=row)
+) -> tuple[Sequence[Any] | None, Mapping[str, Sequence[Any]]]:
+    """Return the queries, if there are any, and the values of each feature."""
+    logged = bytes(request.logged)
+    if [request.rows is None, request.columns is None, not logged].count(False) != 1:
+        raise _refuse("the body must have one of rows, columns and logged")
+    if request.columns is not None:
+        _check_names(model.feature_names, request.columns)
+        return request.qid, request.columns
+    if request.rows is not None:
+        return request.qid, _by_column(model.feature_names, request.rows)
+    queries, documents, rows = _logged_rows(model, logged)
+    answer["documents"] = documents
+    return request.qid or queries, _by_column(model.feature_names, rows)
+
+
+def _by_column(names: Sequence[str], rows: Sequence[Any]) -> Mapping[str, Sequence[Any]]:
+    """Return the values of each feature in lists, in the order of the features, or objects."""
+    lists = []
+    for row, values in enumerate(rows):
+        if isinstance(values, dict):
             _check_names(names, values, row)
-        columns = {name: [values[name] for values in rows] for name in names}  # type: ignore[call-overload]
-    _check_names(names, columns)
-    count = len(columns[names[0]])
-    features = np.empty((count, len(names)))
-    for i, name in enumerate(names):
-        if len(columns[name]) != count:
-            raise Refusal(
-                422, f"column {name!r} has {len(columns[name])} values, {names[0]!r} {count}"
-            )
-        features[:, i] = _numbers(name, columns[name], model.categories.get(name), answer)
-    return features
+            values = [values[name] for name in names]
+        elif len(values) != len(names):
+            raise _refuse(f"{len(values)} values, but the model has {len(names)} features", row)
+        lists.append(values)
+    return dict(zip(names, zip(*lists, strict=True) if lists else [()] * len(names), strict=True))
 
 
 def _check_names(names: Sequence[str], values: Any, row: int | None = None) -> None:
     """Refuse an object that does not have exactly the model's features."""
-    if values.keys() == set(names):
-        return
-    unknown = next((name for name in values if name not in names), None)
-    missing = next((name for name in names if name not in values), None)
-    if unknown is None:
-        feature, reason = missing, "is missing: send null for a missing value"
-    else:
-        hint = did_you_mean(unknown, names, list_all=False)
-        feature, reason = unknown, f"is not a feature of the model.{hint}"
-    place = "" if row is None else f"row {row} (from 0): "
-    details = {} if row is None else {"row": row}
-    raise Refusal(422, f"{place}{feature!r} {reason}", feature=feature, **details)
+    for name in values.keys() - set(names):
+        hint = did_you_mean(name, names, list_all=False)
+        raise _refuse(f"it is not a feature of the model.{hint}", row, name)
+    for name in names:
+        if name not in values:
+            raise _refuse("it is absent: send null for a missing value", row, name)
 
 
-def _numbers(
-    name: str, values: Sequence[Any], known: Categories | None, answer: dict[str, Any]
-) -> Any:
-    """Return the numbers or category codes of a column, with NaN for null and unknown
-    categories.
-    """
-    categories = known.values if known is not None else None
-    is_text = bool(categories) and isinstance(categories[0], str)  # type: ignore[index]
-    for row, value in enumerate(values):
-        if value is not None and isinstance(value, str) != is_text:
-            _refuse(row, name, f"{str(value)[:40]!r} is {'not text' if is_text else 'text'}")
-    if known is None or categories is None:
-        return np.array(values, np.float64)
-    positions = np.array([-1 if value is None else row for row, value in enumerate(values)], int)
-    codes = Coding(name, known).codes(positions, ["" if v is None else v for v in values])
-    unknown = int(np.isnan(codes[positions >= 0]).sum())
-    if unknown:  # as `predict` warns
-        answer.setdefault("unknown_categories", {})[name] = unknown
-    return codes
-
-
-def _array_of_rows(model: RankingModel, rows: Sequence[Any]) -> Float64Array:
-    """Return float64[N, d] of lists in the order of the model's features."""
-    for row, values in enumerate(rows):
-        if not isinstance(values, list) or len(values) != model.n_features:
-            number = len(values) if isinstance(values, list) else "named"
-            reason = f"{number} values, but the model has {model.n_features} features"
-            raise Refusal(422, f"row {row} (from 0): {reason}", row=row)
-    return np.array(rows, np.float64).reshape(len(rows), model.n_features)
-
-
-def _csv_rows(body: bytes) -> list[list[float]]:
-    """Return the numbers of a CSV body without a header, where empty cells are missing."""
-    rows: list[list[float]] = []
-    try:
-        for row, words in enumerate(csv.reader(body.decode().splitlines(), strict=True)):
-            numbers = [number_in(word.strip()) for word in words]
-            for i, number in enumerate(numbers):
-                if number != number and words[i].strip():
-                    _refuse(row, str(i), no_number(words[i], "leave a missing value empty"))
-            rows.append(numbers)
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise Refusal(400, f"the body is not CSV in UTF-8: {error}") from None
-    return rows
-
-
-def _logged_columns(
-    model: RankingModel, logged: bytes, answer: dict[str, Any]
-) -> dict[str, list[Any]]:
-    """Return the model's columns in an engine's logged features, as `data join` reads them."""
-    names = frozenset(model.feature_names)
-    columns: dict[str, list[Any]] = {name: [] for name in model.feature_names}
-    present, queries, documents = set[str](), list[str](), list[str]()
-    try:
-        for row, (query, document, pairs) in enumerate(documents_in_log(from_json(logged))):
-            for column in columns.values():
-                column.append(None)
-            seen = set[str]()
-            for name, value in ((str(key), value) for key, value in pairs):
-                if name in seen:
-                    _refuse(row, name, "the document has it twice")
-                seen.add(name)
-                if name in names:
-                    number = feature_in_log(value, f"row {row} (from 0), feature {name!r}")
-                    columns[name][-1] = number
-            present |= seen
-            queries.append(query)
-            documents.append(document)
-    except DataError as error:
-        raise Refusal(422, str(error), row=row, feature=name) from None
-    except (LookupError, TypeError, AttributeError, ValueError):
-        words = "logged: expected a response or hit of Solr or Elasticsearch, or rows"
-        raise Refusal(422, words) from None
-    for name in columns if queries else ():
-        if name not in present:
-            raise Refusal(422, f"no document has the feature {name!r}", feature=name)
-    answer["documents"] = documents
-    if any(queries):
-        answer["qid"] = queries
+def _csv_columns(model: RankingModel, text: str) -> Mapping[str, Sequence[Any]]:
+    """Return the words of each feature, as numbers except for categories; empty is missing."""
+    columns = dict(
+        _by_column(model.feature_names, list(csv.reader(text.splitlines(), strict=True)))
+    )
+    for name, words in columns.items():
+        if _is_text(model.categories.get(name)):
+            columns[name] = [word or None for word in words]
+        else:
+            columns[name] = [_number(word) for word in words]
     return columns
 
 
-def _check_values(model: RankingModel, features: Float64Array) -> None:
-    """Refuse numbers beyond float32, and codes that no category has."""
+def _number(word: str) -> float | str | None:
+    """Return the number in a word, None for an empty word, or another word as it is."""
+    number = number_in(word)
+    return (word or None) if number != number else number
+
+
+def _logged_rows(
+    model: RankingModel, logged: bytes
+) -> tuple[list[str] | None, list[str], list[dict[str, Any]]]:
+    """Return queries, documents and rows of an engine's log, as `data join` reads it.
+
+    Other features are ignored. A document without a feature has a missing value.
+    """
+    queries, documents, rows, logged_names = [], [], list[dict[str, Any]](), set[Any]()
+    try:
+        for query, document, pairs in documents_in_log(from_json(logged)):
+            values = dict.fromkeys(model.feature_names)
+            for name, value in pairs:
+                if name in values:
+                    if values[name] is not None:
+                        raise _refuse("it is logged twice", len(rows), name)
+                    values[name] = feature_in_log(value, f"{name!r} of {document!r}")
+                    logged_names.add(name)
+            queries.append(query)
+            documents.append(document)
+            rows.append(values)
+    except DataError as error:
+        raise _refuse(str(error), len(rows), name) from None
+    except (LookupError, TypeError, AttributeError, ValueError):
+        raise _refuse("logged is not a response or hit of Solr or Elasticsearch, or rows") from None
+    for name in model.feature_names if rows else ():
+        if name not in logged_names:
+            raise _refuse("no document has it", feature=name)
+    return queries if any(queries) else None, documents, rows
+
+
+def _is_text(known: Categories | None) -> bool:
+    return bool(known and known.values and isinstance(known.values[0], str))
+
+
+def _features_of(
+    model: RankingModel, columns: Mapping[str, Sequence[Any]], answer: dict[str, Any]
+) -> Float64Array:
+    """Return float64[N, d], with NaN for null and for unknown categories, which are counted."""
+    count = len(columns[model.feature_names[0]])
+    features = np.empty((count, model.n_features))
+    for i, name in enumerate(model.feature_names):
+        values, known = columns[name], model.categories.get(name)
+        if len(values) != count:
+            raise _refuse(f"the column has {len(values)} values, the first {count}", feature=name)
+        # Each value must be text for categories that are text, and otherwise a number.
+        allowed = {str, type(None)} if _is_text(known) else _PLAIN
+        if not allowed.issuperset(map(type, values)):
+            row = next(row for row, value in enumerate(values) if type(value) not in allowed)
+            kind = "text" if _is_text(known) else "a number"
+            raise _refuse(f"{str(values[row])[:40]!r} is not {kind}", row, name)
+        if known is None or known.values is None:
+            try:
+                features[:, i] = values
+            except OverflowError:
+                raise _refuse("an integer is beyond float32", feature=name) from None
+            continue
+        rows = np.array([-1 if value is None else row for row, value in enumerate(values)], int)
+        features[:, i] = Coding(name, known).codes(rows, ["" if v is None else v for v in values])
+        if unknown := int(np.isnan(features[rows >= 0, i]).sum()):
+            answer.setdefault("unknown_categories", {})[name] = unknown
+    # Refuse numbers beyond float32, and numbers that are no codes of categories without names.
     with np.errstate(over="ignore"):
         wrong = np.isinf(features.astype(np.float32))
-    for name, known in model.categories.items():
-        i, count = model.feature_names.index(name), EXACT
-        if known.values is not None:
-            count = len(known.values)
-        wrong[:, i] |= are_not_codes(features[:, i], count)
-    if wrong.any():
-        row, i = map(int, np.argwhere(wrong)[0])
-        name = model.feature_names[i]
-        reason = "is not a category code" if name in model.categories else "is beyond float32"
-        _refuse(row, name, f"{features[row, i]:g} {reason}")
-
-
-class _Metrics:
-    """Counts and latencies in Prometheus' format."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        by_path, registry = ["path"], {"registry": self.registry}
-        self.requests = Counter("boostrank_requests", "Requests.", [*by_path, "status"], **registry)
-        self.seconds = Histogram(
-            "boostrank_request_seconds",
-            "Seconds from the head of a request to its response.",
-            by_path,
-            buckets=_SECONDS,
-            **registry,
-        )
-        self.rows = Counter("boostrank_rows", "Scored rows.", **registry)
-        self.reloads = Counter("boostrank_reloads", "New model files.", ["result"], **registry)
+    for name in model.categories:
+        i = model.feature_names.index(name)
+        wrong[:, i] |= are_not_codes(features[:, i], EXACT)
+    for row, i in np.argwhere(wrong).tolist():
+        reason = f"{features[row, i]:g} is beyond float32, or not a category code"
+        raise _refuse(reason, row, model.feature_names[i])
+    return features
 
 
 async def _read_body(request: Request, limits: Limits) -> bytes:
     """Receive a body within the limits."""
-    too_large = Refusal(413, f"the body is larger than {limits.max_body:,} bytes")
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise Refusal(415, "compressed bodies are not supported: send the body as it is")
-    try:
-        if int(request.headers.get("content-length", "0")) > limits.max_body:
-            raise too_large
-    except ValueError:
-        raise Refusal(400, "Content-Length is not a number") from None
+    too_large = HTTPException(413, f"the body is larger than {limits.max_body:,} bytes")
     body = bytearray()
     try:
+        if int(request.headers.get("content-length", 0)) > limits.max_body:
+            raise too_large
         async with asyncio.timeout(limits.timeout):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limits.max_body:
                     raise too_large
     except TimeoutError:
-        raise Refusal(408, f"the body did not arrive within {limits.timeout:g} s") from None
-    except ClientDisconnect:
-        raise Refusal(400, "the client left") from None
+        raise HTTPException(408, f"the body did not arrive within {limits.timeout:g} s") from None
+    except (ClientDisconnect, ValueError):
+        raise HTTPException(400, "the client left, or Content-Length is not a number") from None
     return bytes(body)
 
 
@@ -418,42 +340,84 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
     `app.state.scorer` is the `Scorer`.
     """
     limits = limits or Limits()
-    scorer, metrics = Scorer(path, limits), _Metrics()
+    scorer, registry = Scorer(path, limits), CollectorRegistry()
+    requests = Counter("boostrank_requests", "Requests.", ["path", "status"], registry=registry)
+    seconds = Histogram(
+        "boostrank_request_seconds",
+        "Seconds to a response.",
+        ["path"],
+        buckets=_SECONDS,
+        registry=registry,
+    )
+    scored = Counter("boostrank_rows", "Scored rows.", registry=registry)
+    reloads = Counter("boostrank_reloads", "Replaced models.", registry=registry)
 
     async def score(request: Request) -> Response:
         kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
         if kind not in (_JSON, _CSV):
-            raise Refusal(415, f"Content-Type {kind[:40]!r}: send {_JSON} or {_CSV}")
+            raise HTTPException(415, f"Content-Type {kind[:40]!r}: send {_JSON} or {_CSV}")
         body = await _read_body(request, limits)
-        if not scorer.free.acquire(blocking=False):
-            raise Refusal(503, "too many requests wait: send it again later")
+        if not scorer.slots.acquire(blocking=False):
+            raise HTTPException(503, "too many requests wait: send it again later")
         job = scorer.pool.submit(scorer.score, body, kind)
-        job.add_done_callback(lambda _: scorer.free.release())
+        job.add_done_callback(lambda _: scorer.slots.release())
         try:
             answer, rows = await asyncio.wait_for(asyncio.wrap_future(job), limits.timeout)
         except TimeoutError:
-            raise Refusal(504, f"not scored within {limits.timeout:g} s: send fewer rows") from None
-        metrics.rows.inc(rows)
+            raise HTTPException(
+                504, f"not scored within {limits.timeout:g} s: send fewer rows"
+            ) from None
+        scored.inc(rows)
         return Response(answer, media_type=kind)
 
     async def health(request: Request) -> Response:
-        state = {"status": "stale" if scorer.fault else "ok", "version": scorer.version}
-        return _json_response(state | {"reload_error": scorer.fault or None})
+        state = {"status": "stale" if scorer.fault else "ok", "reload_error": scorer.fault or None}
+        return _json_response({**state, "version": scorer.current[1]})
 
     async def describe(request: Request) -> Response:
-        return _json_response(_description(scorer))
+        model, version = scorer.current
+        return _json_response(
+            {
+                "name": scorer.path.name,
+                "version": version,
+                "backend": model.backend,
+                "objective": model.info.objective_name,
+                "features": model.feature_names,
+                "categories": {name: known.values for name, known in model.categories.items()},
+                "needs_whole_queries": not model.scores_rows_alone,
+                "trained_by": model.info.versions,
+            }
+        )
 
-    async def count(request: Request) -> Response:
-        return Response(generate_latest(metrics.registry), media_type="text/plain; version=0.0.4")
+    async def measure(request: Request) -> Response:
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+    def counted(
+        path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str
+    ) -> Route:
+        async def respond(request: Request) -> Response:
+            started = time.perf_counter()
+            try:
+                response = await endpoint(request)
+            except HTTPException as refusal:
+                detail: Any = refusal.detail
+                fields = detail if isinstance(detail, dict) else {"error": detail}
+                response = _json_response(fields, refusal.status_code)
+            except InputError as error:
+                response = _json_response({"error": str(error)}, 422)
+            except Exception:
+                _LOG.exception("%s failed", path)
+                response = _json_response({"error": "internal error; the log has it"}, 500)
+            requests.labels(path, response.status_code).inc()
+            seconds.labels(path).observe(time.perf_counter() - started)
+            return response
+
+        return Route(path, respond, methods=[method])
 
     async def watch() -> None:
         while True:
             await asyncio.sleep(limits.reload)
-            before = scorer.fault
-            if await asyncio.to_thread(scorer.refresh):
-                metrics.reloads.labels("loaded").inc()
-            elif scorer.fault and scorer.fault != before:
-                metrics.reloads.labels("failed").inc()
+            reloads.inc(await asyncio.to_thread(scorer.refresh))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -462,59 +426,17 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
         watcher.cancel()
         scorer.pool.shutdown(cancel_futures=True)
 
+    paths = {"/score": score, "/invocations": score, "/ping": health, "/health": health}
+    paths |= {"/model": describe, "/metrics": measure}
     routes = [
-        _route("/score", score, "POST", metrics),
-        _route("/invocations", score, "POST", metrics),
-        _route("/ping", health, "GET", metrics),
-        _route("/health", health, "GET", metrics),
-        _route("/model", describe, "GET", metrics),
-        _route("/metrics", count, "GET", metrics),
+        counted(path, endpoint, "POST" if endpoint is score else "GET")
+        for path, endpoint in paths.items()
     ]
     app = Starlette(routes=routes, lifespan=lifespan)
     app.state.scorer = scorer
     return app
 
 
-def _route(
-    path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str, metrics: _Metrics
-) -> Route:
-    """Return a route whose requests are counted, and whose errors are JSON."""
-
-    async def respond(request: Request) -> Response:
-        started = time.perf_counter()
-        try:
-            response = await endpoint(request)
-        except Refusal as refusal:
-            response = _json_response(refusal.content, refusal.status)
-        except BoostrankError as error:
-            row = {"row": error.row} if isinstance(error, RowError) else {}
-            response = _json_response({"error": str(error), **row}, 422)
-        except Exception:
-            _LOG.exception("%s failed", path)
-            response = _json_response({"error": "internal error; the log has it"}, 500)
-        metrics.requests.labels(path, str(response.status_code)).inc()
-        metrics.seconds.labels(path).observe(time.perf_counter() - started)
-        return response
-
-    return Route(path, respond, methods=[method])
-
-
 def _json_response(content: Any, status: int = 200) -> Response:
     headers = {"Retry-After": "1"} if status == 503 else None
     return Response(msgspec.json.encode(content), status, headers, _JSON)
-
-
-def _description(scorer: Scorer) -> dict[str, Any]:
-    """Return what `/model` says."""
-    model = scorer.model
-    return {
-        "name": scorer.path.name,
-        "version": scorer.version,
-        "backend": model.backend,
-        "objective": model.info.objective_name,
-        "features": model.feature_names,
-        "categories": {name: known.values for name, known in model.categories.items()},
-        "needs_whole_queries": not model.scores_rows_alone,
-        "trained_by": model.info.versions,
-        "boostrank": __version__,
-    }

@@ -39,7 +39,7 @@ class Serve(ThreadOptions):
 
 
 @command("serve")
-def serve(own: Serve) -> None:
+def serve(options: Serve) -> None:
     """Score documents over HTTP with MODEL, and load MODEL again when its file changes.
 
     POST rows to /score as JSON, such as {"rows": [{"bm25": 1.5, "clicks": null}]}, or as CSV.
@@ -48,27 +48,29 @@ def serve(own: Serve) -> None:
 
     There is no encryption and no login: put a proxy in front for other networks.
     """
-    from boostrank.serving import Limits, make_app, uvicorn
+    import uvicorn
 
-    app = make_app(
-        own.model,
-        Limits(own.max_body, own.timeout, own.threads, own.connections, own.reload),
+    from boostrank.serving import Limits, make_app
+
+    limits = Limits(
+        options.max_body, options.timeout, options.threads, options.connections, options.reload
     )
-    family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
+    app = make_app(options.model, limits)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
-        listener = socket.create_server((own.host, own.port), family=family, backlog=2048)
+        listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
     except OSError as error:
-        raise InputError(f"--host {own.host} --port {own.port}: {error.strerror}") from None
+        raise InputError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
     logging.basicConfig(format="boostrank: %(message)s")
     logging.getLogger("boostrank").setLevel(logging.INFO)
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
-        limit_concurrency=own.connections,
-        timeout_graceful_shutdown=int(own.timeout) + 1,
+        limit_concurrency=options.connections,
+        timeout_graceful_shutdown=int(options.timeout) + 1,
         server_header=False,
     )
-    host = f"[{own.host}]" if ":" in own.host else own.host
-    say(f"{own.model}: served at http://{host}:{listener.getsockname()[1]}/score")
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    say(f"{options.model}: served at http://{host}:{listener.getsockname()[1]}/score")
     uvicorn.Server(config).run(sockets=[listener])

@@ -72,7 +72,7 @@ def test_a_body_that_never_ends_and_a_slow_score(
     assert busy.headers["retry-after"]
     go.set()
     app.state.scorer.pool.submit(int).result()
-    assert app.state.scorer.free.acquire(blocking=False)
+    assert app.state.scorer.slots.acquire(blocking=False)
 
 
 def test_a_new_file_replaces_the_model_and_a_broken_one_does_not(tmp_path: Path, rows: Any) -> None:

@@ -99,6 +99,7 @@ def test_a_refused_row_is_named(
         (b'{"rows": [], "model": "/etc/passwd"}', 422),
         (b'{"rows": [[1, 2]]}', 422),
         (b'{"rows": [[]]}', 422),
+        (b'{"rows": [{}]}', 422),
         (b'{"columns": {}}', 422),
         (b'{"logged": 7}', 422),
         (b'{"logged": [{"query": "q", "doc_id": "a", "other": 1}]}', 422),
@@ -114,11 +115,15 @@ def test_garbage_has_a_status(app: Any, body: bytes, status: int) -> None:
 def test_csv_faults_and_other_media(app: Any, model: Any) -> None:
     line = b",".join([b"1"] * model.n_features)
     answer = post(app, line + b"\n" + line.replace(b"1", b"x", 1), content_type="text/csv")
-    assert (answer.status, answer.json["row"], answer.json["feature"]) == (422, 1, "0")
+    assert (answer.status, answer.json["row"], answer.json["feature"]) == (
+        422,
+        1,
+        model.feature_names[0],
+    )
     assert post(app, b"1,2\n", content_type="text/csv").status == 422
     assert post(app, b"\xff", content_type="text/csv").status == 400
     assert post(app, b"{}", content_type="application/x-python-pickle").status == 415
-    assert post(app, b"{}", content_encoding="gzip").status == 415
+    assert post(app, b"{}", content_encoding="gzip").status == 422
 
 
 def test_paths_say_what_is_served(app: Any, model: Any, rows: Any) -> None:
@@ -170,4 +175,9 @@ def test_categories_are_names_or_codes(tmp_path: Path) -> None:
     assert green["unknown_categories"] == {"colour": 1}
     assert green["scores"][0] == green["scores"][1]
     assert post(app, {"rows": [{"colour": 1, "x": 0}]}).json["feature"] == "colour"
-    assert post(app, {"rows": [[1, 0.5], [7, 0.5]]}).json["row"] == 1
+    lists = frame.astype(object).to_numpy().tolist()
+    assert post(app, {"rows": lists}).json["scores"] == answer.json["scores"]
+    text = "".join(f"{colour},{x!r}\n" for colour, x in lists).encode()
+    scores = post(app, text, content_type="text/csv").body.split()
+    assert [float(score) for score in scores] == answer.json["scores"]
+    assert post(app, {"rows": [["red", 0.5], [1, 0.5]]}).json["row"] == 1
