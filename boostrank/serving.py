@@ -26,7 +26,7 @@ from boostrank.core.errors import DataError, InputError, MissingDependency, Mode
 from boostrank.core.machine import resolve_threads
 from boostrank.core.text import number_in
 from boostrank.core.types import Float64Array
-from boostrank.data.categories import EXACT, Categories, Coding, are_not_codes
+from boostrank.data.categories import EXACT, Coding, are_not_codes
 from boostrank.files.join import documents_in_log, feature_in_log
 from boostrank.model.files import MAX_MODEL_BYTES, content_sha256, read_file, sidecar_path
 from boostrank.model.ranking_model import RankingModel
@@ -47,7 +47,7 @@ except ImportError as error:
 _LOG = logging.getLogger(__name__)
 _JSON, _CSV = "application/json", "text/csv"
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_PLAIN = frozenset({int, float, type(None)})
+_NUMBERS, _TEXT = frozenset({int, float, type(None)}), frozenset({str, type(None)})
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,15 @@ class Scorer:
         answer: dict[str, Any] = {"version": version}
         try:
             if kind == _CSV:
-                qid, columns = None, _csv_columns(model, body.decode())
+                lines = csv.reader(body.decode().splitlines(), strict=True)
+                rows = [list(map(_number, words)) for words in lines]
+                qid, columns = None, _by_column(model.feature_names, rows)
             else:
                 request = msgspec.json.decode(body, type=ScoreRequest)
                 qid, columns = _columns_of(model, request, answer)
         except msgspec.ValidationError as error:
             raise _refuse(str(error)) from None
-        except (msgspec.DecodeError, csv.Error, RecursionError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, csv.Error, RecursionError, ValueError) as error:
             raise HTTPException(400, f"the body cannot be parsed as {kind}: {error}") from None
         features = _features_of(model, columns, answer)
         if qid is not None and len(qid) != len(features):
@@ -217,21 +219,8 @@ def _check_names(names: Sequence[str], values: Any, row: int | None = None) -> N
             raise _refuse("it is absent: send null for a missing value", row, name)
 
 
-def _csv_columns(model: RankingModel, text: str) -> Mapping[str, Sequence[Any]]:
-    """Return the words of each feature, as numbers except for categories; empty is missing."""
-    columns = dict(
-        _by_column(model.feature_names, list(csv.reader(text.splitlines(), strict=True)))
-    )
-    for name, words in columns.items():
-        if _is_text(model.categories.get(name)):
-            columns[name] = [word or None for word in words]
-        else:
-            columns[name] = [_number(word) for word in words]
-    return columns
-
-
 def _number(word: str) -> float | str | None:
-    """Return the number in a word, None for an empty word, or another word as it is."""
+    """Return the number in a cell of CSV, None for an empty cell, or another word as it is."""
     number = number_in(word)
     return (word or None) if number != number else number
 
@@ -254,7 +243,7 @@ def _logged_rows(
                     values[name] = feature_in_log(value, f"{name!r} of {document!r}")
                     logged_names.add(name)
             queries.append(query)
-            documents.append(document)
+            documents.append(document.encode().decode())  # refuse lone surrogates
             rows.append(values)
     except DataError as error:
         raise _refuse(str(error), len(rows), name) from None
@@ -264,10 +253,6 @@ def _logged_rows(
         if name not in logged_names:
             raise _refuse("no document has it", feature=name)
     return queries if any(queries) else None, documents, rows
-
-
-def _is_text(known: Categories | None) -> bool:
-    return bool(known and known.values and isinstance(known.values[0], str))
 
 
 def _features_of(
@@ -281,10 +266,11 @@ def _features_of(
         if len(values) != count:
             raise _refuse(f"the column has {len(values)} values, the first {count}", feature=name)
         # Each value must be text for categories that are text, and otherwise a number.
-        allowed = {str, type(None)} if _is_text(known) else _PLAIN
+        is_text = bool(known and known.values and isinstance(known.values[0], str))
+        allowed = _TEXT if is_text else _NUMBERS
         if not allowed.issuperset(map(type, values)):
             row = next(row for row, value in enumerate(values) if type(value) not in allowed)
-            kind = "text" if _is_text(known) else "a number"
+            kind = "text" if is_text else "a number"
             raise _refuse(f"{str(values[row])[:40]!r} is not {kind}", row, name)
         if known is None or known.values is None:
             try:

@@ -61,6 +61,8 @@ def serve(options: Serve) -> None:
         listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
     except OSError as error:
         raise InputError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
+    # Responses are two packets, of which the second must not wait for the client.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     logging.basicConfig(format="boostrank: %(message)s")
     logging.getLogger("boostrank").setLevel(logging.INFO)
     config = uvicorn.Config(
