@@ -82,8 +82,8 @@ def _refuse(reason: str, row: int | None = None, feature: str | None = None) -> 
     """Return a refusal that names the row and the feature."""
     places = {"row": row, "feature": feature}
     fields = {name: value for name, value in places.items() if value is not None}
-    place = "".join(f"{name} {value!r}: " for name, value in fields.items())
-    return HTTPException(422, {"error": place + reason, **fields})
+    prefix = "".join(f"{name} {value!r}: " for name, value in fields.items())
+    return HTTPException(422, {"error": prefix + reason, **fields})
 
 
 class Scorer:
@@ -206,7 +206,8 @@ def _by_column(names: Sequence[str], rows: Sequence[Any]) -> Mapping[str, Sequen
         elif len(values) != len(names):
             raise _refuse(f"{len(values)} values, but the model has {len(names)} features", row)
         lists.append(values)
-    return dict(zip(names, zip(*lists, strict=True) if lists else [()] * len(names), strict=True))
+    columns = zip(*lists, strict=True) if lists else [()] * len(names)
+    return dict(zip(names, columns, strict=True))
 
 
 def _check_names(names: Sequence[str], values: Any, row: int | None = None) -> None:
@@ -262,25 +263,28 @@ def _features_of(
     count = len(columns[model.feature_names[0]])
     features = np.empty((count, model.n_features))
     for i, name in enumerate(model.feature_names):
-        values, known = columns[name], model.categories.get(name)
+        values, categories = columns[name], model.categories.get(name)
         if len(values) != count:
             raise _refuse(f"the column has {len(values)} values, the first {count}", feature=name)
         # Each value must be text for categories that are text, and otherwise a number.
-        is_text = bool(known and known.values and isinstance(known.values[0], str))
+        is_text = bool(categories and categories.values and isinstance(categories.values[0], str))
         allowed = _TEXT if is_text else _NUMBERS
         if not allowed.issuperset(map(type, values)):
             row = next(row for row, value in enumerate(values) if type(value) not in allowed)
             kind = "text" if is_text else "a number"
             raise _refuse(f"{str(values[row])[:40]!r} is not {kind}", row, name)
-        if known is None or known.values is None:
+        if categories is None or categories.values is None:
             try:
                 features[:, i] = values
             except OverflowError:
                 raise _refuse("an integer is beyond float32", feature=name) from None
             continue
-        rows = np.array([-1 if value is None else row for row, value in enumerate(values)], int)
-        features[:, i] = Coding(name, known).codes(rows, ["" if v is None else v for v in values])
-        if unknown := int(np.isnan(features[rows >= 0, i]).sum()):
+        rows = np.arange(count)
+        rows[[value is None for value in values]] = -1
+        present = ["" if value is None else value for value in values]
+        codes = Coding(name, categories).codes(rows, present)
+        features[:, i] = codes
+        if unknown := int(np.isnan(codes[rows >= 0]).sum()):
             answer.setdefault("unknown_categories", {})[name] = unknown
     # Refuse numbers beyond float32, and numbers that are no codes of categories without names.
     with np.errstate(over="ignore"):
@@ -326,6 +330,7 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
     `app.state.scorer` is the `Scorer`.
     """
     limits = limits or Limits()
+    # The model and the counts.
     scorer, registry = Scorer(path, limits), CollectorRegistry()
     requests = Counter("boostrank_requests", "Requests.", ["path", "status"], registry=registry)
     seconds = Histogram(
@@ -338,6 +343,7 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
     scored = Counter("boostrank_rows", "Scored rows.", registry=registry)
     reloads = Counter("boostrank_reloads", "Replaced models.", registry=registry)
 
+    # What the paths answer.
     async def score(request: Request) -> Response:
         kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
         if kind not in (_JSON, _CSV):
@@ -369,7 +375,9 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
                 "backend": model.backend,
                 "objective": model.info.objective_name,
                 "features": model.feature_names,
-                "categories": {name: known.values for name, known in model.categories.items()},
+                "categories": {
+                    name: categories.values for name, categories in model.categories.items()
+                },
                 "needs_whole_queries": not model.scores_rows_alone,
                 "trained_by": model.info.versions,
             }
@@ -400,6 +408,7 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
 
         return Route(path, respond, methods=[method])
 
+    # What runs beside the requests.
     async def watch() -> None:
         while True:
             await asyncio.sleep(limits.reload)
@@ -412,11 +421,13 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
         watcher.cancel()
         scorer.pool.shutdown(cancel_futures=True)
 
-    paths = {"/score": score, "/invocations": score, "/ping": health, "/health": health}
-    paths |= {"/model": describe, "/metrics": measure}
     routes = [
-        counted(path, endpoint, "POST" if endpoint is score else "GET")
-        for path, endpoint in paths.items()
+        counted("/score", score, "POST"),
+        counted("/invocations", score, "POST"),
+        counted("/ping", health, "GET"),
+        counted("/health", health, "GET"),
+        counted("/model", describe, "GET"),
+        counted("/metrics", measure, "GET"),
     ]
     app = Starlette(routes=routes, lifespan=lifespan)
     app.state.scorer = scorer

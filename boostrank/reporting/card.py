@@ -46,7 +46,8 @@ class Card:
             "model-index": [{"name": card["name"], "results": [result]}],
         }
         lines = [f"{name}: {json.dumps(value)}" for name, value in header.items()]
-        return environment().get_template("card.md").render(card=card, header="\n".join(lines))
+        text = environment().get_template("card.md").render(card=card, header="\n".join(lines))
+        return str(text)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the card, as Markdown or as JSON by the file's ending.
@@ -83,6 +84,7 @@ def card_of(
     if verdict is None:
         raise ParameterError("a card needs the metrics: include the section verdict in the report")
     info = model.info
+    # What the model cannot do.
     limits = ["Scores order the documents of one query. They have no unit."]
     if info.calibration is None:
         limits.append("Scores of different queries are not comparable: there is no calibration.")
@@ -90,6 +92,7 @@ def card_of(
         limits.append("Scores depend on the other documents: score whole queries.")
     if info.data is None:
         limits.append("The file has no record of its training.")
+    # What the record and the report say.
     content = {
         "name": name,
         "license": license,

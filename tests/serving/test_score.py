@@ -184,3 +184,18 @@ def test_categories_are_names_or_codes(tmp_path: Path) -> None:
     scores = post(app, text, content_type="text/csv").body.split()
     assert [float(score) for score in scores] == answer.json["scores"]
     assert post(app, {"rows": [["red", 0.5], [1, 0.5]]}).json["row"] == 1
+
+
+def test_categories_that_are_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(
+        {"shop": pd.Categorical(rng.choice([0, 7], 200)), "x": rng.normal(size=200)}
+    )
+    labels = (frame["shop"] == 0).astype(int) + (frame["x"] > 0)
+    data = boostrank.RankingDataset.from_arrays(frame, labels, group=[10] * 20)
+    model = boostrank.train(PARAMS, data, 3)
+    model.save(tmp_path / "m.txt")
+    app = serving.make_app(tmp_path / "m.txt")
+    answer = post(app, {"rows": frame.astype(float).to_dict("records")})
+    assert answer.json["scores"] == model.predict(frame).tolist()
+    assert "unknown_categories" not in answer.json
