@@ -39,6 +39,7 @@ _HEADINGS = {
     },
     "Deploy": {
         "predict": "Score documents.",
+        "serve": "Score documents over HTTP.",
         "calibrate": "Map scores to expected grades.",
         "export": "Write a model for a search engine or library, and check its scores.",
         "verify": "Compare scores logged by a search engine with the model's.",

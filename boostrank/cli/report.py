@@ -47,8 +47,16 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         "HTML page to write, or a folder (page/) for the page and the numbers of its charts (CSV).",
         short="-o",
         file="output",
-        shown="MODEL-report.html, without --json",
+        shown="MODEL-report.html, without --json and --card",
         group="Results",
+    )
+    card: str | None = option(
+        "Model card to write: Markdown (.md) for Hugging Face, or JSON (.json).",
+        file="output",
+        group="Results",
+    )
+    license: str | None = option(
+        "License that the card states, such as mit.", metavar="NAME", needs="card", group="Results"
     )
 
 
@@ -60,14 +68,15 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA must not be its
     training data.
     """
-    from boostrank.core.files import check_not_read
+    from boostrank.core.files import check_not_read, check_writable
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker
+    from boostrank.reporting.card import check_ending
     from boostrank.reporting.page import report
     from boostrank.reporting.section import page_beside
 
     output = options.output
-    if output is None and not options.as_json:
+    if output is None and not (options.as_json or options.card):
         output = page_beside(options.model)
     folder = None
     if output is not None and (output.endswith("/") or Path(output).is_dir()):
@@ -76,7 +85,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
     judged = JudgedData(options, reading, METRICS, (_BY_CLICKS,))
-    if output is not None:
+    for path in filter(None, (output, options.card)):
         paths = [
             options.model,
             options.baseline,
@@ -84,7 +93,11 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
             options.noise,
             *options.data,
         ]
-        check_not_read(output, [path for path in paths if path and path != "-"])
+        check_not_read(path, [file for file in paths if file and file != "-"])
+    if options.card is not None:
+        check_ending(options.card)
+        check_writable(options.card)
+    if output is not None:
         page = output
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -121,6 +134,9 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
             progress=progress,
             **judged.options,
         )
+    if options.card is not None:
+        result.card(options.license).save(options.card)
+        say(f"{options.card}: written")
     for section, reason in result.missing.items():
         say(f"no {section}: {reason}")
     if folder is not None:

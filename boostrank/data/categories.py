@@ -85,7 +85,7 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
 
 def check_codes(values: Float32Array | Float64Array, name: str) -> None:
     """Check that the numbers of a column are category codes."""
-    wrong = values[_no_code(values, _LARGEST_CODE)]
+    wrong = values[are_not_codes(values, _LARGEST_CODE)]
     if wrong.size:
         raise DataError(
             f"categorical feature {name!r} contains {wrong[0]:g}, but codes must be integers from 0"
@@ -94,7 +94,7 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
         )
 
 
-def _no_code(values: Float32Array | Float64Array, largest: float) -> npt.NDArray[np.bool_]:
+def are_not_codes(values: Float32Array | Float64Array, largest: float) -> npt.NDArray[np.bool_]:
     """Mark the values that are neither NaN nor an integer from 0 to below `largest`."""
     return ~np.isnan(values) & ((values < 0) | (values >= largest) | (values != np.floor(values)))
 
@@ -178,7 +178,7 @@ def say_no_codes(
             continue
         values, column = categories[name].values, features[:, i]
         count = np.inf if values is None else len(values)
-        wrong = column[_no_code(column, count)]
+        wrong = column[are_not_codes(column, count)]
         if wrong.size:
             codes = f"codes of {whose}, which are integers from 0"
             if values is not None:

@@ -381,7 +381,7 @@ def _read_features(
     columns: dict[str, array[float]] = {}
     for number, value in json_of(path, head):
         try:
-            for query, name, features in _logged(value):
+            for query, name, features in documents_in_log(value):
                 if not query.strip() or not name.strip():
                     what, key = ("document", "doc_id") if query.strip() else ("query", "query")
                     raise DataError(f"a {what} has no id; add {key!r} to the line")
@@ -393,7 +393,7 @@ def _read_features(
                         )
                     column.extend([np.nan] * (len(rows.qids) - len(column)))
                     column.append(
-                        _number(number_of_feature, f"document {name!r}: feature {feature!r}")
+                        feature_in_log(number_of_feature, f"document {name!r}: feature {feature!r}")
                     )
                 rows.add(query, name, number)
         except DataError as error:
@@ -419,7 +419,7 @@ def _read_features(
     return rows
 
 
-def _number(value: Any, what: str) -> float:
+def feature_in_log(value: Any, what: str) -> float:
     """Convert a feature value in JSON to a number, where null is missing."""
     try:
         number = np.nan if value is None else float(value)
@@ -436,12 +436,14 @@ def _number(value: Any, what: str) -> float:
     return number
 
 
-def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
+def documents_in_log(
+    value: Any, query: str = ""
+) -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
     """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a
     plain row."""
     if isinstance(value, list):
         for item in value:
-            yield from _logged(item, query)
+            yield from documents_in_log(item, query)
         return
     params = value.get("responseHeader", {}).get("params", {})
     ids = (
@@ -453,7 +455,7 @@ def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tu
     query = str(next(ids, query or params.get("q", "")))
     inner = value.get("hits", value.get("response"))
     if inner is not None:
-        yield from _logged(inner["hits" if "hits" in inner else "docs"], query)
+        yield from documents_in_log(inner["hits" if "hits" in inner else "docs"], query)
         return
     name = str(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
     if "[features]" in value:  # Solr

@@ -1,5 +1,6 @@
 # The public names and their modules, which `boostrank/reporting/__init__.py` imports on first use.
 
+from boostrank.reporting.card import Card as Card
 from boostrank.reporting.comparison import Comparison as Comparison
 from boostrank.reporting.comparison import compare as compare
 from boostrank.reporting.comparison import evaluate as evaluate

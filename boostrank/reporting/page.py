@@ -20,6 +20,7 @@ from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.reporting.card import Card, card_of
 from boostrank.reporting.charts import Chart, need_report_extra
 from boostrank.reporting.rank_changes import Ranker
 from boostrank.reporting.result import plain
@@ -41,6 +42,7 @@ class Report:
         about: description of the model.
         results: section results by name.
         missing: reason why a requested section has no result, by section name.
+        ranker: the model.
 
     Raises:
         MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and
@@ -52,6 +54,7 @@ class Report:
     about: str
     results: Mapping[str, Any]
     missing: Mapping[str, str]
+    ranker: RankingModel
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in SECTIONS.names():
@@ -108,6 +111,15 @@ class Report:
         names = {"model": self.model, "data": self.data, "about": self.about}
         results = {section.name: self.results.get(section.name) for section in on_page_order()}
         return dict(plain(names | results | {"missing": self.missing}))
+
+    def card(self, license: str | None = None) -> Card:
+        """Return a model card, which needs the verdict.
+
+        Args:
+            license: identifier of the model's license, such as "mit".
+        """
+        verdict = self.results.get("verdict")
+        return card_of(self.ranker, Path(self.model).name, self.data, verdict, license)
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, and the data of each chart and each data frame as CSV.
@@ -173,7 +185,7 @@ def report(
         (True, {})
     """
     files = ", ".join(data.provenance.files) if data_name is None else data_name
-    ranker = as_model(model)
+    original = ranker = as_model(model)
     previous = None
     if baseline is not None:
         before = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
@@ -204,7 +216,7 @@ def report(
         raise next(iter(errors.values()))
     missing = {section: str(error) for section, error in errors.items()}
     name = name or _name_of(model, "the model")
-    return Report(name, files, _about(ranker, data), context.results, missing)
+    return Report(name, files, _about(ranker, data), context.results, missing, original)
 
 
 def _name_of(model: Any, otherwise: str) -> str:

@@ -1,0 +1,78 @@
+"""The command `boostrank serve`."""
+
+from __future__ import annotations
+
+import logging
+import socket
+
+from boostrank.cli.command import command
+from boostrank.cli.errors import say
+from boostrank.core.errors import InputError
+from boostrank.core.text import parse_size
+from boostrank.options import ThreadOptions, argument, option, parse_seconds
+
+
+class Serve(ThreadOptions):
+    """Options of `boostrank serve`."""
+
+    model: str = argument("MODEL", file="read")
+    host: str = option(
+        "Address to listen on; 0.0.0.0 accepts other machines.", "127.0.0.1", metavar="ADDRESS"
+    )
+    port: int = option("Port to listen on; 0 chooses a free one.", 8080, ge=0, le=65535)
+    max_body: int = option(
+        "Largest body of a request.", 8_000_000, parse=("SIZE", parse_size), shown="8MB"
+    )
+    timeout: float = option(
+        "Longest time to receive a body, and to score it.",
+        10.0,
+        parse=("DURATION", parse_seconds),
+        shown="10s",
+    )
+    reload: float = option(
+        "Time between two checks for a new model file.",
+        5.0,
+        parse=("DURATION", parse_seconds),
+        shown="5s",
+    )
+    connections: int = option("Largest number of open connections.", 256, ge=1)
+
+
+@command("serve")
+def serve(options: Serve) -> None:
+    """Score documents over HTTP with MODEL, and load MODEL again when its file changes.
+
+    POST rows to /score as JSON, such as {"rows": [{"bm25": 1.5, "clicks": null}]}, or as CSV.
+    /invocations and /ping are SageMaker's names; /health, /model and /metrics describe the service.
+    Ctrl-C and SIGTERM let running requests end.
+
+    There is no encryption and no login: put a proxy in front for other networks.
+    """
+    import uvicorn
+
+    from boostrank.serving import Limits, make_app
+
+    limits = Limits(
+        options.max_body, options.timeout, options.threads, options.connections, options.reload
+    )
+    app = make_app(options.model, limits)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
+    except OSError as error:
+        raise InputError(f"--host {options.host} --port {options.port}: {error.strerror}") from None
+    # Responses are two packets, of which the second must not wait for the client.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    logging.basicConfig(format="boostrank: %(message)s")
+    logging.getLogger("boostrank").setLevel(logging.INFO)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        limit_concurrency=options.connections,
+        timeout_graceful_shutdown=int(options.timeout) + 1,
+        server_header=False,
+    )
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    say(f"{options.model}: served at http://{host}:{listener.getsockname()[1]}/score")
+    uvicorn.Server(config).run(sockets=[listener])

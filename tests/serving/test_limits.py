@@ -1,0 +1,160 @@
+"""Limits on bodies, time and waiting requests, and new model files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boostrank.core.errors import ModelError
+from tests.cli.conftest import start
+from tests.serving.conftest import as_json, ask, get, post, train
+
+serving = pytest.importorskip("boostrank.serving", exc_type=ImportError)
+
+
+def test_large_bodies_are_refused_before_they_are_read(path: Path) -> None:
+    app = serving.make_app(path, serving.Limits(max_body=1000))
+    declared = asyncio.run(ask(app, "POST", "/score", [], content_length="1000000000"))
+    assert declared.status == 413
+
+    async def endless() -> dict[str, Any]:
+        return {"type": "http.request", "body": b" " * 100, "more_body": True}
+
+    assert _refused(app, endless) == 413
+    assert asyncio.run(ask(app, "POST", "/score", [], content_length="x")).status == 400
+
+
+def _refused(app: Any, receive: Any) -> int:
+    """The status of a request whose body comes from a function."""
+    scope = {"type": "http", "method": "POST", "path": "/score", "headers": []}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+def test_a_body_that_never_ends_and_a_slow_score(
+    path: Path, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = serving.make_app(path, serving.Limits(timeout=0.05, threads=1, waiting=1))
+
+    async def never() -> Any:
+        await asyncio.sleep(3600)
+
+    assert _refused(app, never) == 408
+    go = threading.Event()
+    score = app.state.scorer.score
+
+    def slow(body: bytes, kind: str) -> Any:
+        go.wait(5)
+        return score(body, kind)
+
+    monkeypatch.setattr(app.state.scorer, "score", slow)
+    body = {"rows": as_json(rows)}
+    assert post(app, body).status == 504
+    busy = post(app, body)
+    assert busy.status == 503
+    assert busy.headers["retry-after"]
+    go.set()
+    app.state.scorer.pool.submit(int).result()
+    assert app.state.scorer.slots.acquire(blocking=False)
+
+
+def test_a_new_file_replaces_the_model_and_a_broken_one_does_not(tmp_path: Path, rows: Any) -> None:
+    file, body = tmp_path / "m.txt", {"rows": as_json(rows)}
+    old = train(file).predict(rows).tolist()
+    app = serving.make_app(file)
+    scorer, version = app.state.scorer, get(app, "/health").json["version"]
+    assert post(app, body).json["scores"] == old
+    os.utime(file)  # the same content
+    assert not scorer.refresh()
+    # A killed copy leaves a part.
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    assert not scorer.refresh()
+    health = get(app, "/health").json
+    assert (health["status"], health["version"]) == ("stale", version)
+    assert health["reload_error"]
+    assert post(app, body).json == {"scores": old, "version": version}
+    file.unlink()
+    assert not scorer.refresh()
+    assert post(app, body).json["scores"] == old
+    # A whole file.
+    new = train(file, rounds=6).predict(rows).tolist()
+    assert scorer.refresh()
+    answer = post(app, body).json
+    assert answer["scores"] == new != old
+    assert get(app, "/health").json == {
+        "status": "ok",
+        "version": answer["version"],
+        "reload_error": None,
+    }
+
+
+def test_what_is_no_model_is_not_served(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text("import os")
+    with pytest.raises(ModelError):
+        serving.make_app(tmp_path / "m.txt")
+
+
+@contextlib.contextmanager
+def _served(file: Path, *options: str) -> Iterator[tuple[str, int, Any]]:
+    process = start("serve", file, "--port", 0, "--threads", 1, *options)
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert "http://" in line, line + process.stderr.read()
+        host, port = line.split("http://")[1].split("/")[0].split(":")
+        yield host, int(port), process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _post(host: str, port: int, body: bytes) -> Any:
+    connection = http.client.HTTPConnection(host, port, timeout=30)
+    connection.request("POST", "/score", body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())
+
+
+def test_clients_over_a_socket(path: Path, model: Any, rows: Any, tmp_path: Path) -> None:
+    """A slow client, a body of 1 GB, 50 clients at once, and a reload under load; then SIGTERM."""
+    parts = [rows[i % 30 : i % 30 + 1 + i % 10] for i in range(50)]
+    expected = [model.predict(part).tolist() for part in parts]
+    bodies = [json.dumps({"rows": as_json(part)}).encode() for part in parts]
+    head = b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    with _served(path, "--timeout", "20s") as (host, port, process):
+        slow = socket.create_connection((host, port))
+        slow.sendall(head % len(bodies[0]) + bodies[0][:9])
+        huge = socket.create_connection((host, port))
+        huge.sendall(head % 10**9)
+        assert b" 413 " in huge.recv(100)
+        with ThreadPoolExecutor(50) as pool:
+            answers = list(pool.map(lambda body: _post(host, port, body), bodies))
+        assert [status for status, _ in answers] == [200] * 50
+        assert [answer["scores"] for _, answer in answers] == expected
+        # The slow client gets its answer too, also while the process is told to stop.
+        process.terminate()
+        time.sleep(0.2)
+        slow.sendall(bodies[0][9:])
+        received = b""
+        while piece := slow.recv(65536):
+            received += piece
+        assert json.loads(received.partition(b"\r\n\r\n")[2])["scores"] == expected[0]
+        assert process.wait(20) in (-15, 143)
