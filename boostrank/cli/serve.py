@@ -35,7 +35,6 @@ class Serve(ThreadOptions):
         parse=("DURATION", parse_seconds),
         shown="5s",
     )
-    connections: int = option("Largest number of open connections.", 256, ge=1)
 
 
 @command("serve")
@@ -48,12 +47,13 @@ def serve(options: Serve) -> None:
 
     There is no encryption and no login: put a proxy in front for other networks.
     """
-    import uvicorn
-
     from boostrank.serving import Limits, make_app
 
     limits = Limits(
-        options.max_body, options.timeout, options.threads, options.connections, options.reload
+        max_body=options.max_body,
+        timeout=options.timeout,
+        threads=options.threads,
+        reload=options.reload,
     )
     app = make_app(options.model, limits)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
@@ -64,12 +64,13 @@ def serve(options: Serve) -> None:
     # Responses are two packets, of which the second must not wait for the client.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     logging.basicConfig(format="boostrank: %(message)s")
-    logging.getLogger("boostrank").setLevel(logging.INFO)
+    import uvicorn  # after the module that says how to install it
+
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
-        limit_concurrency=options.connections,
+        limit_concurrency=limits.waiting,
         timeout_graceful_shutdown=int(options.timeout) + 1,
         server_header=False,
     )

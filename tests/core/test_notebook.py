@@ -71,7 +71,9 @@ def test_a_comparison() -> None:
 
 
 def test_a_report() -> None:
-    check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}), "Verdict")
+    params = {"objective": "regression", "verbosity": -1, "num_threads": 1}
+    model = boostrank.train(params, data(), 1)
+    check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}, model), "Verdict")
 
 
 def test_findings() -> None:

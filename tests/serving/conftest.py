@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,11 +15,14 @@ import pytest
 import boostrank
 from boostrank.data.synthetic import make_ranking_data
 
-pytest.importorskip("starlette", reason="serving is an extra")
-pytest.importorskip("uvicorn", reason="serving is an extra")
-pytest.importorskip("prometheus_client", reason="serving is an extra")
-
 PARAMS = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+
+
+def import_serving() -> Any:
+    """The module, or a skipped file without the extra."""
+    for name in ("starlette", "uvicorn", "prometheus_client"):
+        pytest.importorskip(name, reason="serving is an extra")
+    return importlib.import_module("boostrank.serving")
 
 
 class Answer(NamedTuple):

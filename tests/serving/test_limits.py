@@ -19,9 +19,9 @@ import pytest
 
 from boostrank.core.errors import ModelError
 from tests.cli.conftest import start
-from tests.serving.conftest import as_json, ask, get, post, train
+from tests.serving.conftest import as_json, ask, get, import_serving, post, train
 
-serving = pytest.importorskip("boostrank.serving", exc_type=ImportError)
+serving = import_serving()
 
 
 def test_large_bodies_are_refused_before_they_are_read(path: Path) -> None:

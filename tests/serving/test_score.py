@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import boostrank
-from tests.serving.conftest import PARAMS, as_json, get, post, train
+from tests.serving.conftest import PARAMS, as_json, get, import_serving, post, train
 
-serving = pytest.importorskip("boostrank.serving", exc_type=ImportError)
+serving = import_serving()
 
 
 @pytest.fixture(scope="module")
