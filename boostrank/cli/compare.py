@@ -126,8 +126,10 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     if machine is not None:
         how = how | {"machine": grades_of_judges(options.data, machine, reading)}
     comparison = compare(old, new, data, judged.metrics, fail_if=conditions, top=options.top, **how)
-    clicks = judged.clicks
-    return comparison, "" if clicks is None else clicks.words(data, new[0].scores, options.top)
+    about_clicks = ""
+    if judged.clicks is not None:
+        about_clicks = judged.clicks.words(data, new[0].scores, options.top)
+    return comparison, about_clicks
 
 
 def grades_of_judges(source: Sequence[str], machine: str, reading: FileOptions) -> dict[str, Any]:

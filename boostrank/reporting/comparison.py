@@ -520,7 +520,7 @@ def compare(
     # Measure by the machine's grades, and go on with the queries of people.
     judged, everything = None, [*context.metrics, *map(Metric.parse, extra)]
     if machine is not None:
-        judged = JudgedQueries.of(machine, data)
+        judged = JudgedQueries.split(machine, data)
         by_machine = _values(
             replace(context, data=judged.machine).bound(everything),
             judged.take(rankers, judged.chosen, data),

@@ -102,7 +102,7 @@ class JudgedQueries:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, grades: Mapping[str, Any], data: RankingDataset) -> JudgedQueries:
+    def split(cls, grades: Mapping[str, Any], data: RankingDataset) -> JudgedQueries:
         """Split queries by judge. A document that a judge did not grade has the grade 0.
 
         Args:
@@ -403,7 +403,7 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
         saved = min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999)
     both = None if saved is None else needed(saved)
     alone = needed(0.0)
-    sizes = tuple(sorted({*_SIZES, alone, *([] if both is None else [both])}))
+    sizes = tuple(sorted({*_SIZES, alone, both or alone}))
 
     def powers(saved: float) -> tuple[float, ...]:
         return tuple(power_of(detect, error(size, saved), size) for size in sizes)
