@@ -109,6 +109,12 @@ def test_queries_chosen_by_chance_are_weighed() -> None:
         errors.append((both.mean - truth.mean()) / both.error)
         assert people.mean() > 1.2 * truth.mean()
     assert abs(np.mean(errors)) < 0.6
+    # Unequal weights leave fewer degrees of freedom.
+    shares = np.array([1.0] * 59 + [30.0])
+    people, machine = drawn()
+    row = by_judges("x", people, machine, np.arange(60), shares, np.ones(400))[0]
+    free = shares.sum() ** 2 / (shares @ shares) - 1.0
+    assert (row.high - row.mean) / row.error == pytest.approx(stats.t.ppf(0.975, free))
 
 
 def judged(queries: int = 40) -> tuple[RankingDataset, dict[str, Any], list[np.ndarray]]:
