@@ -254,8 +254,8 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
         raise InputError(
             "--machine compares by grades, so --gain must be exponential or linear with it"
         )
-    if reading.on_bad_line == "skip":
-        raise InputError("--on-bad-line skip cannot be used, because columns are read by row")
+    if reading.on_bad_line == "skip" or reading.label_map:
+        raise InputError("--machine reads all grades as they are: no --on-bad-line, no --label-map")
     header = header_of(str(expand(options.data)[0]))
     if machine not in header:
         hint = did_you_mean(machine, header, list_all=len(header) < 13)

@@ -384,7 +384,10 @@ class Comparison(Result):
             "conditions": conditions,
             "churn": churn,
         }
-        return super().to_dict() | dict(plain(more))
+        result = super().to_dict() | dict(plain(more))
+        if not self.judges:
+            del result["judges"]
+        return result
 
     @property
     def _title(self) -> str:
