@@ -165,13 +165,6 @@ class JudgedQueries:
 
         return {side: list(map(restrict, of_side)) for side, of_side in rankers.items()}
 
-    def differences(
-        self, metric: str, people: Float64Array, machine: Float64Array, luck: Luck
-    ) -> list[JudgedDifference]:
-        """Return the differences by people, by the machine, and by both; see `by_judges`."""
-        weights = self.people.queries.each_weight, self.machine.queries.each_weight
-        return by_judges(metric, people, machine, self.at, *weights, luck)
-
 
 def _column(grades: Mapping[str, Any], name: str, data: RankingDataset) -> Float64Array:
     if name not in grades:
