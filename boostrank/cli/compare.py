@@ -123,8 +123,10 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     if machine is not None:
         how = how | {"machine": grades_of_judges(options.data, machine, reading)}
     comparison = compare(old, new, data, judged.metrics, fail_if=conditions, top=options.top, **how)
-    clicks = judged.clicks
-    return comparison, "" if clicks is None else clicks.words(data, new[0].scores, options.top)
+    about_clicks = ""
+    if judged.clicks is not None:
+        about_clicks = judged.clicks.words(data, new[0].scores, options.top)
+    return comparison, about_clicks
 
 
 def grades_of_judges(source: Sequence[str], machine: str, reading: FileOptions) -> dict[str, Any]:
@@ -249,8 +251,8 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
         raise InputError(
             "--machine compares by grades, so --gain must be exponential or linear with it"
         )
-    if reading.on_bad_line == "skip":
-        raise InputError("--on-bad-line skip cannot be used, because columns are read by row")
+    if reading.on_bad_line == "skip" or reading.label_map:
+        raise InputError("--machine reads all grades as they are: no --on-bad-line, no --label-map")
     header = header_of(str(expand(options.data)[0]))
     if machine not in header:
         hint = did_you_mean(machine, header, list_all=len(header) < 13)

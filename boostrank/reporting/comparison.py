@@ -27,6 +27,7 @@ from boostrank.reporting.html import block
 from boostrank.reporting.machine import (
     JudgedDifference,
     JudgedQueries,
+    by_judges,
     describe_judges,
     judges_chart,
     judges_table,
@@ -384,7 +385,10 @@ class Comparison(Result):
             "conditions": conditions,
             "churn": churn,
         }
-        return super().to_dict() | dict(plain(more))
+        result = super().to_dict() | dict(plain(more))
+        if not self.judges:
+            del result["judges"]
+        return result
 
     @property
     def _title(self) -> str:
@@ -520,7 +524,7 @@ def compare(
     # Measure by the machine's grades, and go on with the queries of people.
     judged, everything = None, [*context.metrics, *map(Metric.parse, extra)]
     if machine is not None:
-        judged = JudgedQueries.of(machine, data)
+        judged = JudgedQueries.split(machine, data)
         by_machine = _values(
             replace(context, data=judged.machine).bound(everything),
             judged.take(rankers, judged.chosen, data),
@@ -561,7 +565,8 @@ def compare(
             change = per_query[name][:, 1] - per_query[name][:, 0]
             luck = float(np.nan_to_num(measured[name].luck))
             free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
-            judges += judged.differences(name, change, after - before, (luck, free))
+            of_all, luck_of = judged.machine.queries.each_weight, (luck, free)
+            judges += by_judges(name, change, after - before, judged.at, weights, of_all, luck_of)
     # Find the queries that lost most of the first metric, and their costliest inversions.
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}

@@ -102,7 +102,7 @@ class JudgedQueries:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, grades: Mapping[str, Any], data: RankingDataset) -> JudgedQueries:
+    def split(cls, grades: Mapping[str, Any], data: RankingDataset) -> JudgedQueries:
         """Split queries by judge. A document that a judge did not grade has the grade 0.
 
         Args:
@@ -163,13 +163,6 @@ class JudgedQueries:
             for side, of_side in rankers.items()
         }
 
-    def differences(
-        self, metric: str, people: Float64Array, machine: Float64Array, luck: Luck
-    ) -> list[JudgedDifference]:
-        """Return the differences by people, by the machine, and by both; see `by_judges`."""
-        weights = self.people.queries.each_weight, self.machine.queries.each_weight
-        return by_judges(metric, people, machine, self.at, *weights, luck)
-
 
 def _column(grades: Mapping[str, Any], name: str, data: RankingDataset) -> Float64Array:
     if name not in grades:
@@ -217,6 +210,8 @@ def by_judges(
             f" {FEWEST} by people's are needed; let people judge more, or leave out --machine"
         )
     share, of_all = weights / weights.sum(), of_machine / of_machine.sum()
+    counted = share[~np.isnan(people)]
+    effective = float(counted.sum() ** 2 / (counted @ counted))  # n, with equal weights
     y, m = _linearised(people, share), _linearised(machine, of_all)
     x, mean = m[at], float(of_all @ m)
     rows = []
@@ -226,11 +221,11 @@ def by_judges(
         # Sum the squares of what each query adds to the estimate.
         parts = weight * of_all * (m - mean)
         parts[at] += share * (corrected - estimate)
-        values = estimate, parts, n, luck, weight
+        values = estimate, parts, effective, luck, weight
         rows.append(JudgedDifference(judges, metric, n, **_student(*values), weight=weight))
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))
-    bias = _student(float(share @ (x - y)), parts, n, (0.0, 1.0))
+    bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
     of_bias = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
     student = _student(mean, of_all * (m - mean), count, luck)
     alone = JudgedDifference("machine", metric, count, **student, weight=1.0, **of_bias)
@@ -268,9 +263,9 @@ def _linearised(values: Float64Array, share: Float64Array) -> Float64Array:
 
 
 def _student(
-    mean: float, parts: Float64Array, n: int, luck: Luck, weight: float = 0.0
+    mean: float, parts: Float64Array, n: float, luck: Luck, weight: float = 0.0
 ) -> dict[str, float]:
-    free = n - 1.0 - weight
+    free = max(n - 1.0 - weight, 1.0)
     by_queries, by_luck = n / free * float(parts @ parts), luck[0] ** 2
     error = math.sqrt(by_queries + by_luck)
     if by_luck:  # Satterthwaite's, as in `core.resampling.crossed_difference`
@@ -401,7 +396,7 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
         saved = min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999)
     both = None if saved is None else needed(saved)
     alone = needed(0.0)
-    sizes = tuple(sorted({*_SIZES, alone, *([] if both is None else [both])}))
+    sizes = tuple(sorted({*_SIZES, alone, both or alone}))
 
     def powers(saved: float) -> tuple[float, ...]:
         return tuple(power_of(detect, error(size, saved), size) for size in sizes)

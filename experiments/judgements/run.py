@@ -69,9 +69,9 @@ def machines(pool: Any, scores: list[Floats]) -> Iterator[tuple[str, Floats]]:
 
 def measured(people: Floats, machine: Floats, count: int) -> Floats:
     """Of each draw: is the truth in people's interval and in that of both, their widths, the
-    weight, and both minus the truth in standard errors, float64[DRAWS, 6].
+    weight, and both, and people alone, minus the truth in standard errors, float64[DRAWS, 7].
     """
-    truth, values = np.nanmean(people), np.empty((DRAWS, 6))
+    truth, values = np.nanmean(people), np.empty((DRAWS, 7))
     for draw in range(DRAWS):
         drawn = np.random.default_rng(draw).integers(0, people.size, QUERIES)
         ones, at = np.ones(QUERIES), np.arange(count)
@@ -79,7 +79,8 @@ def measured(people: Floats, machine: Floats, count: int) -> Floats:
         alone, _, both = by_judges("ndcg@10", few, machine[drawn], at, ones[:count], ones)
         inside = [row.low <= truth <= row.high for row in (alone, both)]
         widths = [row.high - row.low for row in (alone, both)]
-        values[draw] = *inside, *widths, both.weight, (both.mean - truth) / both.error
+        errors = [(row.mean - truth) / row.error if row.error else 0.0 for row in (both, alone)]
+        values[draw] = *inside, *widths, both.weight, *errors
     return values
 
 
@@ -105,11 +106,14 @@ def main() -> None:
                 numbers[f"{name}, {judge}, {count}"] = means.tolist()
                 ratio = means[3] / means[2]
                 cells.append(f"{means[0]:.1%}, {means[1]:.1%}, {ratio:.2f}")
-            bias = abs(values[:, 5].mean()) * DRAWS**0.5
-            rows.append([name, judge, f"{kappa:.2f}", f"{shift:+.4f}", *cells, f"{bias:.1f}"])
+            bias, alone = np.abs(means[5:]) * DRAWS**0.5
+            cells.append(f"{bias:.1f} ({alone:.1f})")
+            rows.append([name, judge, f"{kappa:.2f}", f"{shift:+.4f}", *cells])
             print(*rows[-1], sep=" | ", flush=True)
     heads = [f"{count}: people, both, width" for count in SIZES]
-    table = markdown(["data", "machine", "kappa", "its bias", *heads, "bias of both / error"], rows)
+    table = markdown(
+        ["data", "machine", "kappa", "its bias", *heads, "bias of both (people) / error"], rows
+    )
     save(OUT / "judgements" / "out" / "coverage.md", table, numbers)
     print(table)
     training.main()

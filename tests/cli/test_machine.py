@@ -67,6 +67,7 @@ def test_queries_of_people_are_counted_with_and_without_a_machine(tmp_path: Path
         (("--machine", "machine", "--gain", "label + bm25"), "--gain"),
         (("--machine", "machine", "--clicks"), "--clicks"),
         (("--machine", "machine", "--on-bad-line", "skip"), "--on-bad-line"),
+        (("--machine", "machine", "--label-map", "3=2"), "--label-map"),
     ],
 )
 def test_a_machine_is_refused_where_it_cannot_be_read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,12 @@ def test_queries_chosen_by_chance_are_weighed() -> None:
         errors.append((both.mean - truth.mean()) / both.error)
         assert people.mean() > 1.2 * truth.mean()
     assert abs(np.mean(errors)) < 0.6
+    # Unequal weights leave fewer degrees of freedom.
+    shares = np.array([1.0] * 59 + [30.0])
+    people, machine = drawn()
+    row = by_judges("x", people, machine, np.arange(60), shares, np.ones(400))[0]
+    free = shares.sum() ** 2 / (shares @ shares) - 1.0
+    assert (row.high - row.mean) / row.error == pytest.approx(stats.t.ppf(0.975, free))
 
 
 def judged(queries: int = 40) -> tuple[RankingDataset, dict[str, Any], list[np.ndarray]]:
@@ -127,7 +134,9 @@ def last(values: np.ndarray) -> float:
     return float(values[-1])
 
 
-def test_compare_takes_any_metric_and_conditions_read_both() -> None:
+def test_compare_takes_any_metric_and_conditions_read_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     data, grades, scores = judged()
 
     def top_label(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -153,10 +162,13 @@ def test_compare_takes_any_metric_and_conditions_read_both() -> None:
     assert outcome.holds == (both.low < bound)
     table = comparison.to_dict()["judges"]
     assert [row["judges"] for row in table[:3]] == ["people", "machine", "both"]
+    assert "judges" not in compare(*scores, replace(data, labels=grades["machine"])).to_dict()
     pytest.importorskip("altair")
+    monkeypatch.setattr("boostrank.reporting.section.vega_script", lambda: "")
     page = comparison.to_html()
     assert "By judges" in page
     assert "are worth" in page
+    assert f"{comparison.judges[2].mean:+.4f}</b>" in page
 
 
 def test_several_trainings_widen_all_intervals() -> None:
