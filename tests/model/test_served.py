@@ -173,6 +173,19 @@ SOLR_LINEAR = {
     ],
     "params": {"weights": {"f1": 0.25, "f2": 0.0, "f3": -0.5}},
 }
+NORMALISED = {
+    "model": {
+        "name": "m",
+        "model": {
+            "type": "model/linear",
+            "definition": json.dumps({"f1": 0.25, "f2": 0.0, "f3": -0.5}),
+            "feature_normalizers": {
+                "f1": {"standard": {"mean": -1.0, "standard_deviation": 4.0}},
+                "f3": {"min_max": {"minimum": 0.0, "maximum": 1.0}},
+            },
+        },
+    }
+}
 UPLOAD = {
     "_source": {
         "name": "m",
@@ -189,6 +202,7 @@ UPLOAD = {
         (REGRESSION, 0.0, 1.0, 0.125),
         (json.dumps(SOLR_LINEAR), -1.0, 4.0, 0.0),
         (json.dumps(UPLOAD), 0.0, 1.0, 0.0),
+        (json.dumps(NORMALISED), -1.0, 4.0, 0.0),
     ],
 )
 def test_linear_models(
@@ -200,6 +214,19 @@ def test_linear_models(
     rows = np.array([[1.0, 7.0, 2.0], [np.nan, 1.0, -4.0]], np.float32)
     expected = [bias + 0.25 * (x - shift) / divisor - 0.5 * z for x, z in ((1.0, 2.0), (0.0, -4.0))]
     assert served.predict(rows).tolist() == expected
+
+
+@pytest.mark.parametrize("target", ["solr", "elasticsearch"])
+def test_an_exported_linear_model_is_read(target: str, tmp_path: Path) -> None:
+    X = np.nan_to_num(rows_of(600, 2))
+    data = boostrank.RankingDataset.from_arrays(
+        X, X[:, 0].clip(0, 3).round(), group=[20] * 30, feature_names=NAMES
+    )
+    linear = boostrank.train({"objective": "listnet"}, data, 5, backend="linear")
+    boostrank.export_model(linear, tmp_path / "exported", target)
+    served, rows = RankingModel.load(tmp_path / "exported"), np.nan_to_num(ROWS)
+    assert served.feature_names == NAMES
+    np.testing.assert_allclose(served.predict(rows), linear.predict(rows), rtol=1e-5, atol=1e-5)
 
 
 def test_saving_says_that_another_format_is_written(tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from boostrank.core.errors import DataWarning, warn_user
 from boostrank.data.arrays import default_feature_names
@@ -52,7 +55,11 @@ def recognises_dump(document: Any) -> bool:
     return isinstance(first, dict) and "nodeid" in first
 
 
-def read_dump(document: Any, names: Sequence[str] = ()) -> TreeFile:
+def read_dump(
+    document: Any,
+    names: Sequence[str] = (),
+    scales: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+) -> TreeFile:
     """Read the trees of `get_dump(dump_format="json")` or of a plugin's definition."""
     roots = [from_json(tree) if isinstance(tree, str) else tree for tree in document]
     if not names:
@@ -62,7 +69,7 @@ def read_dump(document: Any, names: Sequence[str] = ()) -> TreeFile:
             " within queries is the model's",
             DataWarning,
         )
-    return read_trees(names, roots, parse_dump, RULES)
+    return read_trees(names, roots, parse_dump, RULES, scale=by_column(names, scales))
 
 
 def _names_of(roots: Sequence[Any]) -> Sequence[str]:
@@ -96,19 +103,45 @@ def read_upload(document: Any) -> TreeFile | LinearFile:
     assert model is not None
     kind = model["type"].removeprefix("model/")
     definition: Any = model.get("definition")
+    scales = _scales_of(model.get("feature_normalizers") or {})
     if kind == "ranklib":
+        refuse(bool(scales), "it normalises features of a RankLib model")
         return ranklib.read(definition, names)
     if isinstance(definition, str):
         definition = from_json(definition)
     if kind == "linear":
         weights = {str(name): float(weight) for name, weight in definition.items()}
-        return read_weights(names or list(weights), weights)
+        names = names or list(weights)
+        return read_weights(names, weights, scale=by_column(names, scales))
     refuse(kind != "xgboost+json", f"its type model/{kind} cannot be read")
     if isinstance(definition, dict):
         objective = str(definition.get("objective", "reg:linear"))
         refuse(not objective.startswith(_SUMS), f"its scores are transformed by {objective}")
         definition = definition["splits"]
-    return read_dump(definition, names or _names_of(definition))
+    return read_dump(definition, names or _names_of(definition), scales)
+
+
+def _scales_of(normalizers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the shift and the divisor of each feature that the plugin normalises."""
+    scales = {}
+    for name, normalizer in normalizers.items():
+        if "standard" in normalizer:
+            standard = normalizer["standard"]
+            shift, divisor = float(standard["mean"]), float(standard["standard_deviation"])
+        else:
+            ends = normalizer["min_max"]
+            shift = float(ends["minimum"])
+            divisor = float(np.float32(ends["maximum"]) - np.float32(shift))
+        refuse(not abs(divisor) > 0.0, f"the normalizer of {name!r} divides by 0")
+        scales[name] = shift, divisor
+    return scales
+
+
+def by_column(
+    names: Sequence[str], scales: Mapping[str, tuple[float, float]]
+) -> dict[int, tuple[float, float]]:
+    """Return the scales by column, for features that the model has."""
+    return {column: scales[name] for column, name in enumerate(names) if name in scales}
 
 
 def _features_of(document: Any) -> list[str]:
