@@ -212,7 +212,12 @@ class JudgedData:
         }
         labelled = self._columns is None and machine is None
         self._reader = Reader(
-            reading, options.threads, gain=options.gain, asks=True, labelled=labelled, names=True
+            reading,
+            options.threads,
+            gain=options.gain,
+            asks=machine is None,
+            labelled=labelled,
+            names=True,
         )
         self._command = options
         self.clicks: Clicks | None = None
