@@ -5,55 +5,13 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments smooth-dcg ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query long-lists clicks judgements test-clusters bench-clusters mslr yahoo istella
+EXPERIMENTS := bench bench-clusters bench-scale catboost clicks curvature defaults discount experiments istella judgements large \
+	long-lists metrics mslr ohsumed parity peers selection serving smooth-dcg start within-query yahoo
+.PHONY: help demo test matrix short versions golden api size check docs wheel wheel-test picture faults kill-sweep io-sweep numerics \
+	net fuzz mutation coverage test-clusters experiment clean $(EXPERIMENTS)
 
 help:
-	@echo "make demo      generate data, train, and compare with LightGBM, averaged over folds too, and XGBoost"
-	@echo "make test      run the tests"
-	@echo "make test-oldest  the same with the oldest versions that pyproject.toml allows"
-	@echo "make matrix    the same on every interpreter of PYTHONS=\"3.11 3.12 3.13\", with the newest versions"
-	@echo "make versions  models of several versions of Python and the engines, each read by each; a table"
-	@echo "make golden    what this version writes, kept for later versions to read: at each release"
-	@echo "make api       the list of public names, options and exit statuses, after a change of it on purpose"
-	@echo "make short     a few of the tests on each of them that is installed and is not the default"
-	@echo "make check     ruff, mypy and the import rules"
-	@echo "make size      lines and files of the package, and how many places an option or an engine touches"
-	@echo "make docs      the documentation, into site/: warnings are errors"
-	@echo "make wheel     the wheel, into dist/"
-	@echo "make wheel-test  the wheel in an environment of its own: installs, runs, trains, reports"
-	@echo "make picture   the picture of a report in README, docs/assets/report.png (needs Chromium)"
-	@echo "make experiments  the papers' tables and figures on OHSUMED, linear and boosted (needs the data; 20 minutes)"
-	@echo "make smooth-dcg  the claims of Wu et al. on boosted trees: SDCG, SHF-SDCG, REG-SHF-SDCG, regression (needs the data)"
-	@echo "make ohsumed   every objective on both engines over the OHSUMED folds, at the rate each chooses (needs the data)"
-	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
-	@echo "make discount  the training discount: log, linear, between; at one rate, and at the rate chosen (needs the data)"
-	@echo "make large     trees for 50,000 to 1,000,000 generated rows, with LightGBM at several sizes (hours; resumes)"
-	@echo "make long-lists  lists of 1,000 to 100,000 documents, and what a query of a million costs (an hour; resumes)"
-	@echo "make start     what the linear start gives on either engine (needs the data)"
-	@echo "make within-query  what columns within queries give on either engine (needs the data)"
-	@echo "make clicks    what debiasing clicks gives, over users and logs (needs the data; hours; resumes)"
-	@echo "make judgements  intervals, training and choice with few grades of people and many of a simulated machine"
-	@echo "make serving   what each program that serves rankers makes of each kind of model"
-	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
-	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
-	@echo "make peers     the peers' objectives and ours, tuned alike, on every set (needs the data; hours; resumes)"
-	@echo "make faults    the tests of every fault and bad input that is listed, and the page that says which hold"
-	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
-	@echo "make io-sweep  let every write, sync, rename, open and read of the commands fail in turn, see that nothing is lost"
-	@echo "make net       small trainings and commands by every route, compared with the hashes of what they gave; WRITE=1 keeps new ones"
-	@echo "make fuzz      made and damaged input of every kind, for SECONDS=600; what breaks is kept in tests/fuzz/corpus"
-	@echo "make mutation  small changes of kernels, objectives, metrics, reader and formats: how many do the tests notice (resumes)"
-	@echo "make coverage  lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)"
-	@echo "make numerics  objectives against 390 digits at scores of any size, lists of a million documents, forms of a file"
-	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
-	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
-	@echo "make metrics   objectives of MAP, MRR and ERR against LambdaRank on NDCG, each by that metric (needs the data; resumes)"
-	@echo "make mslr      MSLR-WEB10K or 30K in DATA=FOLDER: all libraries, published parameters and numbers; FOLDS=1 (hours; resumes)"
-	@echo "make yahoo     the same for set1 and set2 of Yahoo's challenge;  make istella  for Istella, full or sample"
-	@echo "make bench     what each objective costs, against list length and beside LightGBM"
-	@echo "make bench-clusters  two workers on one machine against one process of as many threads: CPU seconds, bytes a round"
-	@echo "make bench-scale  reading, streaming, the second start, training larger than memory, memory planned and used (12 GB of disk)"
-	@echo "make clean     remove .venv, the demo's output and caches"
+	@sed -n 's/^\([a-z][a-z%-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
 
 # No options for any tool. Few queries to learn from, as where people judge, and many; the same test queries.
@@ -62,7 +20,7 @@ COMPARE = $(BIN)/python -m experiments.defaults.demo --truth $(DATA)/test-releva
 
 # One process compiles an objective while the others read, and compile the rest.
 WARM = $(BIN)/boostrank train $(DATA)/valid.txt --quality plain --objective reg-shf-sdcg --rounds 2 --model demo/warm.txt
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed ## generate data, train, and compare with LightGBM, averaged over folds too, and XGBoost
 	@mkdir -p $(DATA)
 	@echo "generating data, and compiling boostrank's kernels once ..."
 	@$(BIN)/boostrank data make $(DATA) --queries 2000 --seed 1 2>&1 | grep rows
@@ -83,7 +41,7 @@ demo: $(VENV)/.installed
 	@echo "    boostrank objectives"
 
 # A file to a process: what a file's tests share is made once. More than two would compile the same kernels side by side.
-test: $(VENV)/.installed-test
+test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile
 
 # Other interpreters and versions: an environment each, .venv-3.12 or .venv-oldest. TESTS chooses what to run.
@@ -98,7 +56,7 @@ SHORT := tests/core tests/model/test_xgboost.py tests/model/test_xgboost_dart.py
 interpreter = $(or $(shell python$1 -c 'import sys; print(sys.executable)' 2>/dev/null),$(lastword \
 	$(wildcard $(HOME)/.pyenv/versions/$1.*/bin/python$1)))
 
-matrix: $(PYTHONS:%=test-%)
+matrix: $(PYTHONS:%=test-%) ## the same on every interpreter of PYTHONS="3.11 3.12 3.13", with the newest versions
 
 test-oldest: export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)-oldest/cache
 # Otherwise make takes it for intermediate, and each run installs anew.
@@ -113,20 +71,20 @@ test-clusters: $(VENV)/.installed
 	$(VENV)-clusters/bin/python -m pytest tests/cluster
 
 VERSIONS = $(BIN)/python -m tests.versions --uv $(BIN)/uv --folder $(VENV)-versions
-versions: $(VENV)/.uv
+versions: $(VENV)/.uv ## models of several versions of Python and the engines, each read by each; a table
 	$(VERSIONS) $(foreach v,$(PYTHONS),--python $v=$(call interpreter,$v))
 
-golden: $(VENV)/.installed-test
+golden: $(VENV)/.installed-test ## what this version writes, kept for later versions to read: at each release
 	rm -f tests/model/golden/*.dev*.tar.gz
 	$(BIN)/python -m tests.model.golden.make
 
-api: $(VENV)/.installed-test
+api: $(VENV)/.installed-test ## the list of public names, options and exit statuses, after a change of it on purpose
 	$(BIN)/python -m tests.api
 
-size: $(VENV)/.installed-test
+size: $(VENV)/.installed-test ## lines and files of the package, and how many places an option or an engine touches
 	$(BIN)/python -m tests.size
 
-short: $(VENV)/.installed
+short: $(VENV)/.installed ## a few of the tests on each of them that is installed and is not the default
 	@for version in $(foreach v,$(PYTHONS),$(if $(call interpreter,$v),$v)); do \
 		$(BIN)/python -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] == '$$version')" || continue; \
 		echo "Python $$version, a short run:"; \
@@ -147,7 +105,7 @@ $(VENV)/.uv: | $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@touch $@
 
-check: $(VENV)/.installed-check
+check: $(VENV)/.installed-check ## ruff, mypy and the import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -155,104 +113,67 @@ check: $(VENV)/.installed-check
 	$(BIN)/python .ci/plain.py
 
 docs: export NO_MKDOCS_2_WARNING := 1
-docs: $(VENV)/.installed-docs
+docs: $(VENV)/.installed-docs ## the documentation, into site/: warnings are errors
 	$(BIN)/mkdocs build --strict --quiet
 
 PICTURE := demo/picture
-picture: $(VENV)/.installed-report
+picture: $(VENV)/.installed-report ## the picture of a report in README, docs/assets/report.png (needs Chromium)
 	$(BIN)/boostrank data make $(PICTURE) --queries 600 --seed 1
 	cd $(PICTURE) && $(CURDIR)/$(BIN)/boostrank train train.txt --valid valid.txt --model model.txt
 	cd $(PICTURE) && $(CURDIR)/$(BIN)/boostrank report model.txt test.txt -o report.html
 	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=8000 --window-size=1120,1130 \
 		--force-device-scale-factor=0.75 --screenshot=docs/assets/report.png "file://$(CURDIR)/$(PICTURE)/report.html"
 
-wheel: $(VENV)/.installed
+wheel: $(VENV)/.installed ## the wheel, into dist/
 	rm -rf build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
-wheel-test: $(VENV)/.installed
+wheel-test: $(VENV)/.installed ## the wheel in an environment of its own: installs, runs, trains, reports
 	$(BIN)/python -m tests.docs.wheel $(XGBOOST)
 
-faults: $(VENV)/.installed-test
+faults: $(VENV)/.installed-test ## the tests of every fault and bad input that is listed, and the page that says which hold
 	$(BIN)/python -m tests.faults --out faults.md
 
-kill-sweep: $(VENV)/.installed-test
+kill-sweep: $(VENV)/.installed-test ## kill trainings 200 times, resume them, compare their files
 	$(BIN)/python -m tests.cli.kill_sweep 200
 
-io-sweep: $(VENV)/.installed-test
+io-sweep: $(VENV)/.installed-test ## let every write, sync, rename, open and read of the commands fail in turn, see that nothing is lost
 	$(BIN)/python -m tests.cli.io_sweep
 
-.PHONY: numerics
-numerics: $(VENV)/.installed-test
+numerics: $(VENV)/.installed-test ## objectives against 390 digits at scores of any size, lists of a million documents, forms of a file
 	nice $(BIN)/python -m tests.numerics --out numerics.md
 
 # CASES, all unless named; DUMP=DIR writes every output there, so that two versions of the code can be diffed.
-net: $(VENV)/.installed-test
+net: $(VENV)/.installed-test ## small trainings and commands by every route, compared with the hashes of what they gave; WRITE=1 keeps new ones
 	$(BIN)/python -m tests.net $(CASES) $(if $(DUMP),--dump $(DUMP)) $(if $(WRITE),--write)
 
 # atheris guides it where it can be installed; without it cases are drawn at random.
 SECONDS ?= 600
-fuzz: $(VENV)/.installed-test
+fuzz: $(VENV)/.installed-test ## made and damaged input of every kind, for SECONDS=600; what breaks is kept in tests/fuzz/corpus
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	nice $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
 # PARTS, all unless named: kernels objectives metrics libsvm formats. SAMPLE mutants of each, 0 for all.
 SAMPLE ?= 60
 SEED ?= 1
-mutation: $(VENV)/.installed-coverage
+mutation: $(VENV)/.installed-coverage ## small changes of kernels, objectives, metrics, reader and formats: how many do the tests notice (resumes)
 	nice $(BIN)/python -m tests.mutation.score $(PARTS) --sample $(SAMPLE) --seed $(SEED)
 
-coverage: $(VENV)/.installed-coverage
+coverage: $(VENV)/.installed-coverage ## lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)
 	nice $(BIN)/python -m tests.line_coverage
 
-# XGBoost's threads spin while they wait: beside any other work they must not.
-demo ohsumed parity large start serving curvature selection peers defaults catboost metrics bench: export OMP_WAIT_POLICY ?= passive
-bench: $(VENV)/.installed-bench
-peers defaults catboost metrics: $(VENV)/.installed-peers
-ohsumed parity large start serving curvature selection peers defaults catboost metrics bench: $(VENV)/.installed
-	$(BIN)/python -m experiments.$@.run
-
-discount: export OMP_WAIT_POLICY ?= passive
-discount: $(VENV)/.installed
-	$(BIN)/python -m experiments.discount.run
-	$(BIN)/python -m experiments.discount.by_rate
-
-mslr yahoo istella: export OMP_WAIT_POLICY ?= passive
-mslr yahoo istella: $(VENV)/.installed-peers
-	$(BIN)/python -m experiments.releases.run $@ "$(DATA)" $(if $(FOLDS),--folds $(FOLDS))
-
-within-query: export OMP_WAIT_POLICY ?= passive
-within-query: $(VENV)/.installed
-	$(BIN)/python -m experiments.within_query.run
-	$(BIN)/python -m experiments.within_query.cost
-
-long-lists: export OMP_WAIT_POLICY ?= passive
-long-lists: $(VENV)/.installed
-	$(BIN)/python -m experiments.long_lists.run
-	$(BIN)/python -m experiments.long_lists.run --million
-
-clicks: export OMP_WAIT_POLICY ?= passive
-clicks: $(VENV)/.installed
-	$(BIN)/python -m experiments.clicks.run
-
-judgements: $(VENV)/.installed
-	$(BIN)/python -m experiments.judgements.run
-
-bench-scale: export OMP_WAIT_POLICY ?= passive
-bench-scale: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.bench_scale.run
-	$(BIN)/python -m experiments.bench_scale.estimates
-	$(BIN)/python -m experiments.bench_scale.tables
-
-bench-clusters: export OMP_WAIT_POLICY ?= passive
-bench-clusters: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.bench_clusters.run
-
-# Small products on one core: the threads of a BLAS would wait for each other.
-experiments smooth-dcg: export OMP_WAIT_POLICY ?= passive
+# XGBoost's threads spin while they wait: beside any other work they must not. Small products need one core.
+experiment $(EXPERIMENTS) demo: export OMP_WAIT_POLICY ?= passive
 experiments smooth-dcg: export OPENBLAS_NUM_THREADS ?= 1
-experiments smooth-dcg: $(VENV)/.installed
-	$(BIN)/python -m experiments.papers.run $(if $(filter smooth-dcg,$@),--only smooth_dcg)
+experiment: $(VENV)/.installed-peers $(VENV)/.installed-test ## NAME=peers ARGS="...": measurements; without NAME, list them
+	$(BIN)/python -m experiments $(NAME) $(ARGS)
+
+bench bench-clusters bench-scale catboost clicks curvature defaults discount experiments judgements large long-lists:
+	@$(MAKE) --no-print-directory experiment NAME=$@
+metrics ohsumed parity peers selection serving smooth-dcg start within-query:
+	@$(MAKE) --no-print-directory experiment NAME=$@
+mslr yahoo istella:
+	@$(MAKE) --no-print-directory experiment NAME=$@ ARGS='"$(DATA)" $(if $(FOLDS),--folds $(FOLDS))'
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -266,6 +187,6 @@ $(VENV)/.installed-%: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
-clean:
+clean: ## remove .venv, the demo's output and caches
 	rm -rf $(VENV) $(VENV)-* demo site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
