@@ -383,10 +383,10 @@ class _Rounds:
     def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
         """Queue the result of a fold, and return whether training goes on."""
         self._worker.events.append(FoldSummary.of_model(fold, training, model))
-        return not self.stops
+        return not self.pending
 
     @property
-    def stops(self) -> bool:
+    def pending(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
         is_silent = time.monotonic() - self._worker.last_contact > CLIENT_SILENCE_SECONDS
         stops = bool(self._mesh.all_reduce(np.array([float(self._worker.stop or is_silent)]))[0])

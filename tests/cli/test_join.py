@@ -72,7 +72,7 @@ def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) 
     human, machine, log = both_judges(tmp_path)
     table, segments = tmp_path / "table.csv", tmp_path / "segments.csv"
     segments.write_text("".join(f"q {q},{'head' if q < 6 else 'tail'}\n" for q in range(30)))
-    arguments = ("join", human, log, "--machine", machine, "-o", table)
+    arguments = ("data", "join", human, log, "--machine", machine, "-o", table)
     result = invoke(*arguments, "--segments", segments)
     assert result.exit_code == 0, result.stderr
     assert "90 documents were judged by people, 150 by the machine, 60 by both" in result.stderr
@@ -104,7 +104,7 @@ def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) 
 def test_what_two_judges_cannot_give_is_refused(tmp_path: Path) -> None:
     human, machine, log = both_judges(tmp_path)
     table = tmp_path / "table.csv"
-    join = ("join", human, log, "-o", table)
+    join = ("data", "join", human, log, "-o", table)
     refused = invoke(*join, "--machine", machine, "--unjudged", "zero")
     assert (refused.exit_code, "unjudged" in refused.stderr) == (2, True)
     refused = invoke(*join, "--gain", "linear")
@@ -123,7 +123,7 @@ def test_chosen_documents_come_back_with_their_chances(tmp_path: Path) -> None:
     human, machine, log = both_judges(tmp_path)
     table, chosen = tmp_path / "table.csv", tmp_path / "next.csv"
     join = ("--machine", machine, "-o", table)
-    assert invoke("join", human, log, *join).exit_code == 0
+    assert invoke("data", "join", human, log, *join).exit_code == 0
     models = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for model, feature in zip(models, ("bm25", "price"), strict=True):
         model.write_text(
@@ -144,7 +144,7 @@ def test_chosen_documents_come_back_with_their_chances(tmp_path: Path) -> None:
     before = [line.split(",") for line in human.read_text().splitlines()[1:]]
     old = "".join(f"{q},{d},,{grade}\n" for q, d, grade in before if int(q[2:]) < 12)
     human.write_text("qid,doc_id,chance,grade\n" + graded + old)
-    assert invoke("join", human, log, *join).exit_code == 0
+    assert invoke("data", "join", human, log, *join).exit_code == 0
     header, *rows = [line.replace('"', "").split(",") for line in table.read_text().splitlines()]
     assert header[:5] == ["qid", "doc_id", "label", "machine", "chance"]
     chances = {tuple(row[:2]): row[4] for row in rows}
@@ -156,19 +156,19 @@ def test_chosen_documents_come_back_with_their_chances(tmp_path: Path) -> None:
     human.write_text(
         "qid,doc_id,grade\n" + "".join(f"{q},{d},{g}\n" for q, d, g, _ in with_chances)
     )
-    assert invoke("join", human, log, "--chances", chosen, "-o", table).exit_code == 0
+    assert invoke("data", "join", human, log, "--chances", chosen, "-o", table).exit_code == 0
     lines_again = [line.replace('"', "").split(",") for line in table.read_text().splitlines()]
     assert lines_again[0][2:4] == ["label", "chance"]
     assert [row[:4] for row in lines_again[1:]] == with_chances
     human.write_text("qid,doc_id,chance,grade\nq 1,p1,0,2\n")
-    refused = invoke("join", human, log, *join)
+    refused = invoke("data", "join", human, log, *join)
     assert (refused.exit_code, f"{human}:2" in refused.stderr) == (2, True)
 
 
 def test_a_list_has_the_form_that_is_asked_for(tmp_path: Path) -> None:
     human, machine, log = both_judges(tmp_path)
     table, chosen = tmp_path / "table.csv", tmp_path / "next.json"
-    assert invoke("join", human, log, "--machine", machine, "-o", table).exit_code == 0
+    assert invoke("data", "join", human, log, "--machine", machine, "-o", table).exit_code == 0
     scores = tmp_path / "scores.txt", tmp_path / "others.txt"
     for path, sign in zip(scores, (1, -1), strict=True):
         path.write_text("".join(f"{sign * i}\n" for i in range(180)))
