@@ -117,6 +117,9 @@ class _Commands(click.Group):
         grouped = {
             word: f"{group} {word}" for group, words in _SUBCOMMANDS.items() for word in words
         }
+        # `boostrank join` is `boostrank data join`, but `boostrank compare` is a command itself.
+        if self.name not in _SUBCOMMANDS and args[0] in grouped.keys() - self._summaries.keys():
+            args = [*grouped[args[0]].split(), *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too

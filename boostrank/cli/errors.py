@@ -24,6 +24,7 @@ import click
 from boostrank.cli.process import ONE_PRESS_SECONDS, exit_soon, hear_signals
 from boostrank.core import machine
 from boostrank.core.errors import BoostrankError
+from boostrank.engines import engines_with
 from boostrank.options import FileOptions, TrainOptions, declared
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
@@ -118,7 +119,9 @@ def _describe(error: Exception) -> str:
 
 
 def _without_far_options(error: click.UsageError) -> str:
-    """Return the message, suggesting options only if they are similar."""
+    """Return the message, suggesting options only if they are similar, and --param for engine
+    parameters.
+    """
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
     typed = error.option_name.strip("-")
@@ -132,6 +135,8 @@ def _without_far_options(error: click.UsageError) -> str:
         typed, [flag.strip("-") for flag in error.possibilities or ()], 1, 0.75
     )
     hint = f". Did you mean --{close[0]}?" if close else ""
+    if not close and "--param" in flags and engines_with(name):
+        hint = f": pass it to the engine with --param {name}=VALUE"
     return f"{error.message.rstrip('.')}{hint}"
 
 

@@ -66,7 +66,7 @@ CASES = [
     Case("merge", "data merge ../data/train.txt ../data/valid.txt --rename -o out.txt"),
     Case("predict", f"predict {_SAVED} -o scores.txt"),
     Case("export", "export ../data/model.txt --to python -o exported.py"),
-    Case("average", "study average ../data/model.txt ../data/model.txt -m model.txt"),
+    Case("average", "average ../data/model.txt ../data/model.txt -m model.txt"),
     Case("make-data", "data make made --queries 10 --mean-length 4"),
     Case(
         "simulate-clicks", "data simulate-clicks ../data/model.txt ../data/valid.txt -o out.clicks"
@@ -116,8 +116,8 @@ class Sweep:
     def prepare(self) -> None:
         """Data, a model, and what trainings leave that could not write their models."""
         log = self.folder / "log"
-        small = "data make ../data --queries 40 --mean-length 8 --useless 0"
-        large = "data make ../large --queries 150 --mean-length 30"
+        small = "make-data ../data --queries 40 --mean-length 8 --useless 0"
+        large = "make-data ../large --queries 150 --mean-length 30"
         gbm = _GBM.replace("--rounds 6", "--rounds 3")
         xgb = _XGB.replace("--rounds 6", "--rounds 3")
         for words in (small, large, gbm, xgb):
@@ -125,7 +125,7 @@ class Sweep:
         shutil.move(self.folder / "large/train.txt", self.data / "large.txt")
         self.old = contents(self.run)
         words = (
-            "data simulate-clicks model.txt ../data/train.txt --impressions 40 -o"
+            "simulate-clicks model.txt ../data/train.txt --impressions 40 -o"
             " ../data/train.txt.clicks"
         )
         assert in_child(partial(self.command, words), log) == 0, log.read_text()

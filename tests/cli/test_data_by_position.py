@@ -39,7 +39,7 @@ def commands(
     return {
         "predict": ([model], few),
         "evaluate": ([model], few),
-        "study metrics": ([model], few),
+        "metrics": ([model], few),
         "compare": ([model, other], [*few, "--json"]),
         "importance": ([model], [*few, "--json", "--repeats", 1]),
         "report": ([model], [*few, "--json", "--only", "queries"]),
@@ -56,15 +56,15 @@ def test_each_command_takes_several_files_by_position(
     qid = halves[0].read_text().split("qid:")[1].split()[0]
     for name, (before, behind) in commands(model, other, tmp_path).items():
         behind = [qid if word is None else word for word in behind]
-        by_position = invoke(*name.split(), *before, *halves, *behind)
+        by_position = invoke(name, *before, *halves, *behind)
         assert by_position.exit_code == 0, (name, by_position.stderr)
-        whole = invoke(*name.split(), *before, data / "test.txt", *behind)
+        whole = invoke(name, *before, data / "test.txt", *behind)
         assert whole.exit_code == 0, (name, whole.stderr)
         assert numbers(whole.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), (
             name
         )
         if name != "export":
-            none = invoke(*name.split(), *before, *behind)
+            none = invoke(name, *before, *behind)
             assert none.exit_code == 2, name
             assert "DATA" in none.stderr, name
 
@@ -124,6 +124,7 @@ def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path:
         ("export", model, "--to", "python", "-o", "-"),
         ("report", model, test, "-o", "-"),
         ("compare", model, test, test, "-o", "-"),
+        ("why", model, test, "1", "@1", "@2", "-o", "-"),
     ):
         result = invoke(*arguments)
         assert result.exit_code == 2, arguments

@@ -1,4 +1,4 @@
-"""`boostrank data join`."""
+"""`boostrank data join`, also as `boostrank join`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tests.cli.conftest import invoke
 pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 
 
-def test_judgements_and_a_log_become_a_table_that_train_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("data", "join"), ("join",)])
+def test_judgements_and_a_log_become_a_table_that_train_takes(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
     queries = range(30)
     judged = tmp_path / "judged.csv"
     log = tmp_path / "log.jsonl"
@@ -28,7 +31,7 @@ def test_judgements_and_a_log_become_a_table_that_train_takes(tmp_path: Path) ->
     log.write_text(
         "".join(hit.format(q, d, (q + d) % 3 + d / 10) for q in queries for d in range(1, 7))
     )
-    result = invoke("data", "join", judged, log, "-o", table, "--unjudged", "zero")
+    result = invoke(*command, judged, log, "-o", table, "--unjudged", "zero")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == f"{table}\n"
     assert f"{judged}:2: document 'p0' of query 'q 0'" in result.stderr
@@ -41,10 +44,10 @@ def test_judgements_and_a_log_become_a_table_that_train_takes(tmp_path: Path) ->
     scores = tmp_path / "scores.csv"
     assert invoke("predict", tmp_path / "model.txt", table, "-o", scores).exit_code == 0
     assert scores.read_text().startswith("qid,doc_id,score\nq 0,p1,")
-    refused = invoke("data", "join", judged, log, "-o", table, "--unjudged", "stop")
+    refused = invoke(*command, judged, log, "-o", table, "--unjudged", "stop")
     assert refused.exit_code == 2
     assert f"{log}:6: document 'p6' of query 'q 0'" in refused.stderr
-    piped = invoke("data", "join", "-", log, "-o", table)
+    piped = invoke(*command, "-", log, "-o", table)
     assert piped.exit_code == 2
     assert "standard input" in piped.stderr
 

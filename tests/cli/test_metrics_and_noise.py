@@ -29,7 +29,7 @@ def tied(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_metrics_prints_a_table_whose_rows_add_up_as_printed(tied: tuple[Path, Path]) -> None:
-    result = invoke("study", "metrics", *tied, "--metric", "ndcg@3")
+    result = invoke("metrics", *tied, "--metric", "ndcg@3")
     lines = result.stdout.splitlines()
     heading = next(
         i for i, line in enumerate(lines) if line.split()[:1] == ["ndcg@3"] and "ties" in line
@@ -53,9 +53,7 @@ def test_metrics_prints_a_table_whose_rows_add_up_as_printed(tied: tuple[Path, P
 
 
 def test_metrics_as_json_agrees_with_evaluate(tied: tuple[Path, Path]) -> None:
-    explanations = json.loads(
-        invoke("study", "metrics", *tied, "--metric", "ndcg@1,3", "--json").stdout
-    )
+    explanations = json.loads(invoke("metrics", *tied, "--metric", "ndcg@1,3", "--json").stdout)
     assert list(explanations) == ["ndcg@1", "ndcg@3"]
     for metric, explanation in explanations.items():
         for reading in (
@@ -70,20 +68,13 @@ def test_metrics_as_json_agrees_with_evaluate(tied: tuple[Path, Path]) -> None:
 
 
 def test_metrics_refuses_names_it_does_not_know(tied: tuple[Path, Path]) -> None:
-    assert invoke("study", "metrics", *tied, "--metric", "ndgc@3").exit_code == 2
+    assert invoke("metrics", *tied, "--metric", "ndgc@3").exit_code == 2
 
 
 def test_metrics_orders_ties_by_the_names_in_the_comments(tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("0 qid:1 1:0 # docid = a\n1 qid:1 1:1 # docid = b\n")
     (tmp_path / "scores.txt").write_text("1\n1\n")
-    arguments = (
-        "study",
-        "metrics",
-        tmp_path / "scores.txt",
-        tmp_path / "data.txt",
-        "--metric",
-        "ndcg@1",
-    )
+    arguments = ("metrics", tmp_path / "scores.txt", tmp_path / "data.txt", "--metric", "ndcg@1")
     assert "trec says 1.0000" in invoke(*arguments).stdout
     (tmp_path / "data.txt").write_text("0 qid:1 1:0\n1 qid:1 1:1\n")
     assert "from 0.0000 to 1.0000" in " ".join(invoke(*arguments).stdout.split())
