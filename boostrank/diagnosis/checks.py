@@ -248,9 +248,9 @@ def duplicates(p: Profile) -> Iterator[Finding]:
             first, twin = p.lines[np.flatnonzero(group == group[rows[0]])[:2]].tolist()
             lists = count_of(np.unique(p.query[rows]).size, "query", "queries")
             message = (
-                f"{share_of(rows.size, p.n_rows, 'documents')} in {lists} have {what}: the first is"
-                f" like {p.at(twin)}"
+                f"{share_of(rows.size, p.n_rows, 'documents')} in {lists} have {what}: the first"
             )
+            message += f"{p.document(first)} is like {p.at(twin)}{p.document(twin)}"
             is_note = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
             severity = NOTE if is_note else WARNING
             yield find(check, p.where(first), rows.size, message, severity=severity)
