@@ -1,4 +1,4 @@
-"""Functions that find queries by id, and documents by rank or name."""
+"""Functions that find queries by id, and documents by rank, row or name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 
-_RANK = re.compile(r"@\s*(\d{1,18})")
+_RANK = re.compile(r"@\s*(\d+)")
+_ROW = re.compile(r"row[ :=]\s*(\d+)")
+_NAME = re.compile(r"name[:=]\s*(\S.*)")
+_NUMBER = re.compile(r"\d+")
 # Number of ids that an error lists, and number of ids that are compared for suggestions.
 _LISTED = 10
 _COMPARED = 20_000
@@ -30,59 +33,116 @@ def shown_value(value: float) -> str:
 
 
 def find_query(qid: Any, queries: QueryIndex) -> int:
-    """Return the position of a query, given its id or its query text.
-
-    Raises:
-        DataError: no query has this id or text, or several have it.
-    """
+    """Return the position of a query, given its id or its query text."""
     # Search the ids, then the query texts.
     text = str(qid).strip()
-    ids, matches = queries.qid, np.zeros(0, np.int64)
+    ids = queries.qid
+    matches = np.zeros(0, np.int64)
     if ids.dtype.kind not in "iu":
         matches = np.flatnonzero(ids.astype(str) == text)
     elif re.fullmatch(r"[+-]?\d{1,18}", text):
         matches = np.flatnonzero(ids == int(text))
     if not matches.size and queries.words is not None:
         matches = np.flatnonzero(queries.words == text)
-    if not matches.size:
-        near = ids[:_COMPARED].astype(str).tolist()
-        hint = did_you_mean(text, near, list_all=len(near) <= _LISTED)
-        raise DataError(f"the data has no query {text!r} among {len(queries):,}.{hint}")
-    if matches.size > 1:
+    if matches.size == 1:
+        return int(matches[0])
+    if matches.size:
+        rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in matches[:_LISTED])
         raise DataError(
-            f"query id {text} is not unique: {matches.size} queries have it; use distinct ids, or"
-            " bring the rows of each query together (boostrank data sort, sort=True)"
+            f"query id {text} is not unique: {matches.size} queries have it, starting at rows"
+            f" {rows}; use distinct ids, or bring the rows of each query together (boostrank data"
+            " sort, sort=True)"
         )
-    return int(matches[0])
+    # Suggest similar ids.
+    if not len(queries):
+        raise DataError(f"there is no query {text!r}, because the data has no queries")
+    near = [str(qid) for qid in ids[:_COMPARED]]
+    few = len(queries) <= _LISTED
+    have = "" if few else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
+    raise DataError(
+        f"the data has no query {text!r}.{did_you_mean(text, near, list_all=few)}{have}"
+    )
 
 
-def find_document(document: str, query: int, data: RankingDataset, ranks: Int64Array) -> int:
+def find_document(document: str | int, query: int, data: RankingDataset, ranks: Int64Array) -> int:
     """Return a document's row in the data set.
 
     Args:
-        document: the document's rank (`@3`), or its name (`D7`).
+        document: the document's rank (`@3` or 3), input row (`row:17`), or name (`name:D7` or
+            `D7`). A string of digits that is not a name in the query is a rank.
         query: position of the query.
         ranks: int64[n], ranks of the query's documents in row order, from 1.
-
-    Raises:
-        DataError: no document of the query has this rank or name, or several have this name.
     """
-    start, text = int(data.queries.ptr[query]), str(document).strip()
-    names = np.full(ranks.size, "", dtype=object)
-    if data.document_names is not None:
-        names = np.asarray(data.document_names[start : start + ranks.size], dtype=object)
-    rank = _RANK.fullmatch(text)
-    matches = np.flatnonzero(ranks == int(rank[1]) if rank else names == text)
-    if matches.size == 1:
-        return start + int(matches[0])
-    # Name the ranks that the query has.
-    problem = f"has {matches.size} documents named {text!r}"
-    if not matches.size:
-        hint = did_you_mean(text, [name for name in names if name], list_all=False)
-        problem = f"has no document {text!r}.{hint}"
+    start = int(data.queries.ptr[query])
+    text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
+    where = f"query {data.queries.describe_query(query)}"
+    # Explicit ranks and rows come first.
+    rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
+    if rank:
+        return start + _row_of_rank(int(rank[1]), ranks, where)
+    if row:
+        return _row_in_query(int(row[1]), query, data, where)
+    # Digits without a prefix may be a name or a rank.
+    explicit = _NAME.fullmatch(text)
+    name = explicit[1] if explicit else text
+    names = data.document_names
+    query_names = [] if names is None else names[start : start + ranks.size].tolist()
+    matches = [i for i, query_name in enumerate(query_names) if query_name == name]
+    if len(matches) > 1:
+        rows = ", ".join(
+            f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in matches[:_LISTED]
+        )
+        raise DataError(f"{where} has {len(matches)} documents named {name!r}; choose one: {rows}")
+    if not explicit and _NUMBER.fullmatch(text):
+        by_rank = np.flatnonzero(ranks == int(text)).tolist()
+        if matches and by_rank and matches != by_rank:
+            raise DataError(
+                f"{where}: {text} is both a rank and the name of the document at rank"
+                f" {ranks[matches[0]]}: write name:{text} or @{text}"
+            )
+        if not matches:
+            return start + _row_of_rank(int(text), ranks, where)
+    if matches:
+        return start + matches[0]
+    # Nothing matches, so list the query's documents.
+    by_rank = np.argsort(ranks)[:_LISTED].tolist() if query_names else []
+    documents = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
+    have = "they have no names; "
+    if documents:
+        have = f"by rank: {', '.join(documents)}{', ...' * (ranks.size > len(documents))}; "
+    hint = did_you_mean(name, [text for text in query_names if text], list_all=False)
     raise DataError(
-        f"query {data.queries.describe_query(query)} {problem}; write a rank, @1 to @{ranks.size}"
+        f"{where} has no document {name!r}.{hint} It has {ranks.size:,}, {have}write a name, @1 to"
+        f" @{ranks.size} for a rank, or row:N for a row of the data"
     )
+
+
+def _row_of_rank(rank: int, ranks: Int64Array, where: str) -> int:
+    if not 1 <= rank <= ranks.size:
+        raise DataError(
+            f"{where} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to"
+            f" @{ranks.size}"
+        )
+    return int(np.flatnonzero(ranks == rank)[0])
+
+
+def _row_in_query(number: int, query: int, data: RankingDataset, where: str) -> int:
+    if not 1 <= number <= data.n_documents:
+        raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
+    row = (
+        number - 1
+        if data.input_rows is None
+        else int(np.flatnonzero(data.input_rows == number - 1)[0])
+    )
+    owner = data.queries.of_row(row)
+    if owner != query:
+        have = "others"
+        if data.input_rows is None:
+            have = f"rows {data.queries.ptr[query] + 1} to {data.queries.ptr[query + 1]}"
+        raise DataError(
+            f"row {number} belongs to query {data.queries.qid[owner]}; {where} has {have}"
+        )
+    return row
 
 
 def _input_row(row: int, data: RankingDataset) -> int:

@@ -149,8 +149,8 @@ def why(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,
     qid: Any,
-    a: str,
-    b: str,
+    a: str | int,
+    b: str | int,
     *,
     threads: int | None = None,
 ) -> Why:
@@ -159,7 +159,8 @@ def why(
     Args:
         model: a boostrank, LightGBM or XGBoost model, or its file.
         data: data that contain the query.
-        a, b: documents, given by rank (`@3`) or by name (`D7`).
+        a, b: documents, given by rank (`@3` or 3), by data row (`row:17`), or by name (`name:D7` or
+            `D7`).
         threads: number of threads, or None for every available core.
 
     Raises:

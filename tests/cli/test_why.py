@@ -34,10 +34,10 @@ def qid(named_file: Path) -> str:
 
 
 def test_tables_tell_the_two_apart(model: Path, named_file: Path, qid: str) -> None:
-    result = invoke("why", model, named_file, qid, "@1", "@4", "--top", 3, "--threads", 1)
+    result = invoke("why", model, named_file, qid, "@1", 4, "--top", 3, "--threads", 1)
     assert result.exit_code == 0, result.stderr
     explanation = why(
-        RankingModel.load(model), boostrank.read(named_file, keep_names=True), qid, "@1", "@4"
+        RankingModel.load(model), boostrank.read(named_file, keep_names=True), qid, 1, 4
     )
     lines = result.stdout.splitlines()
     assert lines[0].startswith(
@@ -65,7 +65,7 @@ def test_json_holds_everything(model: Path, named_file: Path, qid: str) -> None:
         named_file,
         qid,
         explanation["a"]["name"],
-        explanation["b"]["name"],
+        f"row:{explanation['b']['row'] + 1}",
         "--json",
     )
     assert json.loads(again.stdout) == explanation
@@ -75,7 +75,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     row = (data / "test.txt").read_text().splitlines()[0].partition("#")[0].split()
     lines = [" ".join([label, "qid:7", *row[2:]]) for label in ("1", "0")]
     (tmp_path / "two.txt").write_text("\n".join(lines) + "\n")
-    result = invoke("why", model, tmp_path / "two.txt", 7, "@1", "@2")
+    result = invoke("why", model, tmp_path / "two.txt", 7, 1, 2)
     assert result.exit_code == 0, result.stderr
     assert "A is above B by row order" in result.stdout
     assert "row 1" in result.stdout
@@ -84,9 +84,9 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
 @pytest.mark.parametrize(
     ("a", "b", "words"),
     [
-        ("@1", "@1", "same document"),
+        ("@1", "1", "same document"),
         ("@1", "D0", "has no document 'D0'"),
-        ("@1", "@99999", "no document '@99999'"),
+        ("@1", "row:99999", "no row 99999"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -100,6 +100,6 @@ def test_what_cannot_be_is_refused(
 def test_an_unknown_query_is_refused_with_those_there_are(
     model: Path, named_file: Path, qid: str
 ) -> None:
-    result = invoke("why", model, named_file, f"{qid}x", "@1", "@2")
+    result = invoke("why", model, named_file, f"{qid}x", 1, 2)
     assert result.exit_code == 2
-    assert f"no query '{qid}x' among " in result.stderr
+    assert f"no query '{qid}x'. Did you mean" in result.stderr

@@ -29,15 +29,16 @@ def make_named_data(names: list[str]) -> RankingDataset:
     )
 
 
-def test_documents_are_found_by_rank_and_name() -> None:
+def test_documents_are_found_by_rank_row_and_name() -> None:
     model, data = model_of("LightGBM"), make_named_data(["D1", "D2", "7", ""])
     scores = model.predict(data)
     first = 4 + int(np.argmax(scores[4:]))
-    assert why(model, data, "q2", "@1", "@4").a.row == first
-    assert why(model, data, "q2", "D1", "D2").a.row == 7  # the last one of its query
+    for document in ("@1", 1, "1", f"row:{first + 1}", f"row {first + 1}"):
+        assert why(model, data, "q2", document, "@4").a.row == first
+    for document in ("D1", "name:D1", "row:8"):  # the last one of its query
+        assert why(model, data, "q2", document, "row:5").a.row == 7
     assert why(model, data, "q1", "7", "D2").a.row == 2
-    unnamed = f"@{int(np.sum(scores[:4] >= scores[3]))}"
-    explanation = why(model, data, "q1", "D2", unnamed)
+    explanation = why(model, data, "q1", "D2", "row:4")
     assert (explanation.a.name, explanation.b.name) == ("D2", "row 4")
     words = replace(data, queries=replace(data.queries, words=np.array(["red shoe", ""], object)))
     query_explanation = why(model, words, "red shoe", "D1", "D2")
@@ -52,10 +53,17 @@ def test_documents_are_found_by_rank_and_name() -> None:
     ("names", "a", "words"),
     [
         (["GX01", "GX2", "", "X"], "GX02", "query q1 has no document 'GX02'. Did you mean 'GX2'"),
-        (["D1", "D2", "D3", "D4"], "@5", "no document '@5'"),
-        (["D1", "D2", "D3", "D4"], "@0", "@1 to @4"),
-        (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1'; write a rank, @1 to @4"),
-        (["", "", "", ""], "1", "write a rank, @1 to @4"),
+        (
+            ["D1", "D2", "D3", "D4"],
+            "@5",
+            "query q1 has no rank 5: its 4 documents have the ranks @1 to @4",
+        ),
+        (["D1", "D2", "D3", "D4"], "0", "no rank 0"),
+        (["D1", "D2", "D3", "D4"], "row:6", "row 6 belongs to query q2; query q1 has rows 1 to 4"),
+        (["D1", "D2", "D3", "D4"], "row:9", "1 to 8"),
+        (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1'; choose one: row:1"),
+        (["", "", "", ""], "D1", "write a name, @1 to @4 for a rank, or row:N"),
+        (["D1", "D2", "D3", "D4"], "name:1", "no document '1'"),
     ],
 )
 def test_documents_that_cannot_be_told_are_refused(names: list[str], a: str, words: str) -> None:
@@ -64,20 +72,35 @@ def test_documents_that_cannot_be_told_are_refused(names: list[str], a: str, wor
     assert words in str(error.value)
 
 
+def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
+    model = model_of("LightGBM")
+    ranks = np.argsort(np.argsort(-model.predict(make_named_data(["", "", "", ""]))[:4])) + 1
+    # Rank 1 is named 4, rank 2 is named 3.
+    data = make_named_data([str(5 - rank) for rank in ranks])
+    with pytest.raises(DataError, match="write name:2 or @2"):
+        why(model, data, "q1", "2", "@1")
+    assert why(model, data, "q1", "name:2", "@1").a.rank == 3
+    assert why(model, data, "q1", "@2", "@1").a.rank == 2
+
+
 def test_queries_that_cannot_be_told_are_refused() -> None:
     model, data = model_of("LightGBM"), world()
-    with pytest.raises(DataError, match=r"no query '99' among 40\. Did you mean '9'\?"):
-        why(model, data, 99, "@1", "@2")
-    with pytest.raises(DataError, match=r"no query 'q3' among 2\..* Known: q1, q2"):
-        why(model, make_named_data(["", "", "", ""]), "q3", "@1", "@2")
-    with pytest.raises(DataError, match="the same document of query 3: row "):
-        why(model, data, 3, *(["@2"] * 2))
+    with pytest.raises(
+        DataError, match=r"no query '99'\. Did you mean '9'\? It has 40 .*from 0 to 39"
+    ):
+        why(model, data, 99, 1, 2)
+    with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
+        why(model, make_named_data(["", "", "", ""]), "q3", 1, 2)
+    with pytest.raises(DataError, match="the same document of query 3: row 2"):
+        why(model, data, 3, *(["row:26"] * 2))
     twice = replace(data, queries=QueryIndex(data.queries.ptr, np.arange(QUERIES) // 2))
-    with pytest.raises(DataError, match="query id 4 is not unique: 2 queries have it"):
-        why(model, twice, 4, "@1", "@2")
+    with pytest.raises(
+        DataError, match="query id 4 is not unique: 2 queries have it, starting at rows 65, 73"
+    ):
+        why(model, twice, 4, 1, 2)
     alone = RankingDataset.from_arrays(data.features[:3], data.labels[:3], group=[2, 1])
     with pytest.raises(DataError, match="query 1 has only one document"):
-        why(model, alone, 1, "@1", "@2")
+        why(model, alone, 1, 1, 1)
 
 
 def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> None:
@@ -91,10 +114,11 @@ def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> N
         feature_names=data.feature_names,
     )
     np.testing.assert_array_equal(mixed.input_rows, rows)
-    scores = model.predict(data.features[1:16:2])
-    explanation = why(model, mixed, 6, "@1", f"@{int(np.sum(scores >= scores[7]))}")
+    explanation = why(model, mixed, 6, "row:2", "row:16")
     assert explanation.b.name == "row 16"
     np.testing.assert_array_equal(
         explanation.values[1],
         data.features[15, [data.feature_names.index(f) for f in explanation.features]],
     )
+    with pytest.raises(DataError, match="row 3 belongs to query 5"):
+        why(model, mixed, 6, "row:3", "row:16")

@@ -130,7 +130,7 @@ def steps() -> tuple[RankingModel, RankingDataset]:
 
 def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
     model, data = steps()
-    told = why(model, data, 0, "@1", "@3")
+    told = why(model, data, 0, "row:3", "row:5")
     assert told.difference == 0.0
     assert (told.a.rank, told.b.rank) == (1, 3)
     assert "row order decides" in " ".join(told.notes)
@@ -139,7 +139,7 @@ def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
 def test_linear_leaves_have_scores_without_parts() -> None:
     data = replace(world(), features=np.nan_to_num(world().features))
     model = lightgbm_model(data, 4, linear_tree=True, num_leaves=4)
-    told = why(model, data, 3, "@1", "@4")
+    told = why(model, data, 3, 1, 4)
     assert any("contributions" in note for note in told.notes)
     assert np.isnan(told.parts).all()
     assert told.difference == told.a.score - told.b.score
@@ -186,7 +186,7 @@ def test_sparse_rows_are_as_the_model_reads_them() -> None:
 
 
 def test_what_is_found_can_be_taken_out() -> None:
-    told = why(model_of("LightGBM"), world(), 7, "@1", "@3")
+    told = why(model_of("LightGBM"), world(), 7, 1, 3)
     frame = told.to_frame()
     assert frame["part"].sum() == pytest.approx(told.difference)
     plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))
