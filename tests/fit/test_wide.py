@@ -86,30 +86,3 @@ def test_a_parameter_of_single_features_keeps_all_columns() -> None:
     directions[42] = 1
     model = boostrank.train({**NARROW, "monotone_constraints": directions}, data, 2)
     assert model.n_features == 2_000
-
-
-@pytest.mark.parametrize("objective", ["lambdarank", "xgboost:rank:pairwise"])
-def test_xgboost_grows_the_trees_of_dense_rows_from_entries(
-    monkeypatch: pytest.MonkeyPatch, objective: str
-) -> None:
-    pytest.importorskip("xgboost")
-    from boostrank.engines.xgboost import entries
-
-    data, others, returned = made(2_000), made(2_000, seed=1), []
-    params, of = NARROW | {"objective": objective}, entries.Entries.from_features
-
-    def kept(features: Any, params: Any) -> Any:
-        returned.append(of(features, params))
-        return returned[-1]
-
-    monkeypatch.setattr(entries.Entries, "from_features", kept)
-    dense = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
-    monkeypatch.setattr(entries, "_CELLS", 1)
-    monkeypatch.setattr(entries, "_WIDE", 1)
-    sparse_model = boostrank.train(
-        params, data, 5, backend="xgboost", start="none", valid_sets=[others]
-    )
-    assert returned[0] is None
-    assert returned[-1] is not None
-    np.testing.assert_allclose(sparse_model.predict(others), dense.predict(others), atol=1e-5)
-    np.testing.assert_array_equal(sparse_model.trees().used, dense.trees().used)

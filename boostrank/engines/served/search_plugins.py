@@ -64,6 +64,7 @@ def read_dump(
     roots = [from_json(tree) if isinstance(tree, str) else tree for tree in document]
     if not names:
         names = _names_of(roots)
+        refuse(not names, "no tree has a split")
         warn_user(
             "a dump of XGBoost has no base_score, so all scores lack this constant; the order"
             " within queries is the model's",
@@ -81,8 +82,8 @@ def _names_of(roots: Sequence[Any]) -> Sequence[str]:
         if "split" in node:
             names[str(node["split"])] = None
             waiting += node["children"]
-    if all(map(NUMBERED.fullmatch, names)):
-        last = max((int(name[1:]) for name in names), default=0)
+    if names and all(map(NUMBERED.fullmatch, names)):
+        last = max(int(name[1:]) for name in names)
         refuse(last > _MOST_FEATURES, f"feature f{last} is out of range")
         return default_feature_names(last + 1, 0)
     return list(names)
