@@ -124,7 +124,6 @@ def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path:
         ("export", model, "--to", "python", "-o", "-"),
         ("report", model, test, "-o", "-"),
         ("compare", model, test, test, "-o", "-"),
-        ("why", model, test, "1", "@1", "@2", "-o", "-"),
     ):
         result = invoke(*arguments)
         assert result.exit_code == 2, arguments

@@ -299,6 +299,12 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "XML that ends": lambda: MART[:300].encode(),
     "a feature of 10^12": lambda: MART.replace("<feature> 2 ", "<feature> 999999999 ").encode(),
     "a forest": lambda: b"## Random Forests\n<ensemble></ensemble>",
+    "linear leaves": lambda: json.dumps(
+        {
+            "feature_names": ["a"],
+            "tree_info": [{"tree_structure": {"leaf_value": 1.0, "leaf_coeff": [2.0]}}],
+        }
+    ).encode(),
     "weights without numbers": lambda: b"## Linear Regression\n1:x\n",
     "a normaliser of no width": lambda: json.dumps(
         SOLR_LINEAR

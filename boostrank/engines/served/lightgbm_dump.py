@@ -25,6 +25,7 @@ def read(document: Any) -> TreeFile:
 
 def _parser(columns: Mapping[str, int]) -> Tree:
     def parsed(node: dict[str, Any]) -> Split | float:
+        refuse("leaf_coeff" in node, "its leaves hold linear models")
         if "leaf_value" in node:
             return float(node["leaf_value"])
         feature, kind = int(node["split_feature"]), node.get("missing_type", "NaN")
