@@ -239,6 +239,19 @@ def test_saving_says_that_another_format_is_written(tmp_path: Path) -> None:
     np.testing.assert_allclose(again, served.predict(ROWS[:, :3]), rtol=1e-6)
 
 
+def test_trees_see_normalised_values_and_absent_ones_are_0_before(tmp_path: Path) -> None:
+    norm = {"class": "org.apache.solr.ltr.norm.MinMaxNormalizer", "params": {"min": -1, "max": 3}}
+    root = {"feature": "a", "threshold": "0.2", "left": {"value": "1"}, "right": {"value": "2"}}
+    document = json.loads(solr_of(root))
+    document["features"] = [{"name": "a", "norm": norm}]
+    path = tmp_path / "model"
+    path.write_text(json.dumps(document))
+    served = RankingModel.load(path)
+    rows = np.array([[-0.9], [0.0], [np.nan], [2.0]], np.float32)  # .025, .25, .25, .75
+    assert served.predict(rows).tolist() == [1.0, 2.0, 2.0, 2.0]
+    np.testing.assert_allclose(served.booster.predict(rows), [1.0, 2.0, 2.0, 2.0])
+
+
 def tree_of(nodes: list[dict[str, Any]], **changes: Any) -> bytes:
     tree = {"feature_names": ["a"], "tree_structure": nodes, "target_type": "regression"}
     ensemble = {

@@ -4,6 +4,7 @@ the engine returns them, and dumps of XGBoost, which they contain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -133,7 +134,8 @@ def _scales_of(normalizers: Mapping[str, Any]) -> dict[str, tuple[float, float]]
             ends = normalizer["min_max"]
             shift = float(ends["minimum"])
             divisor = float(np.float32(ends["maximum"]) - np.float32(shift))
-        refuse(not abs(divisor) > 0.0, f"the normalizer of {name!r} divides by 0")
+        wrong = not 0.0 < divisor < math.inf
+        refuse(wrong, f"the normalizer of {name!r} divides by {divisor:g}")
         scales[name] = shift, divisor
     return scales
 

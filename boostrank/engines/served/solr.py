@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -78,5 +79,5 @@ def _scale_of(norm: Mapping[str, Any]) -> tuple[float, float]:
     else:
         refuse(kind != "IdentityNormalizer", f"its normaliser {kind} cannot be read")
         shift, divisor = 0.0, 1.0
-    refuse(not abs(divisor) > 0.0, f"its {kind} divides by 0")
+    refuse(not 0.0 < divisor < math.inf, f"its {kind} divides by {divisor:g}")
     return shift, divisor

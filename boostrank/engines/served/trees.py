@@ -38,6 +38,8 @@ class TreeFile:
     def scores(self, rows: Any) -> Float64Array:
         """Return the program's scores of dense rows float32[n, d]."""
         trees = ServedTrees(self.forest, np.zeros(0), np.zeros(0))
+        if self.scale and self.rules.missing is not None:
+            rows = np.nan_to_num(rows, nan=self.rules.missing)
         return scores(trees, normalise(rows, self.scale or {}), self.rules).astype(np.float64)
 
     def to_text(self) -> bytes:
