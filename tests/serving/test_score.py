@@ -91,7 +91,6 @@ def test_a_refused_row_is_named(
         (b"{", 400),
         (b"\xff\xfe\0garbage", 400),
         (b"[" * 100_000, 422),
-        (b'{"logged": ' + b"[" * 5000 + b"]" * 5000 + b"}", 400),
         (b'{"rows": [[NaN]]}', 400),
         (b'{"rows": [[1' + b"0" * 400 + b"]]}", 422),
         (b'{"rows": [[1' + b"0" * 5000 + b"]]}", 422),
@@ -113,6 +112,12 @@ def test_garbage_has_a_status(app: Any, body: bytes, status: int) -> None:
     answer = post(app, body)
     assert answer.status == status
     assert answer.json["error"]
+
+
+def test_deep_nesting_is_refused(app: Any) -> None:
+    """By the parser or by what reads logs, which depends on the version of Python."""
+    body = b'{"logged": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+    assert post(app, body).status in (400, 422)
 
 
 def test_csv_faults_and_other_media(app: Any, model: Any) -> None:
