@@ -162,7 +162,7 @@ mutation: $(VENV)/.installed-coverage ## small changes of kernels, objectives, m
 coverage: $(VENV)/.installed-coverage ## lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)
 	nice $(BIN)/python -m tests.line_coverage
 
-# XGBoost's threads spin while they wait: beside any other work they must not. Small products need one core.
+# XGBoost's threads must not spin while they wait for other processes. Small matrix products need one core.
 experiment $(EXPERIMENTS) demo: export OMP_WAIT_POLICY ?= passive
 experiments smooth-dcg: export OPENBLAS_NUM_THREADS ?= 1
 experiment: $(VENV)/.installed-peers $(VENV)/.installed-test ## NAME=peers ARGS="...": measurements; without NAME, list them

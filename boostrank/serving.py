@@ -408,7 +408,7 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
 
         return Route(path, respond, methods=[method])
 
-    # What runs beside the requests.
+    # The background task.
     async def watch() -> None:
         while True:
             await asyncio.sleep(limits.reload)

@@ -15,7 +15,7 @@ PARTS = {
     "long-lists": [["run"], ["run", "--million"]],
     "bench-scale": [["run"], ["estimates"], ["tables"]],
 }
-# Other names: a package, and what it is run with.
+# Other names: a package and its first arguments.
 ALIASES = {
     "experiments": ("papers", []),
     "smooth-dcg": ("papers", ["--only", "smooth_dcg"]),

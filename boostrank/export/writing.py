@@ -125,7 +125,7 @@ def export_model(
             f"export to {target.name} needs {error.name or target.extra}: pip install"
             f" 'boostrank[{target.extra}]'"
         ) from error
-    # Write only a proven file, and say what it leaves out.
+    # Write only a proven file, and name the omitted parts.
     write_atomically(path, body)
     if model.info.calibration is not None:
         warn_user(

@@ -448,7 +448,7 @@ def open_output(
         spec = asked
     if path != STANDARD_STREAM:
         check_target(path, read)
-    # Write beside the file that is replaced, or straight to standard output.
+    # Write to a temporary file in the same folder, or to standard output.
     target = (
         nullcontext(sys.stdout.fileno())
         if path == STANDARD_STREAM

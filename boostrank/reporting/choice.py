@@ -66,7 +66,7 @@ def choose(
         tops = _discounts(queries.ranks(expected)) * expected
         ideal = np.bincount(unit, tops, len(queries))
         sizes = np.bincount(unit, sizes, len(queries)) / np.maximum(ideal, 1.0) ** 2
-    # Draw among what is left, in a random order.
+    # Draw from the remaining ones, in a random order.
     units = np.unique(unit[np.isnan(people)])
     if not units.size:
         raise DataError("people judged everything: there is nothing to choose")
@@ -104,7 +104,7 @@ def chances_of(sizes: Float64Array, count: int) -> Float64Array:
     share = np.full(sizes.size, EVEN / sizes.size)
     share += (1.0 - EVEN) * sizes / sizes.sum() if sizes.any() else 1.0
     certain = np.zeros(sizes.size, bool)
-    # Those above 1 are certain, and the others share what is left.
+    # Those above 1 are certain, and the others share the remainder.
     while True:
         left = share[~certain].sum()
         chances = np.where(certain, 1.0, (count - certain.sum()) * share / (left or 1.0))

@@ -492,7 +492,7 @@ def compare(
         ParameterError: an unknown metric or convention, or a malformed condition.
         DataError: scores that do not fit the data, labels that the gain does not support, only
             excluded queries, too few queries for the p-value of a condition, or fewer than 10
-            queries of people beside a machine's.
+            queries judged by people and the machine.
 
     Example:
         >>> import boostrank

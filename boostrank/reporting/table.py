@@ -65,7 +65,7 @@ class Column:
         look: CSS class of the cells on pages: "faint", or "sign" to colour them by sign.
         ends: keys of the lower and the upper end of the values' 95% intervals.
         drawn: whether pages draw the intervals.
-        limits: values that the drawings' scale includes beside the table's own, so that several
+        limits: further values that the drawings' scale includes, so that several
             tables share a scale.
     """
 

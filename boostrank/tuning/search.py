@@ -432,7 +432,7 @@ class _Search:
             | self.fixed
             | dict(suggested)
         )
-        # Train in every fold, until the trial falls behind.
+        # Train in every fold, until the trial is clearly worse.
         training = self.plan.make_training(params, seed + lucky)
         values: list[Float64Array] = []
         rounds = []

@@ -142,7 +142,7 @@ def test_chosen_documents_come_back_with_their_chances(tmp_path: Path) -> None:
     assert header == ["qid", "doc_id", "chance", "grade"]
     assert len(lines) == 30  # whole queries, with the grades that people gave before
     assert [grade for *_, name, _, grade in lines if name == "p5"] != [""] * 5
-    # People fill in the list and judge again; what they judged before has the chance 1.
+    # People fill in the list and judge again; earlier judgements have the chance 1.
     graded = "".join(f"{q},{d},{chance},2\n" for q, d, chance, _ in lines)
     before = [line.split(",") for line in human.read_text().splitlines()[1:]]
     old = "".join(f"{q},{d},,{grade}\n" for q, d, grade in before if int(q[2:]) < 12)
