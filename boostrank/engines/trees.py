@@ -122,6 +122,22 @@ class ServedTrees:
         return replace(self, forest=replace(forest, roots=forest.roots[order], tree=tree))
 
 
+_NODES, _NUMBERS = np.zeros(0, np.int32), np.zeros(0)
+_FOREST = Forest(
+    feature=_NODES,
+    threshold=_NUMBERS,
+    kind=np.zeros(0, np.uint8),
+    left=_NODES,
+    right=_NODES,
+    value=_NUMBERS,
+    roots=_NODES,
+    tree=_NODES,
+    sets=np.zeros(0, np.uint32),
+    set_ptr=np.zeros(1, np.int64),
+)
+NO_TREES = ServedTrees(_FOREST, _NUMBERS, _NUMBERS)
+"""The trees of a linear model."""
+
 LARGEST_SCORE = 1e150
 """The largest magnitude of a score, which keeps the squares and sums of scores finite."""
 

@@ -21,9 +21,9 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
+from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import depths
-from boostrank.export.linear import LinearScore
 from boostrank.export.target import (
     ExportError,
     Score,

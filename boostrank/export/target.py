@@ -19,10 +19,10 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
 from boostrank.engines.linear.format import LINEAR
+from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import SINGLE, Rules, Tree, walk
 from boostrank.engines.trees import ServedTrees, depths
 from boostrank.export.declared import Declared, default_of, name_fault
-from boostrank.export.linear import LinearScore
 from boostrank.files.names import name_of
 from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest

@@ -22,9 +22,10 @@ from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
 from boostrank.engines.linear.format import LinearModel
+from boostrank.engines.served.linear import LinearScore
+from boostrank.engines.trees import NO_TREES
 from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
-from boostrank.export.linear import NO_TREES, LinearScore
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
 from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
 from boostrank.files.names import features_in_json, name_of

@@ -2,51 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float32Array, Float64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
-from boostrank.engines.served.trees import normalise
+from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.trees import LARGEST_SCORE, refuse
+
+RULES = replace(SINGLE, missing=0.0)
+"""The rules of linear models in Solr and the plugins, where missing values are 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScore:
+    """The score bias + sum_j weights_j (x_j - shift_j) / divisor_j.
+
+    Args:
+        weights, shift, divisor: float64[d]. Shift 0 and divisor 1 are those of folded weights.
+        missing: float64[d], values that replace missing ones.
+    """
+
+    weights: Float64Array
+    shift: Float64Array
+    divisor: Float64Array
+    missing: Float64Array
+    bias: float = 0.0
+
+    @classmethod
+    def of_weights(
+        cls, weights: npt.ArrayLike, missing: npt.ArrayLike = 0.0, bias: float = 0.0
+    ) -> LinearScore:
+        """Return the score of raw features."""
+        weights = np.asarray(weights, np.float64)
+        zeros = np.zeros(weights.size)
+        return cls(weights, zeros, zeros + 1.0, zeros + np.asarray(missing, np.float64), bias)
+
+    @classmethod
+    def of_terms(
+        cls, names: Sequence[str], terms: Mapping[str, tuple[float, float, float]]
+    ) -> LinearScore:
+        """Return the score by (weight, shift, divisor) of each feature; absent ones weigh 0."""
+        parts = np.array([terms.get(name, (0.0, 0.0, 1.0)) for name in names], np.float64)
+        weights, shift, divisor = parts.T
+        return cls(weights, shift, divisor, np.zeros(weights.size))
+
+    @classmethod
+    def of_model(cls, model: LinearModel) -> LinearScore:
+        """Return the score of a model, with its scaling; features that it ignores weigh 0."""
+        scaling, weights = model.scaling, model.weights()
+        weighed = np.where(scaling.scale > 0.0, weights[:-1], 0.0)
+        divisor = np.where(scaling.scale > 0.0, scaling.scale, 1.0)
+        return cls(weighed, scaling.mean, divisor, scaling.mean, float(weights[-1]))
+
+    @property
+    def used(self) -> npt.NDArray[np.intp]:
+        """The columns with a weight other than 0."""
+        return np.flatnonzero(self.weights)
+
+    def terms(self) -> dict[int, tuple[float, float, float]]:
+        """Return (weight, shift, divisor) of each column with a weight."""
+        parts = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
+        return {j: tuple(parts[j]) for j in self.used.tolist()}
+
+    def folded(self) -> LinearScore:
+        """Return the same score without shift and divisor, up to rounding."""
+        weights = self.weights / self.divisor
+        return self.of_weights(weights, self.missing, self.bias - float(self.shift @ weights))
+
+    def without_bias(self) -> LinearScore:
+        """Return the same score, up to rounding, with the bias in the shift of the column that
+        changes scores most. A model without weights keeps its bias.
+        """
+        shift, at = self.shift.copy(), int(np.argmax(np.abs(self.weights)))
+        if self.weights[at] == 0.0:
+            return self
+        shift[at] -= self.bias * self.divisor[at] / self.weights[at]
+        return LinearScore(self.weights, shift, self.divisor, self.missing)
+
+    def score(self, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
+        """Return the scores of rows, [n], column by column in the program's types."""
+        number, total = rules.values, np.full(len(rows), rules.sums(self.bias))
+        missing = self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
+        with np.errstate(all="ignore"):
+            for j in self.used:
+                values = rows[:, j].astype(number)
+                values = np.where(np.isnan(values), number(missing[j]), values)
+                scaled = (values - number(self.shift[j])) / number(self.divisor[j])
+                total += (rules.leaves(self.weights[j]) * scaled).astype(rules.sums)
+            return total.astype(rules.gives)
+
+    def rounding(self, rows: npt.NDArray[Any], rules: Rules) -> Float64Array:
+        """Return the largest difference of two sums of rows in these types, float64[n]."""
+        absent = np.isnan(rows)
+        filled = np.where(absent, self.missing, rows).astype(np.float64)
+        factors = np.abs(self.weights / self.divisor)
+        terms = np.abs(filled - self.shift) @ factors + abs(self.bias)
+        units = self.weights.size + 8
+        if np.float32 in (rules.values, rules.leaves, rules.sums):
+            # Rows are exact in float32, so only the constants and the terms are rounded.
+            constants = (np.abs(self.shift) + np.where(absent, np.abs(self.missing), 0.0)) @ factors
+            return np.asarray((0.5 * constants + units * terms) * np.finfo(np.float32).eps)
+        folded = (np.abs(filled) + np.abs(self.shift)) @ factors + abs(self.bias)
+        last = np.finfo(np.float32).eps if rules.gives is np.float32 else 0.0
+        return np.asarray(units * np.finfo(np.float64).eps * folded + last * terms)
+
+    def draw(self, rows: int) -> Float32Array:
+        """Return random rows, float32[n, d], around the shift of each column."""
+        rng = np.random.default_rng(0)
+        drawn = rng.normal(size=(rows, self.weights.size))
+        return (self.shift + self.divisor * drawn).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFile:
-    """A linear model, where a missing value counts as 0.
-
-    Args:
-        names: names of the features.
-        weights: float64[d].
-        bias: initial value of every score.
-        sums: type in which the program multiplies and adds.
-        scale: (shift, divisor) of each feature that the program normalises first, by column.
-    """
+    """The linear model of a file, with the names of its features and the program's rules."""
 
     names: tuple[str, ...]
-    weights: Float64Array
-    bias: float
-    sums: type[np.floating[Any]]
-    scale: Mapping[int, tuple[float, float]]
+    score: LinearScore
+    rules: Rules
 
     def scores(self, rows: Any) -> Float64Array:
         """Return the program's scores of dense rows float32[n, d]."""
-        rows = normalise(np.nan_to_num(rows, nan=0.0), self.scale)
-        total = np.full(len(rows), self.sums(self.bias))
-        for column, weight in enumerate(self.weights.tolist()):
-            total += self.sums(weight) * rows[:, column].astype(self.sums)
-        return total.astype(np.float64)
+        return self.score.score(rows, self.rules).astype(np.float64)
+
+    def scorer(self, names: Sequence[str]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+        """Return a function that scores rows with the columns `names`."""
+        columns = [list(names).index(name) for name in self.names]
+        return lambda rows: self.score.score(rows[:, columns], self.rules)
 
     def to_model(self) -> LinearModel:
         """Return the same model in the format of boostrank's linear models."""
-        shift, divisor = np.zeros(len(self.names)), np.ones(len(self.names))
-        for column, (start, width) in self.scale.items():
-            shift[column], divisor[column] = start, width
-        path = np.append(self.weights, self.bias).reshape(1, -1)
-        return LinearModel(self.names, Scaling(NONE, shift, divisor), 1, path)
+        score = self.score
+        path = np.append(score.weights, score.bias).reshape(1, -1)
+        return LinearModel(self.names, Scaling(NONE, score.shift, score.divisor), 1, path)
 
 
 def read_weights(
@@ -54,10 +147,13 @@ def read_weights(
     weights: Mapping[str, float],
     *,
     bias: float = 0.0,
-    sums: type[np.floating[Any]] = np.float32,
-    scale: Mapping[int, tuple[float, float]] | None = None,
+    rules: Rules = RULES,
+    scales: Mapping[str, tuple[float, float]] | None = None,
 ) -> LinearFile:
     """Check the weights by name; a feature without a weight has weight 0.
+
+    Args:
+        scales: (shift, divisor) of the features that the program normalises.
 
     Raises:
         ModelError: there are no weights, a weight has no feature, or one is not finite.
@@ -65,6 +161,9 @@ def read_weights(
     unknown = [name for name in weights if name not in names]
     refuse(not weights, "it has no weights")
     refuse(bool(unknown), f"it has a weight for {unknown[:1]}, but no such feature")
-    values = np.array([float(weights.get(name, 0.0)) for name in names])
-    refuse(~(np.abs(np.append(values, bias)) <= LARGEST_SCORE), "a weight is not finite")
-    return LinearFile(tuple(names), values, bias, sums, scale or {})
+    values = np.array([*map(float, weights.values()), bias])
+    refuse(~(np.abs(values) <= LARGEST_SCORE), "a weight is not finite")
+    scaled = scales or {}
+    terms = {name: (float(w), *scaled.get(name, (0.0, 1.0))) for name, w in weights.items()}
+    score = replace(LinearScore.of_terms(names, terms), bias=bias)
+    return LinearFile(tuple(names), score, rules)

@@ -24,6 +24,7 @@ from boostrank.engines.trees import refuse
 RULES = Rules(np.float32, missing=0.0, sums=np.float32, adds=np.float64, gives=np.float32)
 """RankLib's rules: leaves and weights are float32, and multiplied in float64."""
 
+LINEAR_RULES = Rules(np.float32, missing=0.0)
 _LINEAR = ("Linear Regression", "Coordinate Ascent")
 _MOST_FEATURES = 1_000_000
 
@@ -61,7 +62,7 @@ def _read_linear(document: str, names: Sequence[str]) -> LinearFile:
     bias = weights.pop(0, 0.0)
     names = _names(max(weights, default=0), names)
     by_name = {names[number - 1]: weight for number, weight in weights.items()}
-    return read_weights(names, by_name, bias=bias, sums=np.float64)
+    return read_weights(names, by_name, bias=bias, rules=LINEAR_RULES)
 
 
 def _read_trees(document: str, names: Sequence[str]) -> TreeFile:

@@ -71,7 +71,7 @@ def read_dump(
             " within queries is the model's",
             DataWarning,
         )
-    return read_trees(names, roots, parse_dump, RULES, scale=by_column(names, scales))
+    return read_trees(names, roots, parse_dump, RULES, scales=scales)
 
 
 def _names_of(roots: Sequence[Any]) -> Sequence[str]:
@@ -113,8 +113,7 @@ def read_upload(document: Any) -> TreeFile | LinearFile:
         definition = from_json(definition)
     if kind == "linear":
         weights = {str(name): float(weight) for name, weight in definition.items()}
-        names = names or list(weights)
-        return read_weights(names, weights, scale=by_column(names, scales))
+        return read_weights(names or list(weights), weights, scales=scales)
     refuse(kind != "xgboost+json", f"its type model/{kind} cannot be read")
     if isinstance(definition, dict):
         objective = str(definition.get("objective", "reg:linear"))
@@ -138,13 +137,6 @@ def _scales_of(normalizers: Mapping[str, Any]) -> dict[str, tuple[float, float]]
         refuse(wrong, f"the normalizer of {name!r} divides by {divisor:g}")
         scales[name] = shift, divisor
     return scales
-
-
-def by_column(
-    names: Sequence[str], scales: Mapping[str, tuple[float, float]]
-) -> dict[int, tuple[float, float]]:
-    """Return the scales by column, for features that the model has."""
-    return {column: scales[name] for column, name in enumerate(names) if name in scales}
 
 
 def _features_of(document: Any) -> list[str]:

@@ -44,15 +44,15 @@ def read(document: Any) -> TreeFile | LinearFile:
     """Read a model of trees or weights, in which missing values are 0 unless it says otherwise."""
     kind = str(document["class"]).removeprefix(_CLASS)
     names = [str(feature["name"]) for feature in document["features"]]
-    scale = {
-        column: _scale_of(feature["norm"])
-        for column, feature in enumerate(document["features"])
+    scales = {
+        str(feature["name"]): _scale_of(feature["norm"])
+        for feature in document["features"]
         if feature.get("norm") is not None
     }
-    scale = {column: pair for column, pair in scale.items() if pair != (0.0, 1.0)}
+    scales = {name: pair for name, pair in scales.items() if pair != (0.0, 1.0)}
     params = document["params"]
     if kind == "LinearModel":
-        return read_weights(names, params["weights"], scale=scale)
+        return read_weights(names, params["weights"], scales=scales)
     refuse(kind != "MultipleAdditiveTreesModel", f"its class {kind} cannot be read")
     trees = params["trees"]
     rules = replace(RULES, missing=0.0)
@@ -64,7 +64,7 @@ def read(document: Any) -> TreeFile | LinearFile:
         parse_node,
         rules,
         weights=[float(tree.get("weight", 1)) for tree in trees],
-        scale=scale,
+        scales=scales,
     )
 
 

@@ -79,7 +79,7 @@ def read_trees(
     rules: Rules,
     *,
     weights: Sequence[float] | None = None,
-    scale: Mapping[int, tuple[float, float]] | None = None,
+    scales: Mapping[str, tuple[float, float]] | None = None,
 ) -> TreeFile:
     """Check all nodes of a file and convert them to arrays.
 
@@ -87,6 +87,7 @@ def read_trees(
         roots: the trees.
         parse: function that takes the column of each name and returns the parser of a node.
         weights: factor of each tree's leaves, in the type of the leaves.
+        scales: (shift, divisor) of the features that the program normalises.
 
     Raises:
         ModelError: a tree is damaged, too deep, or has a number that is not finite.
@@ -99,6 +100,7 @@ def read_trees(
             table.add(tree, root, parsed, factors[tree])
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
+    scale = {names.index(name): pair for name, pair in (scales or {}).items() if name in names}
     return TreeFile(tuple(names), table.forest(), rules, scale)
 
 

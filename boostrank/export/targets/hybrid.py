@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any
 
 from boostrank.data.feature_space import quoted
+from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import SINGLE
-from boostrank.export.linear import LinearScore
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 
 _RULES = replace(SINGLE, missing=0.0)

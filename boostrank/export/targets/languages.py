@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import ServedTrees
-from boostrank.export.linear import LinearScore
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 from boostrank.kernels.curves import ZERO
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest

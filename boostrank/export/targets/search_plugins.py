@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from boostrank.engines.served.rules import SINGLE, Tree
-from boostrank.engines.served.search_plugins import RULES, parse_dump
-from boostrank.export.linear import LinearScore
+from boostrank.engines.served.linear import RULES as LINEAR_RULES
+from boostrank.engines.served.linear import LinearFile
+from boostrank.engines.served.rules import Tree
+from boostrank.engines.served.search_plugins import RULES, parse_dump, read_upload
 from boostrank.export.target import (
     Score,
     ServedModel,
@@ -116,24 +116,21 @@ def _write_linear(model: ServedModel) -> bytes:
 
 
 def _read_linear(body: bytes, names: Sequence[str]) -> Score:
-    ranker, terms = json.loads(body)["model"]["model"], {}
-    for name, weight in json.loads(ranker["definition"]).items():
-        scaling = ranker["feature_normalizers"].get(name, {}).get("standard", {})
-        terms[name] = weight, scaling.get("mean", 0.0), scaling.get("standard_deviation", 1.0)
-    return partial(LinearScore.of_terms(names, terms).score, rules=_SUMS)
+    file = read_upload(json.loads(body))
+    assert isinstance(file, LinearFile)
+    return file.scorer(names)
 
 
 def _parse_created(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
     return json.loads(json.loads(body)["model"]["model"]["definition"]), parse_dump(columns)
 
 
-_SUMS = replace(SINGLE, missing=0.0)
 _LINEAR = TargetSpec(
     name="elasticsearch",
     title="the LTR plugins of Elasticsearch and OpenSearch",
     write=_write_linear,
     read=_read_linear,
-    rules=_SUMS,
+    rules=LINEAR_RULES,
     proved_by="reading the file by the rules of the plugins' LinearRanker",
     how=_HOW,
     engine="linear",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.engines.served.rules import SINGLE, Tree
-from boostrank.engines.served.solr import RULES, SLACK, parse_node
-from boostrank.export.linear import LinearScore
+from boostrank.engines.served.linear import RULES as LINEAR_RULES
+from boostrank.engines.served.linear import LinearFile
+from boostrank.engines.served.rules import Tree
+from boostrank.engines.served.solr import RULES, SLACK, parse_node, read
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -27,7 +27,6 @@ from boostrank.export.target import (
 from boostrank.kernels.forest import Forest
 
 _PACKAGE = "org.apache.solr.ltr"
-_SUMS = replace(SINGLE, missing=0.0)
 _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
 
@@ -73,12 +72,9 @@ def _write_linear(model: ServedModel) -> bytes:
 
 
 def _read_linear(body: bytes, names: Sequence[str]) -> Score:
-    document, terms = json.loads(body), {}
-    for feature in document["features"]:
-        scaling = feature.get("norm", {}).get("params", {})
-        weight = document["params"]["weights"][feature["name"]]
-        terms[feature["name"]] = weight, float(scaling.get("avg", 0)), float(scaling.get("std", 1))
-    return partial(LinearScore.of_terms(names, terms).score, rules=_SUMS)
+    file = read(json.loads(body))
+    assert isinstance(file, LinearFile)
+    return file.scorer(names)
 
 
 def _document(
@@ -181,7 +177,7 @@ SPEC = replace(
         engine="linear",
         write=_write_linear,
         read=_read_linear,
-        rules=_SUMS,
+        rules=LINEAR_RULES,
         proved_by="reading the file by the rules of Solr 9's LinearModel",
         resolution=None,
         finite=True,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.text import count_of
+from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, Split, Tree
 from boostrank.engines.served.search_plugins import parse_dump
-from boostrank.export.linear import LinearScore
 from boostrank.export.target import (
     ExportError,
     Score,
