@@ -124,9 +124,10 @@ picture: $(VENV)/.installed-report ## the picture of a report in README, docs/as
 	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=8000 --window-size=1120,1130 \
 		--force-device-scale-factor=0.75 --screenshot=docs/assets/report.png "file://$(CURDIR)/$(PICTURE)/report.html"
 
-wheel: $(VENV)/.installed ## the wheel, into dist/
+wheel: $(VENV)/.installed ## the wheel, and the one of this platform with machine code, into dist/
 	rm -rf build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m qa.platform_wheel
 
 wheel-test: $(VENV)/.installed ## the wheel in an environment of its own: installs, runs, trains, reports
 	$(BIN)/python -m tests.docs.wheel $(XGBOOST)

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
+import importlib
 import time
-from pathlib import Path
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import FAILED, say
+from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.options import Options, option
+
+if TYPE_CHECKING:
+    from boostrank.kernels.jit import CompiledFunction
+
+_MODULES = (
+    "files.blocks files.text.parser kernels.curves kernels.driver kernels.forest kernels.metric"
+    " kernels.primitives kernels.within_query"
+)
+_DEFAULTS = ("lambdarank", "xe-ndcg", "reg-shf-sdcg")
+"""The objectives that train uses without options."""
 
 
 class Compile(Options):
     """Options of `boostrank compile`."""
 
     objectives: tuple[str, ...] = option(
-        "Compile this objective too.", flag="--objective", metavar="NAME", file="objective"
+        "Compile this objective too; all: every objective.",
+        flag="--objective",
+        metavar="NAME",
+        file="objective",
     )
+    check: bool = option("Say which functions have to be compiled, and compile nothing.")
 
 
 @command("compile")
@@ -29,55 +42,54 @@ def compile(options: Compile) -> int | None:
     cache them.
 
     Run this when building a container image. Later processes on the same type of processor load the
-    machine code from the cache. NUMBA_CACHE_DIR sets the directory. The command trains on a small
-    generated data set.
+    machine code from the cache. NUMBA_CACHE_DIR sets the directory. Wheels for a platform carry
+    machine code, which is used where processor, Python and Numba fit; `--check` says where the code
+    of each function is, with status 1 if some have to be compiled.
     """
     from boostrank.core.errors import TrainingError
-    from boostrank.kernels.jit import cache_directory, write_fault
-    from boostrank.objectives import OBJECTIVES
+    from boostrank.kernels.jit import cache_directory, shipped_code, write_fault
 
-    for name in options.objectives:
-        OBJECTIVES.get(name)
-    started, directory = time.monotonic(), cache_directory()
-    if directory is None:
-        return FAILED
-    if write_fault(directory):
-        raise TrainingError(f"{directory}: cannot be written: {write_fault(directory)}")
-    from boostrank.files import blocks
-    from boostrank.files.text import parser
+    functions, directory = _functions(options.objectives), cache_directory()
+    missing = {name: function for name, function in functions.items() if not function.at_hand}
+    if options.check:
+        shipped = shipped_code()
+        places = [function.saved_in for function in functions.values()]
+        note = f" ({shipped.fault})" if shipped.fault else f" for {shipped.target[1]}"
+        click.echo(f"shipped with boostrank{note}: {places.count(shipped.folder)}")
+        click.echo(f"in {directory}: {places.count(directory)}")
+        click.echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
+        return GATE_SHUT if missing else DONE
 
-    # The small files below do not use these functions.
-    for function in (parser.parse_lines, blocks.fill_dense, blocks.fill_sparse):
+    if missing and (fault := write_fault(directory)):
+        raise TrainingError(f"{directory}: cannot be written: {fault}")
+    started = time.monotonic()
+    for function in missing.values():
         function.compiled  # noqa: B018 (compiles at first use)
-    with tempfile.TemporaryDirectory() as folder:
-        plain = [
-            "train",
-            "d/train.txt",
-            "--quality",
-            "plain",
-            "--rounds",
-            "2",
-            "--model",
-            "own.txt",
-        ]
-        for arguments in (
-            ["data", "make", "d", "--queries", "60"],
-            ["train", "d/train.txt", "--rounds", "2", "--model", "m.txt"],
-            [*plain, "--valid", "d/valid.txt"],
-            *(
-                [*plain, "--valid", "d/valid.txt", "--objective", name]
-                for name in options.objectives
-            ),
-            ["predict", "m.txt", "d/test.txt", "--output", "scores.txt"],
-            ["evaluate", "m.txt", "d/test.txt"],
-            ["doctor", "d/train.txt", "--valid", "d/valid.txt"],
-        ):
-            done = subprocess.run(
-                [sys.executable, "-m", "boostrank", *arguments], cwd=folder, capture_output=True
-            )
-            if done.returncode:
-                raise TrainingError(f"{' '.join(arguments)}: {done.stderr.decode().strip()}")
-    files = sum(1 for _ in Path(directory).rglob("*.nb*"))
-    say(f"{files} files, {time.monotonic() - started:.0f} s")
+    say(f"{len(missing)} functions, {time.monotonic() - started:.0f} s")
     click.echo(directory)
     return None
+
+
+def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., Any]]:
+    """Return the compiled functions of the package, of the default's objectives and of others."""
+    from boostrank.kernels.driver import gradients_to
+    from boostrank.kernels.jit import CompiledFunction
+    from boostrank.metrics.measure import METRICS
+    from boostrank.objectives import OBJECTIVES
+
+    modules = [importlib.import_module(f"boostrank.{name}") for name in _MODULES.split()]
+    named = {
+        f"{module.__name__}.{name}": value
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, CompiledFunction) and value.py_func.__module__ == module.__name__
+    }
+    for is_single, is_plain in product((True, False), repeat=2):
+        name = f"gradients (float32={is_single}, plain={is_plain})"
+        named[name] = gradients_to(is_single, is_plain)
+    named |= {f"metric {name}": METRICS.get(name).kernel for name in METRICS.names()}
+    if "all" in objectives:
+        objectives = tuple(spec.name for spec in OBJECTIVES if spec.name != "auto")
+    for name in (*_DEFAULTS, *objectives):
+        named[f"objective {name}"] = OBJECTIVES.get(name).kernel
+    return named

@@ -163,7 +163,7 @@ def run_kernel(
     queries = ptr.size - 1
     longest = int(np.diff(ptr).max()) if queries else 0
     nothing_over = composition.is_plain
-    gradients = _gradients_to(out.grad.dtype == np.float32, nothing_over)
+    gradients = gradients_to(out.grad.dtype == np.float32, nothing_over)
     applied = None if nothing_over else composition
     values_by_query = np.zeros(0, np.int64) if slot_values is None else slot_values
 
@@ -409,7 +409,7 @@ def _gradients(
 
 
 @cache
-def _gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
+def gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
     """Return `_gradients` compiled for one output type, with or without options that are applied to
     the kernel.
     """

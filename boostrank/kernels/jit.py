@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import linecache
 import logging
 import os
@@ -25,10 +26,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property, partial, update_wrapper
+from functools import cache, cached_property, update_wrapper
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
@@ -36,7 +37,15 @@ import numpy as np
 from boostrank.core import machine
 from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Int64Array
-from boostrank.kernels.private import Helper, cached_in, keep_address
+from boostrank.kernels.private import (
+    CodeFolder,
+    CodeFolders,
+    Helper,
+    compile_signature,
+    host_features,
+    host_triple,
+    keep_address,
+)
 
 INT, FLOAT = numba.types.int64, numba.types.float64
 F1, I1, F2 = (
@@ -146,9 +155,12 @@ class CompiledFunction(Generic[P, R]):
         """The machine code, which can be called from Python and used as a function pointer in other
         compiled code.
         """
+        if numba.config.DISABLE_JIT:
+            return self.py_func
         try:
-            directory = cache_directory() if self.is_ours else None
-            return self._compile(directory)
+            with _compile_lock:
+                # Another thread may have compiled it in the meantime.
+                return self.__dict__.get("compiled") or self._compile()
         except (
             Exception
         ) as error:  # Numba's own error, or one raised while it inspected the function
@@ -159,36 +171,32 @@ class CompiledFunction(Generic[P, R]):
     @property
     def at_hand(self) -> bool:
         """Whether the function can run without being compiled first."""
-        directory = cache_directory()
-        kept = directory is not None and is_kept(self, directory)
-        return "compiled" in self.__dict__ or bool(numba.config.DISABLE_JIT) or kept
+        if "compiled" in self.__dict__ or numba.config.DISABLE_JIT:
+            return True
+        return self.saved_in is not None
 
-    def _compile(self, directory: str | None) -> Callable[P, R]:
-        if numba.config.DISABLE_JIT:
-            return self.py_func
-        fault = write_fault(directory) if directory else ""
-        missed = partial(_say_missing, directory, fault) if fault else None
-        with (
-            _compile_lock,
-            cached_in(directory, missed),
-            _NOTICE.watch(self, directory),
-            machine.uncollected(),
-        ):
-            compiled: Any
-            options = _options_of(self.py_func)
-            try:
-                compiled = numba.njit(self.signature, cache=directory is not None, **options)(
-                    self.py_func
-                )
-            except Exception:  # the disk is full by now or fails, or a power cut damaged a file
-                if directory is None:
-                    raise
-                for file in _code_files(self, directory):
-                    with contextlib.suppress(OSError):
-                        file.unlink()
-                cache_directory.cache_clear()
-                write_fault.cache_clear()
-                compiled = numba.njit(self.signature, **options)(self.py_func)
+    @property
+    def saved_in(self) -> str | None:
+        """The first folder with machine code of this function."""
+        folders = (folder.root for folder in self._folders if folder.has_code_of(self.signature))
+        return next(folders, None)
+
+    @cached_property
+    def _folders(self) -> list[CodeFolder]:
+        """Where machine code may lie, the last one for what is compiled here."""
+        if not self.is_ours:
+            return []
+        saved, shipped = CodeFolder(self.py_func, cache_directory()), shipped_code()
+        if shipped.fault:
+            return [saved]
+        return [CodeFolder(self.py_func, shipped.folder, shipped.target), saved]
+
+    def _compile(self) -> Callable[P, R]:
+        code = CodeFolders(self._folders, self._save)
+        with _NOTICE.watch(self), machine.uncollected():
+            compiled = compile_signature(
+                self.py_func, self.signature, code, _options_of(self.py_func)
+            )
         returned = compiled.nopython_signatures[0].return_type
         if (
             returned != self.signature.return_type
@@ -196,6 +204,20 @@ class CompiledFunction(Generic[P, R]):
             raise TypeError(f"it returns {returned}, not {self.signature.return_type}")
         keep_address(compiled, self.signature)
         return cast("Callable[P, R]", compiled)
+
+    def _save(self, signature: Any, code: Any) -> None:
+        """Save what was compiled, or warn that the next process has to compile it again."""
+        if not self._folders:
+            return
+        directory = cache_directory()
+        fault = write_fault(directory)
+        if not fault:
+            try:
+                self._folders[-1].save_overload(signature, code)
+            except OSError as error:  # the disk is full by now or fails
+                fault = error.strerror or str(error)
+        if fault:
+            _say_missing(directory, fault)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.compiled(*args, **kwargs)
@@ -210,11 +232,11 @@ class _Notice:
         self._patience, self._spent, self._given = patience, 0.0, False
 
     @contextlib.contextmanager
-    def watch(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
-        """Measure how long a function is compiled inside the context; loading it from the cache
+    def watch(self, function: CompiledFunction[..., Any]) -> Iterator[None]:
+        """Measure how long a function is compiled inside the context; loading it from a folder
         shows no message.
         """
-        if self._given or machine.own_process or (directory and is_kept(function, directory)):
+        if self._given or machine.own_process or function.at_hand:
             yield
             return
         started = time.monotonic()
@@ -223,23 +245,12 @@ class _Notice:
         if self._spent >= self._patience:
             self._given = True
             kept = "again in every process"
-            if directory and not write_fault(directory):
-                kept = f"once; later processes load it from {directory}"
+            if function.at_hand:
+                kept = f"once; later processes load it from {cache_directory()}"
             logging.getLogger("boostrank").warning("boostrank: compiling machine code, %s", kept)
 
 
 _NOTICE = _Notice()
-
-
-def is_kept(function: CompiledFunction[..., Any], directory: str) -> bool:
-    """Return True if the cache contains the machine code of one of our functions."""
-    return next(_code_files(function, directory), None) is not None
-
-
-def _code_files(function: CompiledFunction[..., Any], directory: str) -> Iterator[Path]:
-    return Path(directory).rglob(
-        f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi"
-    )
 
 
 def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:
@@ -309,8 +320,8 @@ _compile_lock = threading.RLock()
 
 
 @cache
-def cache_directory() -> str | None:
-    """Return the folder for compiled code, or None if it cannot be written and has no code to load.
+def cache_directory() -> str:
+    """Return the folder for compiled code, which may lack or be read-only.
 
     `NUMBA_CACHE_DIR` takes precedence over `$XDG_CACHE_HOME/boostrank` and `~/.cache/boostrank`.
     """
@@ -319,19 +330,42 @@ def cache_directory() -> str | None:
     else:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         root = Path(home) / "boostrank"
-    directory = root / f"kernels-{_sources_digest()}"
-    fault = write_fault(str(directory))
-    if fault and next(directory.rglob("*.nbi"), None) is None:
-        warnings.warn(
-            f"compiled kernels cannot be cached in {directory} ({fault}){_AGAIN}", RuntimeWarning, 2
-        )
-        return None
-    return str(directory)
+    return str(root / _code_version())
 
 
-_AGAIN = (
-    "; every process compiles them again. Set NUMBA_CACHE_DIR to a writable folder to avoid that"
-)
+class ShippedCode(NamedTuple):
+    """The machine code that the wheel carries.
+
+    Attributes:
+        folder, target: where it is, and Numba's triple, processor and features of it.
+        fault: why it cannot run here, or an empty text.
+    """
+
+    folder: str
+    target: tuple[str, ...]
+    fault: str
+
+
+SHIPPED = _PACKAGE / "machine_code"
+
+
+@cache
+def shipped_code() -> ShippedCode:
+    """Return the machine code that the wheel carries, or why this process has to compile."""
+    folder = SHIPPED / _code_version()
+    try:
+        target = json.loads((folder / "target.json").read_bytes())
+    except OSError:
+        return ShippedCode("", (), "this installation carries none for this version of Numba")
+    lacking = sorted(set(target["needs"]) - host_features())
+    fault = ""
+    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:
+        fault = "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES chooses another processor"
+    elif target["triple"] != host_triple():
+        fault = f"it is for {target['triple']}"
+    elif lacking:
+        fault = f"this processor lacks {', '.join(lacking)}"
+    return ShippedCode(str(folder), (target["triple"], target["cpu"], target["features"]), fault)
 
 
 @cache
@@ -352,19 +386,22 @@ def write_fault(directory: str) -> str:
 def _say_missing(directory: str, fault: str) -> None:
     """Warn, once per process, that a cache lacks code and cannot be completed."""
     warnings.warn(
-        f"{directory} lacks some compiled kernels and cannot be written ({fault}){_AGAIN}, or"
-        " complete it with `boostrank compile --objective NAME`",
+        f"compiled kernels cannot be cached in {directory} ({fault}); every process compiles them"
+        " again. Set NUMBA_CACHE_DIR to a writable folder to avoid that, or complete the folder"
+        " with `boostrank compile --objective NAME`",
         RuntimeWarning,
         stacklevel=2,
     )
 
 
-def _sources_digest() -> str:
+@cache
+def _code_version() -> str:
+    """Return a name for the machine code of these sources by this Numba."""
     digest = hashlib.sha256(numba.__version__.encode())  # other versions would overwrite the files
     for folder in ("kernels", "files/text"):  # folders with helpers that files outside inline
         for source in sorted((_PACKAGE / folder).rglob("*.py")):
             digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return f"kernels-{digest.hexdigest()[:16]}"
 
 
 @cache

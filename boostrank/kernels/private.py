@@ -8,15 +8,19 @@ the arguments `builder` and `context` to the body of an intrinsic.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numba
-from llvmlite import ir
-from numba.core import cgutils
-from numba.core.caching import Cache, _CacheLocator
+from llvmlite import binding, ir
+from numba.core import cgutils, registry
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -96,31 +100,113 @@ def spread(builder: Any, number: Any, width: int) -> Any:
     )
 
 
-@contextlib.contextmanager
-def cached_in(directory: str | None, missed: Callable[[], None] | None = None) -> Iterator[None]:
-    """Cache code that is compiled with `cache=True` inside the context in this folder; None changes
-    nothing.
+class _Folder(_CacheLocator):  # type: ignore[misc]
+    """The place of one function's machine code, the same wherever the package is installed."""
 
-    With `missed`, code is only loaded. Instead of writing to the folder, `missed` is called after
-    each compilation.
+    def __init__(self, function: Any, root: str) -> None:
+        source = Path(function.__code__.co_filename)
+        self._line = function.__code__.co_firstlineno
+        self._digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+        self._path = os.path.join(root, f"{function.__module__}-{self._digest}")
+
+    def get_cache_path(self) -> str:
+        return self._path
+
+    def get_source_stamp(self) -> str:
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+class _FolderImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    def __init__(self, function: Any, root: str) -> None:
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = _Folder(function, root)
+        flags = getattr(sys, "abiflags", "")
+        self._filename_base = self.get_filename_base(function.__qualname__, flags)
+
+
+class CodeFolder(FunctionCache):  # type: ignore[misc]
+    """The machine code of one function in a folder.
+
+    Args:
+        function: a function of Python.
+        root: the folder; it may lack.
+        target: Numba's triple, processor and features that the code was compiled for; None means
+            those of this process.
     """
-    previous, save, ensure = (
-        numba.config.CACHE_DIR,
-        Cache.save_overload,
-        _CacheLocator.ensure_cache_path,
-    )
-    try:
-        numba.config.CACHE_DIR = directory or previous
-        if missed is not None:
-            Cache.save_overload = lambda *_: missed()
-            _CacheLocator.ensure_cache_path = lambda _: None  # tests whether the folder is writable
-        yield
-    finally:
-        numba.config.CACHE_DIR, Cache.save_overload, _CacheLocator.ensure_cache_path = (
-            previous,
-            save,
-            ensure,
-        )
+
+    def __init__(self, function: Any, root: str, target: tuple[str, ...] | None = None) -> None:
+        self.root, self._target = root, target
+        self._impl_class = partial(_FolderImpl, root=root)
+        super().__init__(function)
+
+    def _index_key(self, signature: Any, codegen: Any) -> Any:
+        signature, target, code = super()._index_key(signature, codegen)
+        return signature, self._target or target, code
+
+    def has_code_of(self, signature: Any) -> bool:
+        """Return True if the function was compiled for this signature, processor and source."""
+        codegen = registry.cpu_target.target_context.codegen()
+        try:
+            return self._index_key(signature, codegen) in self._cache_file._load_index()
+        except Exception:  # a power cut damaged the file
+            return False
+
+    def save_overload(self, signature: Any, code: Any) -> None:
+        os.makedirs(self.cache_path, exist_ok=True)
+        # Numba's annotations are long and name the folder of the sources.
+        super().save_overload(signature, code._replace(type_annotation=""))
+
+    def clear(self) -> None:
+        """Forget the machine code of this function, so that it is compiled again."""
+        with contextlib.suppress(OSError):
+            self.flush()
+
+
+class CodeFolders(NullCache):  # type: ignore[misc]
+    """Folders to load machine code from, in their order.
+
+    Args:
+        folders: where to look.
+        save: called with the signature and the result of each compilation.
+    """
+
+    def __init__(self, folders: Sequence[CodeFolder], save: Callable[[Any, Any], None]) -> None:
+        self.folders, self.save_overload = folders, save
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        for folder in self.folders:
+            try:
+                code = folder.load_overload(signature, target_context)
+            except Exception:  # a power cut damaged a file
+                folder.clear()
+                continue
+            if code is not None:
+                return code
+        return None
+
+
+def compile_signature(function: Any, signature: Any, cache: Any, options: dict[str, Any]) -> Any:
+    """Return a dispatcher with the machine code of one signature, loaded from `cache` if it is
+    there.
+    """
+    dispatcher = numba.njit(**options)(function)
+    dispatcher._cache = cache
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return dispatcher
+
+
+def host_triple() -> str:
+    """Return what LLVM calls this architecture and system, such as `x86_64-unknown-linux-gnu`."""
+    return str(binding.get_process_triple())
+
+
+def host_features() -> set[str]:
+    """Return the features of the processor, such as `avx2`."""
+    return {name for name, there in binding.get_host_cpu_features().items() if there}
 
 
 class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]

@@ -135,8 +135,7 @@ def test_first_use_cli_05_a_cache_that_cannot_be_written_is_read(
     def double(x: float) -> float:
         return 2.0 * x
 
-    directory = jit.cache_directory()
-    if directory is None or jit.numba.config.DISABLE_JIT:
+    if jit.numba.config.DISABLE_JIT:
         pytest.skip("nothing is cached here")
     monkeypatch.setattr(jit, "write_fault", jit.cache(lambda directory: "Read-only file system"))
     monkeypatch.setattr(jit, "cache_directory", jit.cache(lambda: str(tmp_path)))
@@ -162,7 +161,8 @@ def test_first_use_cli_05_a_cache_that_cannot_be_written_is_read(
         file.write_bytes(b"")
     damaged = jit.entry_point(jit.FLOAT(jit.FLOAT))(double)
     damaged.is_ours = True
-    assert damaged(2.0) == 4.0
+    with pytest.warns(RuntimeWarning, match="Read-only"):
+        assert damaged(2.0) == 4.0
 
 
 def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> None:

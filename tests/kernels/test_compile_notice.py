@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from boostrank.core import machine
 from boostrank.kernels import jit
-from boostrank.kernels.metric import _rank
 
 
-def said(notice: Any, directory: str | None, caplog: Any, *seconds: float) -> list[str]:
+@dataclass
+class Function:
+    """What a notice asks of a function: whether it can run at once, before and after compiling."""
+
+    is_saved: bool
+    is_watched: bool = False
+
+    @property
+    def at_hand(self) -> bool:
+        before, self.is_watched = not self.is_watched, True
+        return self.is_saved and not before
+
+
+def messages_of(notice: Any, caplog: Any, *seconds: float, is_saved: bool = True) -> list[str]:
     caplog.clear()
     for duration in seconds:
-        with notice.watch(_rank, directory):
+        with notice.watch(Function(is_saved)):
             time.sleep(duration)
     return [record.getMessage() for record in caplog.records if record.name == "boostrank"]
 
 
-def test_it_is_given_once_where_compiling_takes_long(caplog: Any, tmp_path: Path) -> None:
-    (line,) = said(jit._Notice(patience=0.05), str(tmp_path), caplog, 0.5, 0.5)
-    assert (
-        line == f"boostrank: compiling machine code, once; later processes load it from {tmp_path}"
-    )
-    (line,) = said(jit._Notice(patience=0.05), None, caplog, 0.5)
+def test_it_is_given_once_where_compiling_takes_long(caplog: Any) -> None:
+    (line,) = messages_of(jit._Notice(patience=0.05), caplog, 0.5, 0.5)
+    assert line.endswith(f"once; later processes load it from {jit.cache_directory()}")
+    (line,) = messages_of(jit._Notice(patience=0.05), caplog, 0.5, is_saved=False)
     assert line.endswith("again in every process")
-    assert said(jit._Notice(patience=60.0), str(tmp_path), caplog, 0.01) == []
+    assert messages_of(jit._Notice(patience=60.0), caplog, 0.01) == []
 
 
-def test_many_short_ones_are_long_together(caplog: Any, tmp_path: Path) -> None:
-    assert len(said(jit._Notice(patience=0.3), str(tmp_path), caplog, *[0.1] * 8)) == 1
+def test_many_short_ones_are_long_together(caplog: Any) -> None:
+    assert len(messages_of(jit._Notice(patience=0.3), caplog, *[0.1] * 8)) == 1
 
 
-def test_what_is_loaded_is_not_compiled(
-    caplog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_loaded_is_not_compiled(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     notice = jit._Notice(patience=0.05)
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "metric._rank-51.py311.nbi").touch()
-    assert said(notice, str(tmp_path), caplog, 0.3) == []
+    with notice.watch(SimpleNamespace(at_hand=True)):
+        time.sleep(0.3)
+    assert not caplog.records
     monkeypatch.setattr(machine, "own_process", True)  # the command line has lines of its own
-    assert said(notice, None, caplog, 0.3) == []
+    assert messages_of(notice, caplog, 0.3, is_saved=False) == []
 
 
 def test_compiling_gives_it(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:

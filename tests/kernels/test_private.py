@@ -5,7 +5,6 @@ what is broken.
 from __future__ import annotations
 
 import errno
-import importlib.util
 import pickle
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,17 @@ from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python, rtsys
 
-from boostrank.kernels import intrinsics
+from boostrank.kernels import intrinsics, jit
 from boostrank.kernels.driver import Buffers, run_kernel
 from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.primitives import softplus
-from boostrank.kernels.private import cached_in, keep_address
+from boostrank.kernels.private import (
+    CodeFolder,
+    CodeFolders,
+    compile_signature,
+    host_triple,
+    keep_address,
+)
 from boostrank.objectives import OBJECTIVES
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -159,31 +164,55 @@ def test_vector_registers_hold_rows_of_tables() -> None:
     np.testing.assert_allclose(inner(table, factors, row, 1, 3), sum(parts), 1e-14, err_msg=message)
 
 
-def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> None:
-    source = tmp_path / "doubled.py"
-    source.write_text("def doubled(number):\n    return 2 * number\n")
-    spec = importlib.util.spec_from_file_location("doubled", source)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    before = numba.config.CACHE_DIR
-    with cached_in(str(tmp_path / "cache")):
-        numba.njit("int64(int64)", cache=True)(module.doubled)
-    assert before == numba.config.CACHE_DIR
-    files = list((tmp_path / "cache").rglob("*.nbi"))
-    assert files, (
-        "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
-    )
+def test_machine_code_is_saved_in_a_folder_and_loaded_from_it(tmp_path: Path) -> None:
+    signature = numba.int64(numba.int64)
+    folder = CodeFolder(_doubled, str(tmp_path))
+    assert not folder.has_code_of(signature)
+    cache = CodeFolders([folder], folder.save_overload)
+    assert compile_signature(_doubled, signature, cache, {})(21) == 42
+    assert folder.has_code_of(signature), "Numba's key or index differs: nothing is found again"
+    assert not folder.has_code_of(numba.float64(numba.float64))
+    loading = CodeFolders([folder], lambda *_: pytest.fail("Numba does not find what it saved"))
+    assert compile_signature(_doubled, signature, loading, {})(21) == 42
 
 
-def test_code_that_cannot_be_kept_runs_all_the_same(
+def test_machine_code_of_another_target_is_compiled_anew(tmp_path: Path) -> None:
+    compiled = []
+    folder = CodeFolder(_doubled, str(tmp_path))
+    other = CodeFolder(_doubled, str(tmp_path), (host_triple(), "i386", ""))
+    cache = CodeFolders([folder], folder.save_overload)
+    compile_signature(_doubled, numba.int64(numba.int64), cache, {})
+    cache = CodeFolders([other], lambda *_: compiled.append(1))
+    compile_signature(_doubled, numba.int64(numba.int64), cache, {})
+    assert compiled == [1]
+
+
+@pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
+def test_damaged_machine_code_is_compiled_anew(tmp_path: Path, pattern: str) -> None:
+    compiled = []
+    folder = CodeFolder(_doubled, str(tmp_path))
+    cache = CodeFolders([folder], folder.save_overload)
+    compile_signature(_doubled, numba.int64(numba.int64), cache, {})
+    (file,) = tmp_path.rglob(pattern)
+    file.write_bytes(b"")
+    cache = CodeFolders([folder], lambda *_: compiled.append(1))
+    assert compile_signature(_doubled, numba.int64(numba.int64), cache, {})(21) == 42
+    assert compiled == [1]
+
+
+def test_code_that_cannot_be_saved_runs_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(IndexDataCacheFile, "save", full)
+    monkeypatch.setattr(IndexDataCacheFile, "save", fail)
+    monkeypatch.setattr(jit, "cache_directory", lambda: str(tmp_path))
+    jit._say_missing.cache_clear()
     function = CompiledFunction(_doubled, numba.int64(numba.int64))
-    assert function._compile(str(tmp_path))(21) == 42
+    function.is_ours = True
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        assert function(21) == 42
 
 
 def _doubled(number: int) -> int:
