@@ -147,14 +147,6 @@ def test_fault_078_sigterm_leaves_model_and_checkpoint_and_143(data: Path, tmp_p
     assert sorted(contents(tmp_path)) == ["m", "m.checkpoint", "m.meta.json"]
 
 
-def test_fault_075_killed_at_random_moments_it_still_gives_the_same_files() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.cli.kill_sweep", "6", "7"], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("6 kills, ")
-
-
 @pytest.mark.parametrize("option", ["-m", "--checkpoint"])
 def test_fault_081_a_path_that_cannot_be_written_ends_before_the_data_are_read(
     option: str, data: Path, tmp_path: Path

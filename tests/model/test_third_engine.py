@@ -19,7 +19,7 @@ from boostrank.records import jsonable
 from boostrank.reporting import report
 from boostrank.reporting import why as explain
 from boostrank.reporting.sections.learning import learning
-from tests.report.studies import study
+from tests.reporting.studies import study
 
 PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}
 

@@ -18,7 +18,7 @@ from boostrank.reporting.sections.learning import SPEC
 from tests.cli.conftest import FEW, invoke
 from tests.cli.conftest import data as data
 from tests.objectives.conformance import make_query, twin_of
-from tests.report.studies import study, words_of
+from tests.reporting.studies import study, words_of
 
 SIZES = [7, 1, 12, 5]
 PTR = np.cumsum([0, *SIZES])
