@@ -105,6 +105,15 @@ def _solved_once(solve: Any) -> Any:
     return solved
 
 
+def find_stale(package: Path) -> list[str]:
+    """Return a line for each mutation whose code is not in its file any more."""
+    return [
+        f"STALE {file}: {old!r} is not there any more"
+        for file, old, *_ in MUTATIONS
+        if old not in (package / file).read_text(encoding="utf-8")
+    ]
+
+
 def main(workplace: Path) -> int:
     """Returns the number of faults that no assertion noticed."""
     warnings.simplefilter("ignore")  # plain Python warns where compiled code does not
@@ -117,6 +126,10 @@ def main(workplace: Path) -> int:
     shutil.copytree(
         Path(boostrank.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
     )
+    stale = find_stale(package)
+    if stale:
+        sys.stdout.write("\n".join([*stale, ""]))
+        return len(stale)
     load_afresh(package)
     for who in sorted({who for *_, who in MUTATIONS}):
         run(who)
@@ -124,10 +137,6 @@ def main(workplace: Path) -> int:
     for file, old, new, who in MUTATIONS:
         path = package / file
         source = path.read_text()
-        if old not in source:
-            sys.stdout.write(f"STALE {file}: {old!r} is not there any more\n")
-            unnoticed += 1
-            continue
         path.write_text(source.replace(old, new))
         load_afresh(package)
         try:

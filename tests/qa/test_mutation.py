@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import boostrank
+from qa.mutation.run import find_stale
+
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -18,6 +21,10 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=1000,
     )
+
+
+def test_the_code_of_every_planted_fault_is_in_its_file():
+    assert find_stale(Path(boostrank.__file__).parent) == []
 
 
 def test_every_planted_fault_is_noticed(tmp_path):
