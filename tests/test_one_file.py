@@ -228,14 +228,14 @@ def test_a_format_refuses_what_it_cannot_do(
     with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
         dataset = boostrank.read(str(file), missing_tokens=["NULL"])
     assert np.isnan(dataset.features[0, 0])
-    with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
+    with pytest.raises(ParameterError, match="label='rel'"):
         boostrank.read(str(file), label="rel")
-    with pytest.raises(ParameterError, match="toy files do not support regrup"):
+    with pytest.raises(ParameterError, match=r"toy files .*regrup"):
         boostrank.read(str(file), regrup=True)
     with pytest.raises(ParameterError, match=r"several formats \(libsvm, toy\)"):
         boostrank.read([str(file), "more.txt"])
-    with pytest.raises(ParameterError, match="unknown format of data 'tables'"):
+    with pytest.raises(ParameterError, match=r"unknown format .*'tables'"):
         boostrank.read(str(file), format="tables")
     file.write_text("label,query,f1\n-1,1,1\n0,1,2\n")
-    with pytest.raises(DataError, match=r"a\.toy:2: query 1: label -1 is negative"):
+    with pytest.raises(DataError, match=r"a\.toy:2: query 1: label -1 "):
         boostrank.train({"objective": "lambdarank"}, boostrank.read(str(file)), 1)

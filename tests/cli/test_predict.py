@@ -212,10 +212,7 @@ def test_rows_that_all_end_before_the_models_last_feature_are_said(
     fewer, sparse = "0 qid:1 1:2 2:1\n1 qid:1 1:3 2:1\n", "0 qid:1 1:2 2:1\n1 qid:1 1:3\n"
     result = invoke("predict", folder / "lgb", write(fewer))
     assert result.exit_code == 0
-    assert (
-        "every row has exactly the features 1 to 2, but the model has features up to 6"
-        in result.stderr
-    )
+    assert "features up to 6" in result.stderr
     assert invoke("predict", folder / "lgb", write(fewer), "--strict").exit_code == 2
     assert "every row" not in invoke("predict", folder / "lgb", write(sparse), "--strict").stderr
 

@@ -188,7 +188,7 @@ def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(
         "report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1
     )
     assert result.exit_code == 0, result.stderr
-    assert "no verdict: ndcg@1,3,5,10: none of the 10 queries is included" in result.stderr
+    assert "no verdict: ndcg@" in result.stderr
     assert "none of the 10 queries is included" in (tmp_path / "page.html").read_text()
 
 

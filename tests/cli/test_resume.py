@@ -85,7 +85,7 @@ def test_fault_076_other_parameters_are_refused_before_anything_is_written(
     words = "--checkpoint", stopped / "c", "--resume", "--learning-rate", 0.3
     result = invoke(*arguments(data, stopped / "m", *words))
     assert result.exit_code == 2
-    assert "parameters.learning_rate unset then, 0.3 now" in result.stderr
+    assert "learning_rate unset then" in result.stderr
     assert contents(stopped) == before
 
 
@@ -154,7 +154,7 @@ def test_fault_081_a_path_that_cannot_be_written_ends_before_the_data_are_read(
     where = {"-m": tmp_path / "m", option: tmp_path / "missing" / "file"}
     result = invoke("train", data / "train.txt", *(word for pair in where.items() for word in pair))
     assert result.exit_code == 2
-    assert "file: cannot be written: the folder" in result.stderr
+    assert "file: cannot be written" in result.stderr
     assert "rows" not in result.stderr
 
 
@@ -245,4 +245,4 @@ def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(
     )
     assert run.returncode == 0
     assert run.stderr.count("RuntimeWarning") == 1
-    assert "every process compiles them again" in run.stderr
+    assert "every process compiles" in run.stderr

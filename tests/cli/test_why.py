@@ -102,4 +102,4 @@ def test_an_unknown_query_is_refused_with_those_there_are(
 ) -> None:
     result = invoke("why", model, named_file, f"{qid}x", 1, 2)
     assert result.exit_code == 2
-    assert f"no query '{qid}x'. Did you mean" in result.stderr
+    assert f"no query '{qid}x'" in result.stderr

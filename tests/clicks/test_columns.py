@@ -258,11 +258,11 @@ def test_columns_that_make_no_sense_are_refused(
         tmp_path / "m",
     )
     assert result.exit_code == 2
-    assert f"--click-columns: {table}: no column is called 'impressions'" in result.stderr
+    assert f"--click-columns: {table}: no column" in result.stderr
     words = ("--clicks", "--click-columns", "position,shown,clicks", "--label", "clicks")
     result = invoke("train", table, *words, "-m", tmp_path / "m")
     assert result.exit_code == 2
-    assert "column 'clicks' is used for both --label and --click-columns" in result.stderr
+    assert "'clicks' is used for both" in result.stderr
 
 
 @pytest.mark.parametrize("names", [NAMES, NAMES[:3]])

@@ -48,7 +48,7 @@ def test_gains_are_clicks_over_exposure(prior: float) -> None:
 
 
 def test_positions_without_a_propensity_are_left_out_and_said() -> None:
-    with pytest.warns(DataWarning, match="12 of 27 impressions are ignored: .*from 2"):
+    with pytest.warns(DataWarning, match="12 of 27 .*from 2"):
         gains = LOG.gains(Propensities([1.0, np.nan, np.nan, 0.25]), 0.0)
     np.testing.assert_allclose(gains, [1.0, np.nan, 0.3, np.nan, np.nan, np.nan])
     with pytest.warns(DataWarning, match="2 of 27"):
@@ -85,7 +85,7 @@ def test_the_training_set_forgets_another_gain_and_knows_its_rows(tmp_path: Path
     train = LOG.training_set(data, CURVE)
     assert train.gain is None
     assert train.provenance.options["clicks"]["prior"] == 1.0
-    with pytest.raises(ParameterError, match="needs integer grades, but gains of clicks are real"):
+    with pytest.raises(ParameterError, match="integer grades"):
         boostrank.train({"objective": "lightgbm:rank_xendcg", "gain": "linear"}, train, 1)
     assert [train.queries.places(row)[1] for row in range(3)] == [
         data.queries.places(row)[1] for row in (0, 2, 4)
@@ -109,7 +109,7 @@ def test_a_log_of_other_documents_or_without_clicks_is_refused() -> None:
     data = RankingDataset.from_arrays(np.zeros((5, 1)), np.zeros(5), group=[5])
     with pytest.raises(DataError, match=r"6 documents.* 5"):
         LOG.training_set(data, CURVE)
-    with pytest.raises(DataError, match="no clicks to learn from"):
+    with pytest.raises(DataError, match="no clicks"):
         ClickLog([0], [1], [3], [0], 5).training_set(data, CURVE)
 
 

@@ -112,7 +112,7 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
             == (frame["row"] != 7).sum()
         )
     twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
-    with pytest.raises(FileFormatError, match="two rows have the keys"):
+    with pytest.raises(FileFormatError, match="two rows"):
         count_clicks([log], keys=keys, documents=twice)
     with pytest.raises(InputError, match="pass the table"):
         count_clicks([log], keys=keys)
@@ -168,7 +168,7 @@ def test_rows_may_stand_for_several_impressions(frame: pd.DataFrame, tmp_path: P
         frame
     )
     summed.loc[4, "clicks"] = summed.loc[4, "shown"] + 1
-    with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks of \d+ shown"):
+    with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks"):
         count_clicks([write(summed, tmp_path / "log.csv")], **columns)
 
 

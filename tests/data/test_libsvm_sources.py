@@ -357,7 +357,7 @@ def test_a_read_error_of_the_first_bytes_names_the_file(
 
     (tmp_path / "rows.txt").write_bytes(text)
     monkeypatch.setattr(os, "read", broken)
-    with pytest.raises(FileFormatError, match=r"rows\.txt: cannot be read: Input/output error"):
+    with pytest.raises(FileFormatError, match=r"rows\.txt: .*Input/output"):
         boostrank.read(tmp_path / "rows.txt")
 
 

@@ -339,7 +339,7 @@ def test_what_is_kept_gives_the_scores_of_its_training_with_and_without_a_start(
     params = value if isinstance(value, dict) else {name: value}
     for start in ("linear", "none"):
         if start == "linear" and name in NO_START[backend]:
-            with pytest.raises(ParameterError, match="no linear start with these parameters"):
+            with pytest.raises(ParameterError, match="no linear start"):
                 trained(data, backend, start, **params)
             continue
         model, scores = trained(data, backend, start, **params)
@@ -393,7 +393,7 @@ def test_values_that_would_break_something_are_refused(
 
 
 def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
-    with pytest.warns(DataWarning, match="cegb_penalty_feature_lazy penalises each feature used"):
+    with pytest.warns(DataWarning, match="cegb_penalty_feature_lazy"):
         model, _ = trained(
             data, "lightgbm", "auto", objective="auto", cegb_penalty_feature_lazy=[0.01] * 6
         )
@@ -411,7 +411,7 @@ def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
 def test_what_a_checkpoint_could_not_resume_exactly_is_refused_one(
     data: Any, backend: str, params: Any
 ) -> None:
-    with pytest.raises(ParameterError, match="no checkpoint with these parameters"):
+    with pytest.raises(ParameterError, match="no checkpoint"):
         boostrank.train(
             {**TREES[backend], **params},
             data[0],

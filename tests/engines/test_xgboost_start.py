@@ -127,9 +127,7 @@ def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(
 def test_auto_has_a_start_and_says_where_it_cannot(data: Any) -> None:
     assert "start" in boostrank.train({}, data[0], 1, backend="xgboost").info
     assert "start" not in boostrank.train({}, data[0], 1, backend="xgboost", start="none").info
-    with pytest.warns(
-        DataWarning, match="no linear start with these parameters: a model of booster=dart"
-    ):
+    with pytest.warns(DataWarning, match=r"linear start .*booster=dart"):
         assert (
             "start" not in boostrank.train({"booster": "dart"}, data[0], 1, backend="xgboost").info
         )
@@ -226,9 +224,7 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
 def test_a_file_that_promises_another_start_than_it_has_is_refused(boosted: Any) -> None:
     body = boosted.to_bytes()
     there = parse_model(body).start_trees
-    with pytest.raises(
-        ModelError, match=f"claims '{there + 1}' trees of a linear start, but the file has {there}"
-    ):
+    with pytest.raises(ModelError, match=f"'{there + 1}' trees .*{there}"):
         parse_model(
             body.replace(b'"boostrank_start":"%d"' % there, b'"boostrank_start":"%d"' % (there + 1))
         )
@@ -238,9 +234,7 @@ def test_a_start_whose_trees_are_no_rounds_is_refused(boosted: Any) -> None:
     document = json.loads(boosted.to_bytes())
     forest = document["learner"]["gradient_booster"]["model"]
     forest["iteration_indptr"] = [0, *forest["iteration_indptr"][3:]]
-    with pytest.raises(
-        ModelError, match="does not count each of the 6 trees of a linear start as a round"
-    ):
+    with pytest.raises(ModelError, match=r"6 trees .*linear start .*round"):
         parse_model(json.dumps(document).encode())
 
 

@@ -101,7 +101,7 @@ def test_the_first_document_that_differs_is_named(model: Any, data: Any) -> None
 def test_scores_that_do_not_fit_are_refused(model: Any, data: Any) -> None:
     with pytest.raises(DataError, match="3 scores for 500 documents"):
         verify(model, data, [1.0, 2.0, 3.0])
-    with pytest.raises(DataError, match="score 3 is not a finite number"):
+    with pytest.raises(DataError, match=r"score 3 .*finite"):
         verify(model, data, [0.0, 0.0, np.nan] + [0.0] * 497)
 
 

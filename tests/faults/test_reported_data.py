@@ -123,7 +123,7 @@ def test_report_03_several_query_columns_are_refused_and_given_ids_stay_features
 ):
     with pytest.raises(DataError, match="'query_id' and 'qid'"):
         BoostRanker(**PLAIN).fit(FRAME.assign(query_id=QID, qid=QID), Y)
-    with pytest.warns(DataWarning, match="'query_id' is used as a feature"):
+    with pytest.warns(DataWarning, match="'query_id' .*feature"):
         ranker = BoostRanker(**PLAIN).fit(FRAME.assign(query_id=QID), Y, qid=QID)
     assert ranker.predict(FRAME.assign(query_id=QID)).size == N
 
@@ -301,7 +301,7 @@ def test_report_09_decimals_in_python_and_unsuitable_types() -> None:
     ).queries.qid.tolist() == [1, 2]
     with pytest.raises(DataError, match=r"row 1 .*2\.5.*text"):
         RankingDataset.from_arrays(two, [0, 1], qid=[Decimal(1), Decimal("2.5")])
-    with pytest.raises(DataError, match="row 1 has no query id"):
+    with pytest.raises(DataError, match=r"row 1 .*query id"):
         RankingDataset.from_arrays(two, [0, 1], qid=np.array(["2024-01-31", "NaT"], "M8[D]"))
     fraction = pa.array(list(map(Decimal, ("7.50", "8.00"))), pa.decimal128(9, 2))
     for column, words in (

@@ -337,7 +337,7 @@ def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) ->
     def second(env: Any) -> None:
         if not inside:
             inside.append(True)
-            with pytest.raises(InputError, match=r"checkpoint: process \d+ is writing it"):
+            with pytest.raises(InputError, match=r"checkpoint: process \d+ "):
                 trained(
                     {}, num_boost_round=1, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint")
                 )
@@ -367,5 +367,5 @@ def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) ->
 def test_what_cannot_be_resumed_exactly_has_no_checkpoint(
     backend: str, params: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ParameterError, match=f"no checkpoint with these parameters: .*{words}"):
+    with pytest.raises(ParameterError, match=f"no checkpoint .*{words}"):
         trained(params, backend, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint"))

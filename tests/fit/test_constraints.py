@@ -200,12 +200,10 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     "params", [{"linear_tree": True}, {"quant_train_renew_leaf": True}], ids=str
 )
 def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None:
-    with pytest.raises(
-        ParameterError, match=f"monotone_constraints does not work with {next(iter(params))}"
-    ):
+    with pytest.raises(ParameterError, match=f"monotone_constraints .*{next(iter(params))}"):
         trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)
     for start in ("linear", "auto", "none"):
-        with pytest.raises(ParameterError, match="'code' is categorical, and has no direction"):
+        with pytest.raises(ParameterError, match=r"'code' .*no direction"):
             trained(
                 data,
                 "lightgbm",

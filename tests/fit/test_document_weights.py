@@ -76,22 +76,20 @@ def test_regression_on_weighted_losses_errs_less_where_the_weight_is(backend: st
 
 def test_what_does_not_know_them_refuses_by_name() -> None:
     weighted, _ = pair()
-    with pytest.raises(DataError, match=r"objective 'ranknet' does not support"):
+    with pytest.raises(DataError, match=r"'ranknet' .*not support"):
         scores(weighted, params={"objective": "ranknet"})
-    with pytest.raises(DataError, match=r"lightgbm:lambdarank does not support document weights"):
+    with pytest.raises(DataError, match=r"lightgbm:lambdarank .*document weights"):
         scores(weighted, params={"objective": "lightgbm:lambdarank"})
-    with pytest.raises(DataError, match="custom objective does not support"):
+    with pytest.raises(DataError, match="custom objective"):
         boostrank.train(
             {"objective": lambda scores, data: (scores, np.ones_like(scores))}, weighted, 3
         )
     with pytest.raises(
         ParameterError,
-        match=r"the linear start .* objective 'regression' .*: start='none' omits it",
+        match=r"'regression' .*start='none'",
     ):
         scores(weighted, params={"objective": "regression"}, start="linear")
-    with pytest.raises(
-        ParameterError, match=r"initial=regression .* 'regression' .*: initial=zero needs none"
-    ):
+    with pytest.raises(ParameterError, match=r"initial=regression .*initial=zero"):
         boostrank.train({"objective": "regression"}, weighted, 3, backend="linear")
     assert boostrank.train(
         {"objective": "regression", "initial": "zero"}, weighted, 3, backend="linear"

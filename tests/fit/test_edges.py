@@ -81,9 +81,9 @@ def test_columns_go_by_name_wherever_there_are_names(backend: str) -> None:
     )
     assert watched.evals_result["valid_0"] == watched.evals_result["training"]
     other = RankingDataset.from_frame(frame(0, columns="abcdx"))
-    with pytest.raises(DataError, match="no feature 'e', which the model has"):
+    with pytest.raises(DataError, match=r"'e', .*the model"):
         model.predict(other)
-    with pytest.raises(DataError, match="no feature 'e', which the training set has"):
+    with pytest.raises(DataError, match=r"'e', .*training set"):
         boostrank.train(
             {"objective": "sdcg", **FAST}, train, 1, valid_sets=[other], backend=backend
         )
@@ -110,7 +110,7 @@ def test_infinite_values_that_xgboost_does_not_take_are_refused(as_rows: Any, wo
     rows = np.array(data.features)
     rows[7, 1] = np.inf
     train = RankingDataset.from_arrays(as_rows(rows), data.labels, group=data.queries.sizes)
-    with pytest.raises(DataError, match=f"{words} infinite values.*use the lightgbm backend"):
+    with pytest.raises(DataError, match=f"{words} infinite .*lightgbm"):
         boostrank.train({"objective": "sdcg", **FAST}, train, 1, backend="xgboost")
 
 
@@ -258,9 +258,7 @@ def test_early_stopping_does_not_go_with_dart(backend: str) -> None:
 def test_xgboosts_parameters_of_dart_need_dart(name: str, booster: dict[str, str]) -> None:
     pytest.importorskip("xgboost")
     params = {"objective": "sdcg", name: 1, **booster, **FAST}
-    with pytest.raises(
-        ParameterError, match=f"^'{name}' is a parameter of dart: set booster=dart$"
-    ):
+    with pytest.raises(ParameterError, match=f"^'{name}' .*booster=dart$"):
         boostrank.train(params, ranking(0), 5, backend="xgboost")
 
 
@@ -323,5 +321,5 @@ def test_data_without_a_single_feature_are_refused(
     (tmp_path / "bare").write_text("".join(f"{i % 3} qid:{i // 5}\n" for i in range(20)))
     data = (stream_libsvm if streamed else read_libsvm)(tmp_path / "bare")
     for objective in ("sdcg", "auto"):  # the second begins with a linear start
-        with pytest.raises(DataError, match="the training data have no features"):
+        with pytest.raises(DataError, match="no features"):
             boostrank.train({"objective": objective, **FAST}, data, 3, backend=backend)

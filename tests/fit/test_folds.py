@@ -264,7 +264,5 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
 
 
 def test_more_folds_than_queries_are_refused(data: RankingDataset) -> None:
-    with pytest.raises(
-        ParameterError, match=r"folds=51 must be .* at most the number of training queries, 50"
-    ):
+    with pytest.raises(ParameterError, match=r"folds=51 .* 50"):
         train(PARAMS, data, folds=51)

@@ -42,7 +42,7 @@ def test_queries_come_as_ids_or_sizes() -> None:
         data.queries.sizes.tolist(),
     ):
         assert metric.evaluate(data.labels, scores, queries).mean == expected
-    with pytest.raises(DataError, match="group sizes that sum to 1200"):
+    with pytest.raises(DataError, match=r"group sizes .*1200"):
         metric.evaluate(data.labels, scores, [600, 599])
     with pytest.raises(DataError, match="from_ids"):
         QueryIndex.of(np.ones(3, int), 3)

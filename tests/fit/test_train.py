@@ -294,7 +294,7 @@ def test_fault_071_a_linear_model_of_equal_labels_is_no_silent_success_either() 
     flat = RankingDataset.from_arrays(
         np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20]
     )
-    with pytest.raises(NothingToLearn, match="all documents have the same gain"):
+    with pytest.raises(NothingToLearn, match="the same gain"):
         boostrank.train({}, flat, 3, backend="linear")
 
 
@@ -310,7 +310,7 @@ def test_hessians_that_were_floored_are_counted_in_the_summary(data: Any) -> Non
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_validation_set_without_rows_is_refused(backend: str, data: Any) -> None:
     empty = RankingDataset.from_arrays(np.zeros((0, data[0].n_features)), [], group=[])
-    with pytest.raises(DataError, match="validation set 'valid_0' has no rows"):
+    with pytest.raises(DataError, match=r"'valid_0' .*no rows"):
         boostrank.train(
             {"objective": "sdcg", **FAST}, data[0], 1, valid_sets=[empty], backend=backend
         )

@@ -343,7 +343,7 @@ def test_a_linear_leaf_that_stands_alone_needs_all_lines_that_the_loader_asks_fo
     for key in ("left_child", "threshold"):
         with pytest.raises(ModelError, match=f"no '{key}'"):
             check_lightgbm_text(resized(re.sub(rf"(?m)^{key}=.*\n", "", text)))
-    with pytest.raises(ModelError, match="leaf_weight has 0 entries, but needs 1"):
+    with pytest.raises(ModelError, match=r"leaf_weight .*0 .*1"):
         check_lightgbm_text(line("leaf_weight", "")(text))
 
 

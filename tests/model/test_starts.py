@@ -288,9 +288,7 @@ def test_a_start_in_xgboosts_json_has_every_field_of_its_nodes() -> None:
 )
 def test_what_is_no_start_is_none_though_it_is_promised(edit: dict[str, Any]) -> None:
     assert XGBOOST.parse(started()).start_trees == 1
-    with pytest.raises(
-        ModelError, match=f"{ATTRIBUTE} claims '1' trees of a linear start, but the file has 0"
-    ):
+    with pytest.raises(ModelError, match=f"{ATTRIBUTE} .*'1' .* 0"):
         XGBOOST.parse(started(**edit))
 
 

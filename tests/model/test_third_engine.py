@@ -105,7 +105,7 @@ def test_it_is_saved_and_loaded(
     with pytest.raises(ModelError, match="no toy stumps"):
         RankingModel.load(tmp_path / "damaged.toy")
     (tmp_path / "poem").write_text("about trees")
-    with pytest.raises(ModelError, match=r"LightGBM's model text, .* or toy stumps"):
+    with pytest.raises(ModelError, match=r"LightGBM.* toy stumps"):
         RankingModel.load(tmp_path / "poem")
 
 
@@ -153,7 +153,7 @@ def test_what_it_cannot_do_is_refused_with_words(
         boostrank.train(PARAMS, data[0], 2, backend="toy", start="linear")
     with pytest.raises(ParameterError, match=r"^start="):
         boostrank.train(PARAMS, data[0], 2, start=model)
-    with pytest.raises(ParameterError, match="a model of toy cannot be continued by lightgbm"):
+    with pytest.raises(ParameterError, match=r"toy .*continued by lightgbm"):
         boostrank.train(PARAMS, data[0], 2, init_model=model)
-    with pytest.raises(ParameterError, match=r"init_model must be a path.*, not object"):
+    with pytest.raises(ParameterError, match=r"init_model .*path.* object"):
         boostrank.train(PARAMS, data[0], 2, init_model=object(), backend="toy")

@@ -173,14 +173,12 @@ def test_linear_leaves_are_not_walked_and_their_features_count_as_used() -> None
         for word in tree.words(key)
     }
     assert trees.used.tolist() == sorted(used)
-    with pytest.raises(ModelError, match="its leaves hold linear models"):
+    with pytest.raises(ModelError, match="linear models"):
         LIGHTGBM.served(model)
     forest = LIGHTGBM.parse(lightgbm_models()["random forest"].encode())
-    with pytest.raises(
-        ModelError, match="the model is a random forest, whose trees LightGBM averages"
-    ):
+    with pytest.raises(ModelError, match="random forest"):
         LIGHTGBM.served(forest)
-    with pytest.raises(ModelError, match="a random forest of LightGBM cannot be averaged"):
+    with pytest.raises(ModelError, match=r"random forest .*averaged"):
         LIGHTGBM.merge([forest])
 
 

@@ -337,7 +337,7 @@ def test_fault_086_a_small_file_cannot_promise_more_features_than_data_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check_xgboost_json(widened(2**24, with_names_of_features=False))
-    with pytest.raises(ModelError, match=r"16,777,217 but the file has no feature names"):
+    with pytest.raises(ModelError, match=r"16,777,217 .*feature names"):
         check_xgboost_json(widened(2**24 + 1, with_names_of_features=False))
     monkeypatch.setattr(xgboost_schema, "_MOST_UNNAMED", 10)
     check_xgboost_json(widened(11, with_names_of_features=True))
@@ -375,7 +375,7 @@ def test_fault_086_leaves_that_add_up_beyond_float32_are_refused(
     if taken:
         check_xgboost_json(model)
     else:
-        with pytest.raises(ModelError, match="add up to more than the largest float32"):
+        with pytest.raises(ModelError, match="largest float32"):
             check_xgboost_json(model)
 
 
@@ -492,9 +492,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     numeric = next(
         i for i, kind in enumerate(forest(document)["trees"][0]["split_type"]) if kind == 0
     )
-    with pytest.raises(
-        ModelError, match="tree 0: split_conditions has a threshold that is not finite"
-    ):
+    with pytest.raises(ModelError, match=r"tree 0: split_conditions .*finite"):
         XGBOOST.parse(edited(document, in_tree("split_conditions", numeric, float("nan"))))
 
 
@@ -512,7 +510,7 @@ def test_names_of_categories_that_xgboost_garbled_are_no_names() -> None:
     document["version"] = [3, 3, 0]
     model = RankingModel(engine.load(json.dumps(document).encode()))
     assert model.categories == {"e": Categories(), "f": Categories()}
-    with pytest.raises(DataError, match="has only codes without names"):
+    with pytest.raises(DataError, match="codes without names"):
         model.predict(frame())
     codes = np.nan_to_num(data()[0])
     alone = engine.load(xgboost_models()["sets of categories"])
@@ -562,7 +560,7 @@ def test_fault_086_a_base_that_is_no_prediction_of_its_objective_is_refused_with
         with (
             contextlib.nullcontext()
             if taken
-            else pytest.raises(ModelError, match="is not a prediction of binary")
+            else pytest.raises(ModelError, match=r"not a prediction .*binary")
         ):
             check_xgboost_json(model)
 

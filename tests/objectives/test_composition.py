@@ -354,12 +354,10 @@ def broken(scores, gains, order, doc_const, query_const, params, grad, hess, scr
 
 def test_a_broken_part_is_named():
     spec = ObjectiveSpec("broken", broken, prepare=no_constants)
-    with pytest.raises(
-        TrainingError, match=r"'mix\(sdcg, broken\)', part 'broken', round 2, query 0 \(3 documents"
-    ):
+    with pytest.raises(TrainingError, match=r"broken\)', .*'broken', round 2, query 0"):
         Mixture("sdcg", Objective(spec)).bind(LABELS, QUERIES).gradient(SCORES, 2)
     flat = QueryIndex.from_sizes([2])
-    with pytest.raises(TrainingError, match="all documents have the same gain"):
+    with pytest.raises(TrainingError, match="the same gain"):
         Mixture("sdcg", "shf-sdcg").bind([1, 1], flat).gradient(np.zeros(2), 0)
 
 
@@ -453,9 +451,7 @@ def test_text_that_cannot_be_meant_is_refused(text, message):
 
 def test_a_schedule_of_a_mixture_needs_the_length_of_the_training():
     mixture = Mixture("sdcg", "regression", mix="logistic")
-    with pytest.raises(
-        ParameterError, match=r"'mix\(sdcg, regression\)': mix=logistic spans the whole"
-    ):
+    with pytest.raises(ParameterError, match=r"'mix\(sdcg, regression\)': mix="):
         gradient(mixture)
     with pytest.raises(ParameterError, match="spans the whole"):
         gradient(Mixture("sdcg(sigma=linear(2, 1))", "regression"))
@@ -496,9 +492,7 @@ def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tm
     assert np.array_equal(model.predict(data), again.predict(data))
     other = boostrank.train(params | {"seed": 4}, data, 4)
     assert not np.array_equal(model.predict(data), other.predict(data))
-    with pytest.raises(
-        ParameterError, match="'score_noise' is set both in params and on the Objective"
-    ):
+    with pytest.raises(ParameterError, match=r"'score_noise' .*both"):
         boostrank.train({"objective": Objective("sdcg"), "score_noise": "gumbel"}, data, 1)
 
 

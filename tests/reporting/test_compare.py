@@ -388,7 +388,7 @@ def test_what_does_not_fit_is_refused(held_out: RankingDataset) -> None:
         compare(scores, scores[1:], held_out)
     with pytest.raises(DataError, match="only finite scores"):
         compare(scores, scores * np.nan, held_out)
-    with pytest.raises(ParameterError, match="top must be at least 1"):
+    with pytest.raises(ParameterError, match=r"top .*at least 1"):
         compare(scores, scores, held_out, top=0)
 
 

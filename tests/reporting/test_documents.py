@@ -85,21 +85,17 @@ def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
 
 def test_queries_that_cannot_be_told_are_refused() -> None:
     model, data = model_of("LightGBM"), world()
-    with pytest.raises(
-        DataError, match=r"no query '99'\. Did you mean '9'\? It has 40 .*from 0 to 39"
-    ):
+    with pytest.raises(DataError, match=r"'99'.* '9'.* 40 .*0 to 39"):
         why(model, data, 99, 1, 2)
     with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
         why(model, make_named_data(["", "", "", ""]), "q3", 1, 2)
-    with pytest.raises(DataError, match="the same document of query 3: row 2"):
+    with pytest.raises(DataError, match=r"same document .*query 3: row 2"):
         why(model, data, 3, *(["row:26"] * 2))
     twice = replace(data, queries=QueryIndex(data.queries.ptr, np.arange(QUERIES) // 2))
-    with pytest.raises(
-        DataError, match="query id 4 is not unique: 2 queries have it, starting at rows 65, 73"
-    ):
+    with pytest.raises(DataError, match=r"query id 4 .*2 queries .*rows 65, 73"):
         why(model, twice, 4, 1, 2)
     alone = RankingDataset.from_arrays(data.features[:3], data.labels[:3], group=[2, 1])
-    with pytest.raises(DataError, match="query 1 has only one document"):
+    with pytest.raises(DataError, match=r"query 1 .*one document"):
         why(model, alone, 1, 1, 1)
 
 

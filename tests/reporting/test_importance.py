@@ -385,7 +385,7 @@ def test_other_features_and_labels_without_relevance_are_refused(small: Any) -> 
     part = data.take(np.arange(5))
     with pytest.raises(DataError, match="features"):
         importance(model, RankingDataset(part.features[:, :4].copy(), part.labels, part.queries))
-    with pytest.raises(DataError, match="none of the 5 queries is included"):
+    with pytest.raises(DataError, match=r"none .*5 queries"):
         importance(
             model,
             RankingDataset(

@@ -178,5 +178,5 @@ def test_what_cannot_be_compared_is_refused(wrong: dict[str, object]) -> None:
         "objectives": {"a": "ranknet", "b": "sdcg"},
         "num_boost_round": 2,
     } | wrong
-    with pytest.raises(ParameterError, match="at least 2 objectives and 2 repeats, and rates="):
+    with pytest.raises(ParameterError, match=r"2 objectives .*2 repeats.* rates="):
         compare_objectives(train_set=TRAIN, valid_set=VALID, test_set=TEST, **asked)  # type: ignore[arg-type]

@@ -162,9 +162,7 @@ def test_frames_tables_and_sections_have_their_names(full_report: Report) -> Non
 
 
 def test_what_is_not_there_is_refused(model: RankingModel, data: RankingDataset) -> None:
-    with pytest.raises(
-        ParameterError, match=r"unknown section 'verdicts'\. Did you mean 'verdict'"
-    ):
+    with pytest.raises(ParameterError, match=r"'verdicts'.* 'verdict'"):
         report(model, data, only=("verdicts",))
     with pytest.raises(ParameterError, match="metrics"):
         report(model, data, ())
@@ -258,7 +256,7 @@ def test_a_new_section_is_one_new_file(
     assert ">Halves</h2>" in html
     assert f'data-value="{value:.8g}"' in html
     assert report(model, data, only=("verdict",), threads=1).halves is None
-    with pytest.raises(AttributeError, match="'Report' object has no attribute 'clicked'"):
+    with pytest.raises(AttributeError, match=r"'Report' .*'clicked'"):
         _ = full_report.clicked
 
 

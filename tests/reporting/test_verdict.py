@@ -239,7 +239,7 @@ def test_what_cannot_be_told_is_said() -> None:
     assert np.isnan(model_verdict.headline.low)
     assert model_verdict.baseline("the best single feature") is None
     assert "too few" in model_verdict.notes[0]
-    with pytest.raises(DataError, match="none of the 1 queries is included"):
+    with pytest.raises(DataError, match=r"none .*1 queries"):
         verdict(
             np.zeros(1),
             RankingDataset(np.ones((1, 2), np.float32), np.zeros(1), QueryIndex.from_sizes([1])),

@@ -69,7 +69,7 @@ def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(
 def test_training_outlives_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    with pytest.warns(TrainingWarning, match="logging stopped: No space left"):
+    with pytest.warns(TrainingWarning, match="stopped: No space"):
         model = trained(JsonLines("/dev/full"))
     assert model.best_iteration == ROUNDS
 
@@ -84,7 +84,7 @@ def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
         if env.iteration == 1:
             shutil.rmtree(folder)
 
-    with pytest.warns(TrainingWarning, match="logging stopped: No such file"):
+    with pytest.warns(TrainingWarning, match="stopped: No such file"):
         model = trained(JsonLines(folder / "rounds.jsonl"), gone)
     assert model.best_iteration == ROUNDS
 
@@ -156,6 +156,6 @@ def test_a_line_that_a_full_disk_cuts_is_taken_back(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("boostrank.tracking.write_all", cut)
-    with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: logging stopped: No space left"):
+    with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: .*No space"):
         log._append({"round": 2})
     assert (tmp_path / "rounds.jsonl").read_text() == '{"round": 1}\n'

@@ -177,7 +177,7 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(
     assert resumed.start == whole.start
     record = tune(FIXED, data, num_boost_round=8, trials=0, study=tmp_path / "s", **args)
     assert record.best == resumed.best
-    with pytest.raises(InputError, match="another search, which differs in fixed, rounds"):
+    with pytest.raises(InputError, match=r"another search, .*fixed, rounds"):
         tune(FIXED | {"min_data_in_leaf": 3}, data, num_boost_round=9, study=tmp_path / "s", **args)
 
 
@@ -220,9 +220,7 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
         tune(FIXED, data, study=tmp_path / "none" / "study", num_boost_round=2)
     text = "".join(f"{i % 3} qid:{i // 10} 1:{i % 7} 2:{i}\n" for i in range(60))
     (tmp_path / "rows.txt").write_text(text)
-    with pytest.raises(
-        DataError, match="rows on disk cannot be split into folds: read them into memory"
-    ):
+    with pytest.raises(DataError, match=r"on disk .*folds"):
         tune(FIXED, boostrank.stream(tmp_path / "rows.txt", cache=False))
     (tmp_path / "s").write_bytes(b"\x00 no study\n")
     with pytest.raises(InputError, match="not a study"):
@@ -245,7 +243,7 @@ def test_a_trial_that_falls_far_behind_is_given_up_after_some_folds(data: Rankin
 
 
 def test_trials_that_all_fail_end_the_search(data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match=r"max_bin=-\d must be a whole number, at least 2"):
+    with pytest.raises(ParameterError, match=r"max_bin=-\d .*at least 2"):
         tune(
             FIXED,
             data,
