@@ -240,7 +240,7 @@ def test_quick_is_one_training_of_trees_that_suit_and_folds_have_them_too(
     assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 100
     done = invoke(*words, "--quality", "quick", "--valid", data / "valid.txt", "--param", "eta=0.3")
     trees = "num_leaves=15, feature_fraction=0.75"
-    assert f"quality quick: {trees}; 1,000 rounds" in messages(done)
+    assert f"quality quick: {trees}; 1,000 rounds" in done.stderr
     record: Any = sidecar(tmp_path / "m")
     history = record["evals_result"]["valid"]["ndcg@10"]
     assert len(history) == boostrank.RankingModel.load(tmp_path / "m").best_iteration + 100

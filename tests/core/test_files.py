@@ -248,7 +248,7 @@ def test_fault_081_a_path_that_cannot_be_written_is_found_before_training(
 ) -> None:
     with pytest.raises(
         InputError,
-        match=r"missing\.model\.txt: .*folder",
+        match=r"missing/model\.txt: .*folder",
     ):
         check_writable(tmp_path / "missing" / "model.txt")
     (tmp_path / "model.txt").write_bytes(OLD)
