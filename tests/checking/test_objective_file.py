@@ -25,7 +25,7 @@ from boostrank.checking.user_file import load_objective, template_text
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.kernels.objective import Kernel, ObjectiveSpec
 from tests.cli.conftest import invoke
-from tests.fit.test_train import ranking
+from tests.fit.conftest import make_dataset
 from tests.objectives.conformance import evaluate, examples
 
 ARGUMENTS = "scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch"
@@ -101,7 +101,7 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(
 ) -> None:
     monkeypatch.syspath_prepend(objective_file.parent)
     module = importlib.import_module(objective_file.stem)
-    data = ranking()
+    data = make_dataset()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
     objective = boostrank.Objective(module.SPEC, weight=1.0)
     assert pickle.loads(pickle.dumps(objective)).spec.kernel.py_func is module.kernel
@@ -136,7 +136,7 @@ def test_a_kernel_with_names_and_one_of_ten_arrays_train_the_same(
     (tmp_path / "named_squares.py").write_text(NAMED)
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("named_squares")
-    data = ranking()
+    data = make_dataset()
     by_name = boostrank.train({"objective": module.SPEC, **QUIET}, data, 3)
     by_arrays = boostrank.train({"objective": load_objective(objective_file), **QUIET}, data, 3)
     np.testing.assert_array_equal(by_name.predict(data), by_arrays.predict(data))

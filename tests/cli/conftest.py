@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 import boostrank
 from boostrank.cli import main
+from boostrank.fit.callbacks import StopWhenAsked
 
 Run = Callable[..., Result]
 COMMAND = [sys.executable, "-m", "boostrank"]
@@ -73,3 +75,35 @@ def model(data: Path) -> Path:
     result = invoke("train", data / "train.txt", "--start", "none", "--model", path, *FEW)
     assert result.exit_code == 0, result.stderr
     return path
+
+
+def stop_in_round(monkeypatch: pytest.MonkeyPatch, round: int) -> None:
+    """Let a user ask to stop in this round (from 0) of each training."""
+    called = StopWhenAsked.__call__
+
+    def asked(self: Any, env: Any) -> None:
+        self._request.pending = env.iteration >= round
+        called(self, env)
+
+    monkeypatch.setattr(StopWhenAsked, "__call__", asked)
+
+
+def train_words(data: Path, model: Path, *more: object) -> list[object]:
+    """The words of a command that trains eight rounds, with a validation file."""
+    return [
+        "train",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "-m",
+        model,
+        *FEW,
+        "--rounds",
+        8,
+        *more,
+    ]
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The bytes of each file, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

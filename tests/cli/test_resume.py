@@ -12,29 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND, FEW, invoke, start
-from tests.cli.test_signals import asking_in
+from tests.cli.conftest import COMMAND, FEW, invoke, read_folder, start, stop_in_round, train_words
 
 backends = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-
-
-def arguments(data: Path, model: Path, *more: object) -> list[object]:
-    return [
-        "train",
-        data / "train.txt",
-        "--valid",
-        data / "valid.txt",
-        "-m",
-        model,
-        *FEW,
-        "--rounds",
-        8,
-        *more,
-    ]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -48,31 +28,31 @@ def test_fault_075_a_stopped_training_goes_on_to_the_same_files(
     for folder in folders:
         folder.mkdir()
     route_options = "--backend", backend, "--route", route, "--cache", "none"
-    assert invoke(*arguments(data, whole / "m", *route_options)).exit_code == 0
+    assert invoke(*train_words(data, whole / "m", *route_options)).exit_code == 0
     with monkeypatch.context() as patch:
-        asking_in(patch, 4)
-        stopped = invoke(*arguments(data, parts / "m", *route_options, "--checkpoint-every", 3))
+        stop_in_round(patch, 4)
+        stopped = invoke(*train_words(data, parts / "m", *route_options, "--checkpoint-every", 3))
     assert stopped.exit_code == 130
     assert "--resume continues from" in stopped.stderr
-    assert sorted(contents(parts)) == ["m", "m.checkpoint", "m.meta.json"]
+    assert sorted(read_folder(parts)) == ["m", "m.checkpoint", "m.meta.json"]
     (parts / ".m.meta.json.0123456789ab.tmp").write_bytes(
         b"what a process killed while it wrote leaves"
     )
     resumed = invoke(
-        *arguments(data, parts / "m", *route_options, "--checkpoint-every", 3, "--resume")
+        *train_words(data, parts / "m", *route_options, "--checkpoint-every", 3, "--resume")
     )
     assert resumed.exit_code == 0, resumed.stderr
     assert "resumed after round 5" in resumed.stderr
-    assert contents(parts) == contents(whole)
+    assert read_folder(parts) == read_folder(whole)
 
 
 @pytest.fixture
 def stopped(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the model and the checkpoint of a training that was stopped."""
     with monkeypatch.context() as patch:
-        asking_in(patch, 2)
+        stop_in_round(patch, 2)
         assert (
-            invoke(*arguments(data, tmp_path / "m", "--checkpoint", tmp_path / "c")).exit_code
+            invoke(*train_words(data, tmp_path / "m", "--checkpoint", tmp_path / "c")).exit_code
             == 130
         )
     return tmp_path
@@ -81,25 +61,25 @@ def stopped(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 def test_fault_076_other_parameters_are_refused_before_anything_is_written(
     data: Path, stopped: Path
 ) -> None:
-    before = contents(stopped)
+    before = read_folder(stopped)
     words = "--checkpoint", stopped / "c", "--resume", "--learning-rate", 0.3
-    result = invoke(*arguments(data, stopped / "m", *words))
+    result = invoke(*train_words(data, stopped / "m", *words))
     assert result.exit_code == 2
     assert "learning_rate unset then" in result.stderr
-    assert contents(stopped) == before
+    assert read_folder(stopped) == before
 
 
 def test_a_checkpoint_is_not_overwritten_by_a_training_from_the_start(
     data: Path, stopped: Path
 ) -> None:
-    result = invoke(*arguments(data, stopped / "m", "--checkpoint", stopped / "c"))
+    result = invoke(*train_words(data, stopped / "m", "--checkpoint", stopped / "c"))
     assert result.exit_code == 2
     assert "an unfinished training" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["m", "./m", "m.meta.json"])
 def test_the_checkpoint_is_not_the_model(name: str, data: Path, tmp_path: Path) -> None:
-    result = invoke(*arguments(data, tmp_path / "m", "--checkpoint", f"{tmp_path}/{name}"))
+    result = invoke(*train_words(data, tmp_path / "m", "--checkpoint", f"{tmp_path}/{name}"))
     assert result.exit_code == 2
     assert "written twice" in result.stderr or "different files" in result.stderr
 
@@ -120,7 +100,7 @@ def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_ol
         "count, os.fsync = 0, slow\n"
         "main(sys.argv[1:])\n"
     )
-    words = [str(word) for word in arguments(data, tmp_path / "m", "--checkpoint-every", 2)]
+    words = [str(word) for word in train_words(data, tmp_path / "m", "--checkpoint-every", 2)]
     run = subprocess.run(
         [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60
     )
@@ -129,14 +109,14 @@ def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_ol
     assert not (tmp_path / "m").exists()
     resumed = invoke(*words, "--resume")
     assert "resumed after round 2" in resumed.stderr
-    assert sorted(contents(tmp_path)) == [
+    assert sorted(read_folder(tmp_path)) == [
         "m",
         "m.meta.json",
     ], "what the first process left is gone as well"
 
 
 def test_fault_078_sigterm_leaves_model_and_checkpoint_and_143(data: Path, tmp_path: Path) -> None:
-    words = [*arguments(data, tmp_path / "m"), "--rounds", 100_000, "--checkpoint-every", 50_000]
+    words = [*train_words(data, tmp_path / "m"), "--rounds", 100_000, "--checkpoint-every", 50_000]
     process = start(*words)
     assert process.stderr is not None
     while not process.stderr.readline().startswith("round 1/"):
@@ -144,7 +124,7 @@ def test_fault_078_sigterm_leaves_model_and_checkpoint_and_143(data: Path, tmp_p
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
-    assert sorted(contents(tmp_path)) == ["m", "m.checkpoint", "m.meta.json"]
+    assert sorted(read_folder(tmp_path)) == ["m", "m.checkpoint", "m.meta.json"]
 
 
 @pytest.mark.parametrize("option", ["-m", "--checkpoint"])
@@ -212,7 +192,7 @@ def test_fault_079_a_reader_that_has_enough_ends_the_command_quietly() -> None:
 def test_fault_083_results_and_log_are_apart_and_json_is_one_valid_line(
     data: Path, tmp_path: Path
 ) -> None:
-    result = invoke(*arguments(data, tmp_path / "m", "--json"))
+    result = invoke(*train_words(data, tmp_path / "m", "--json"))
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1
     assert json.loads(result.stdout)["rounds"] == 8

@@ -42,15 +42,8 @@ pytest.importorskip("xgboost", reason="XGBoost is not installed")
 from boostrank.cluster import worker as worker_module  # noqa: E402
 from boostrank.cluster.dask import DaskWorkers  # noqa: E402
 from boostrank.cluster.workers import Workers  # noqa: E402
-from tests.cluster.conftest import train  # noqa: E402
+from tests.cluster.conftest import PARAMS, ndcg, train  # noqa: E402
 
-PARAMS = {
-    "objective": "shf-sdcg",
-    "sigma": "linear(2, 1)",
-    "num_leaves": 7,
-    "eval_at": [1, 10],
-    "num_threads": 1,
-}
 ROUNDS = 12
 
 
@@ -73,11 +66,6 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def sets(data: Path) -> tuple[RankingDataset, RankingDataset]:
     train_set = read_libsvm(data / "train.txt")
     return train_set, read_libsvm(data / "valid.txt", like=train_set)
-
-
-def ndcg(model: boostrank.RankingModel, data: RankingDataset, **options: Any) -> float:
-    scores = model.predict(data, **options)
-    return boostrank.Metric.parse("ndcg@10").evaluate(data.labels, scores, data.queries).mean
 
 
 @pytest.fixture(scope="module")

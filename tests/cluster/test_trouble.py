@@ -29,7 +29,7 @@ from boostrank.core.errors import (
 from boostrank.core.files import reserved
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
-from tests.cluster.test_training import PARAMS, ndcg
+from tests.cluster.conftest import PARAMS, ndcg
 
 distributed = pytest.importorskip(
     "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"

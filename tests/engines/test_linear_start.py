@@ -13,7 +13,7 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
-from tests.engines.test_linear import ranking
+from tests.engines.conftest import make_scaled_dataset
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
@@ -33,7 +33,7 @@ TREES = {
 
 @pytest.fixture(scope="module")
 def data() -> tuple[Any, Any]:
-    return ranking(0, gaps=True), ranking(1, gaps=True)
+    return make_scaled_dataset(0, gaps=True), make_scaled_dataset(1, gaps=True)
 
 
 @pytest.fixture(scope="module")

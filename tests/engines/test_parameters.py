@@ -22,7 +22,7 @@ from boostrank.engines import get_backend
 from boostrank.engines.lightgbm import params as lightgbm_params
 from boostrank.engines.lightgbm.private import parameter_names
 from boostrank.engines.xgboost import params as xgboost_params
-from tests.fit.test_constraints import TREES, made
+from tests.fit.conftest import TREES, make_rough_dataset
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
@@ -271,7 +271,7 @@ def test_what_is_documented_of_xgboost_is_known_to_it() -> None:
 def data() -> tuple[Any, Any]:
     """Training set, and a validation set within its values: XGBoost takes numbers far beyond them
     for missing ones, but not in its bins."""
-    train, valid = made(0), made(1)
+    train, valid = make_rough_dataset(0), make_rough_dataset(1)
     x = np.clip(
         valid.features, np.nanmin(train.features, axis=0), np.nanmax(train.features, axis=0)
     )

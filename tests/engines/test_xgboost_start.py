@@ -19,7 +19,7 @@ from boostrank.fit.start.cross_fit import cross_fitted
 from boostrank.fit.start.steps import between
 from boostrank.kernels.curves import Curve, Curves
 from boostrank.kernels.forest import Walker
-from tests.engines.test_linear import ranking
+from tests.engines.conftest import make_scaled_dataset
 from tests.model.real_models import xgboost_models
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
@@ -30,7 +30,7 @@ NDCG = boostrank.Metric.parse("ndcg@10")
 
 @pytest.fixture(scope="module")
 def data() -> tuple[Any, Any]:
-    return ranking(0, gaps=True), ranking(1, gaps=True)
+    return make_scaled_dataset(0, gaps=True), make_scaled_dataset(1, gaps=True)
 
 
 @pytest.fixture(scope="module")

@@ -20,16 +20,17 @@ from boostrank.model.files import write_model_files
 from boostrank.model.ranking_model import RankingModel, check_finite
 from boostrank.model.scores import _finite
 from tests.cli.conftest import invoke
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 from tests.model.real_models import train_lightgbm
-
-from .test_train import BACKENDS, FAST, ranking
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def trained(request: Any) -> tuple[RankingDataset, boostrank.RankingModel]:
-    train = ranking(0)
+    train = make_dataset(0)
     params = {"objective": "reg-shf-sdcg", "gain": "linear", **FAST}
-    return train, boostrank.train(params, train, 12, valid_sets=[ranking(1)], backend=request.param)
+    return train, boostrank.train(
+        params, train, 12, valid_sets=[make_dataset(1)], backend=request.param
+    )
 
 
 def test_save_and_load_score_the_same_bits(trained: Any, tmp_path: Any) -> None:
@@ -115,7 +116,7 @@ def test_rank_counts_from_one_within_each_query(trained: Any) -> None:
 
 
 def test_rows_sorted_on_the_way_in_come_back_in_their_order() -> None:
-    train = ranking(0)
+    train = make_dataset(0)
     model = boostrank.train({"objective": "sdcg", **FAST}, train, 3)
     order = np.random.default_rng(0).permutation(train.n_documents)
     qid = train.queries.row_ids()
@@ -128,7 +129,7 @@ def test_rows_sorted_on_the_way_in_come_back_in_their_order() -> None:
 
 
 def test_a_model_made_elsewhere_loads_and_predicts(tmp_path: Any) -> None:
-    train = ranking(0)
+    train = make_dataset(0)
     native = lgb.train(
         {"objective": "lambdarank", "verbosity": -1, "num_leaves": 5},
         lgb.Dataset(train.features, train.labels, group=train.queries.sizes),

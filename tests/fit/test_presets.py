@@ -34,7 +34,7 @@ from boostrank.fit.presets import (
 from boostrank.fit.resolve import resolve
 from boostrank.metrics import BoundMetrics
 from boostrank.options import DEFAULT_ROUNDS, TrainOptions
-from tests.tuning.test_tuning import made
+from tests.fit.conftest import make_short_lists
 
 PARAMS: dict[str, Any] = {
     "num_threads": 1,
@@ -57,14 +57,14 @@ def params_of(backend: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
     """Queries have weights, which metrics count."""
-    dataset = made(50, 2)
+    dataset = make_short_lists(50, 2)
     weights = np.array([0.5, 1.5, 2.5])[np.arange(len(dataset.queries)) % 3]
     return replace(dataset, queries=replace(dataset.queries, weights=weights))
 
 
 @pytest.fixture(scope="module")
 def valid() -> RankingDataset:
-    return made(22, 5)
+    return make_short_lists(22, 5)
 
 
 def recipe(

@@ -13,8 +13,7 @@ from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
 from boostrank.model.averaging import cap_trees, count_trees, limit_trees
 from boostrank.model.ranking_model import tree_counts
-from tests.fit.test_folds import folded
-from tests.tuning.test_tuning import made
+from tests.fit.conftest import make_short_lists, train_folds
 
 PARAMS: dict[str, Any] = {
     "verbosity": -1,
@@ -32,12 +31,12 @@ pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
-    return made(60, 3)
+    return make_short_lists(60, 3)
 
 
 @pytest.fixture(scope="module")
 def models(data: RankingDataset) -> list[RankingModel]:
-    return folded(PARAMS, data, 20)[1]
+    return train_folds(PARAMS, data, 20)[1]
 
 
 def file_trees(model: RankingModel) -> int:
@@ -117,7 +116,7 @@ def test_fewer_trees_than_a_start_has_are_refused(
 def test_xgboost_counts_as_many(data: RankingDataset) -> None:
     pytest.importorskip("xgboost")
     params = {"objective": "auto", "num_leaves": 5, "num_threads": 1, "seed": 7}
-    _, [first, _] = folded(params, data, 4, folds=2, backend="xgboost")
+    _, [first, _] = train_folds(params, data, 4, folds=2, backend="xgboost")
     start, each = tree_counts(first)
     assert (start > 1, each) == (True, 1)
     assert limit_trees(first, start + 2).best_iteration == 2

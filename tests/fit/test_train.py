@@ -21,23 +21,12 @@ from boostrank.core.errors import (
     TrainingWarning,
 )
 from boostrank.data.dataset import RankingDataset
-
-BACKENDS = ["lightgbm", "xgboost"]
-FAST = {"num_leaves": 7, "learning_rate": 0.2, "verbosity": -1, "num_threads": 1}
-
-
-def ranking(seed: int = 0, queries: int = 60, size: int = 20) -> RankingDataset:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(queries * size, 5)).astype(np.float32)
-    signal = X[:, 0] + 0.5 * X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=len(X))
-    return RankingDataset.from_arrays(
-        X, np.digitize(signal, [0.0, 1.0, 1.8]), group=[size] * queries
-    )
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 
 @pytest.fixture(scope="module")
 def data() -> tuple[RankingDataset, RankingDataset]:
-    return ranking(0), ranking(1)
+    return make_dataset(0), make_dataset(1)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -20,7 +20,7 @@ from boostrank.model.files import (
     sidecar_path,
     write_model_files,
 )
-from tests.core.test_files import fail_call
+from tests.core.conftest import fail_call
 from tests.model.real_models import lightgbm_models, train_xgboost, xgboost_models
 
 OLD = lightgbm_models()["lambdarank"].encode(), {"objective": "sdcg", "rounds": 3}

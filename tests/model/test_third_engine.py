@@ -19,6 +19,7 @@ from boostrank.records import jsonable
 from boostrank.reporting import report
 from boostrank.reporting import why as explain
 from boostrank.reporting.sections.learning import learning
+from tests.model.conftest import make_named_dataset
 from tests.reporting.studies import study
 
 PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}
@@ -37,23 +38,9 @@ def registered() -> Iterator[None]:
         yield
 
 
-def ranking(seed: int, queries: int = 40) -> RankingDataset:
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(10 * queries, 4)).astype(np.float32)
-    rows[rng.random(rows.shape) < 0.05] = np.nan
-    labels = np.clip(
-        np.round(1.5 + np.nan_to_num(rows[:, 1] - rows[:, 3]) + 0.3 * rng.normal(size=len(rows))),
-        0,
-        4,
-    )
-    return RankingDataset.from_arrays(
-        rows, labels, group=[10] * queries, feature_names=["age", "price", "x", "y [m]"]
-    )
-
-
 @pytest.fixture(scope="module")
 def data(registered: None) -> tuple[RankingDataset, RankingDataset]:
-    return ranking(0), ranking(1)
+    return make_named_dataset(0), make_named_dataset(1)
 
 
 @pytest.fixture(scope="module")

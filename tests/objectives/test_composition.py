@@ -20,7 +20,7 @@ from boostrank.kernels.objective import ObjectiveSpec, no_constants, objective_k
 from boostrank.objective.description import Objective
 from boostrank.objective.mixture import Mixture, objective_from_dict, parse_objective
 from boostrank.objectives import OBJECTIVES
-from tests.fit.test_train import ranking
+from tests.fit.conftest import make_dataset
 from tests.objectives.conformance import make_query
 from tests.reference import sdcg as sdcg_twin
 from tests.reference._ranking import descending
@@ -225,7 +225,7 @@ def test_k_of_each_query_is_that_of_an_objective_of_its_own(name):
 
 
 def test_k_comes_from_arrays_stays_with_its_query_and_is_refused_without_a_cutoff():
-    data = ranking()
+    data = make_dataset()
     ks = np.arange(len(data.queries)) % 4
     by_query = boostrank.RankingDataset.from_arrays(
         data.features, data.labels, group=data.queries.sizes, k=ks
@@ -473,7 +473,7 @@ QUIET = {"verbosity": -1, "num_leaves": 7, "deterministic": True, "force_col_wis
 
 
 def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tmp_path):
-    data = ranking()
+    data = make_dataset()
     params = {
         "objective": "sdcg",
         "score_noise": "gumbel",
@@ -499,7 +499,7 @@ def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tm
 @pytest.mark.usefixtures("leaves_as_grown_here")
 def test_a_mixture_trains_by_name_by_itself_in_both_engines_and_learns(tmp_path):
     xgb = pytest.importorskip("xgboost")
-    data = ranking()
+    data = make_dataset()
     text = "mix(shf-sdcg(sigma=0.5), regression, mix=0.4)"
     model = boostrank.train(
         {"objective": text, "metric": "ndcg@5", **QUIET}, data, 8, valid_sets=[data]

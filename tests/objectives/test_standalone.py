@@ -14,8 +14,7 @@ import xgboost as xgb
 import boostrank
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.objective.bound import BoundObjective
-
-from ..fit.test_train import ranking
+from tests.fit.conftest import make_dataset
 
 QUIET = {"verbosity": -1, "metric": "None", "num_leaves": 7}
 
@@ -35,7 +34,7 @@ def rounds(monkeypatch: Any) -> list[int]:
 
 
 def test_lgb_train_knows_the_round_on_continuation_too(rounds: list[int]) -> None:
-    data = ranking()
+    data = make_dataset()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, free_raw_data=False)
     objective = boostrank.ShfSdcg(sigma=0.5)
     first = lgb.train({"objective": objective, **QUIET}, dataset, 3)
@@ -46,7 +45,7 @@ def test_lgb_train_knows_the_round_on_continuation_too(rounds: list[int]) -> Non
 
 
 def test_xgb_train_knows_the_round_on_continuation_too(rounds: list[int]) -> None:
-    data = ranking()
+    data = make_dataset()
     matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
     objective = boostrank.ShfSdcg(sigma=0.5)
     first = xgb.train({"base_score": 0}, matrix, 3, obj=objective)
@@ -55,7 +54,7 @@ def test_xgb_train_knows_the_round_on_continuation_too(rounds: list[int]) -> Non
 
 
 def test_lgbm_ranker_takes_it_with_groups_and_weights(rounds: list[int]) -> None:
-    data = ranking()
+    data = make_dataset()
     ranker = lgb.LGBMRanker(
         objective=boostrank.ApproxNDCG(), n_estimators=3, num_leaves=7, verbose=-1
     )
@@ -77,7 +76,7 @@ def test_lgbm_ranker_takes_it_with_groups_and_weights(rounds: list[int]) -> None
 
 @pytest.mark.usefixtures("leaves_as_grown_here")
 def test_standalone_and_boostrank_train_are_the_same_training() -> None:
-    data = ranking()
+    data = make_dataset()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
     params = {**QUIET, "deterministic": True, "force_col_wise": True}
     alone = lgb.train({"objective": boostrank.ShfSdcg(sigma=0.5), **params}, dataset, 5)
@@ -86,7 +85,7 @@ def test_standalone_and_boostrank_train_are_the_same_training() -> None:
 
 
 def test_lgb_cv_keeps_the_folds_apart() -> None:
-    data = ranking()
+    data = make_dataset()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, free_raw_data=False)
 
     def ndcg(scores: Any, fold: Any) -> tuple[str, float, bool]:
@@ -109,7 +108,7 @@ def test_lgb_cv_keeps_the_folds_apart() -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
 def test_copies_and_pickles_compute_the_same(duplicate: Any) -> None:
-    data = ranking()
+    data = make_dataset()
     objective = boostrank.RegShfSdcg(total_rounds=10, sigma=0.3)
     scores = np.random.default_rng(1).normal(size=data.n_documents)
     expected = objective.bind(data.labels, data.queries).gradient(scores, 5)
@@ -121,14 +120,14 @@ def test_copies_and_pickles_compute_the_same(duplicate: Any) -> None:
 
 
 def test_a_schedule_over_an_unknown_length_is_refused_with_what_to_say() -> None:
-    data = ranking()
+    data = make_dataset()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
     with pytest.raises(ParameterError, match="total_rounds"):
         lgb.train({"objective": boostrank.RegShfSdcg(), **QUIET}, dataset, 2)
 
 
 def test_new_labels_in_the_same_data_are_seen() -> None:
-    data = ranking()
+    data = make_dataset()
     matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
     objective, params = boostrank.ShfSdcg(), {"base_score": 0, "nthread": 1}
     xgb.train(params, matrix, 2, obj=objective)
@@ -140,7 +139,7 @@ def test_new_labels_in_the_same_data_are_seen() -> None:
 
 
 def test_a_schedule_longer_than_one_stage_is_kept() -> None:
-    data = ranking()
+    data = make_dataset()
     objective = boostrank.ShfSdcg(sigma="geometric(8, 0.5)", total_rounds=20)
     model = boostrank.train({"objective": objective, **QUIET}, data, 5)
     assert model.info["objective"]["total_rounds"] == 20
@@ -153,7 +152,7 @@ def test_a_schedule_longer_than_one_stage_is_kept() -> None:
 
 
 def test_without_groups_nothing_is_trained() -> None:
-    data = ranking()
+    data = make_dataset()
     with pytest.raises(DataError, match="no queries"):
         lgb.train(
             {"objective": boostrank.ShfSdcg(), **QUIET}, lgb.Dataset(data.features, data.labels), 2

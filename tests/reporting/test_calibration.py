@@ -9,17 +9,17 @@ from boostrank.core.errors import ModelError
 from boostrank.model.calibration import reliability
 from boostrank.reporting import report
 from boostrank.reporting.sections.calibration import SPEC, calibration
-from tests.model.test_calibration import PARAMS, made
+from tests.model.conftest import CALIBRATION, make_graded_dataset
 from tests.reporting.studies import study, words_of
 
 
 @pytest.fixture(scope="module")
 def model() -> boostrank.RankingModel:
-    return boostrank.train(PARAMS, made(0), num_boost_round=5)
+    return boostrank.train(CALIBRATION, make_graded_dataset(0), num_boost_round=5)
 
 
 def test_bins_and_parts_compare_predictions_with_grades(model: boostrank.RankingModel) -> None:
-    calibrated, data = boostrank.calibrate(model, made(1)), made(2)
+    calibrated, data = boostrank.calibrate(model, make_graded_dataset(1)), make_graded_dataset(2)
     segments = {int(q): "many" if q % 3 else "few" for q in data.queries.qid}
     calibration_report = calibration(study(data, model=calibrated, segments=segments))
     values, grades = calibrated.predict(data, calibrated=True), data.labels
@@ -41,16 +41,20 @@ def test_bins_and_parts_compare_predictions_with_grades(model: boostrank.Ranking
     text = words_of(SPEC.on_page(calibration_report))
     assert f"{bins.error[0]:.4f} [{bins.error[1]:.4f}, {bins.error[2]:.4f}]" in text
     assert "fitted" not in text
-    assert "fitted" in words_of(SPEC.on_page(calibration(study(made(1), model=calibrated))))
+    assert "fitted" in words_of(
+        SPEC.on_page(calibration(study(make_graded_dataset(1), model=calibrated)))
+    )
 
 
 def test_only_calibrated_models_have_the_section(model: boostrank.RankingModel) -> None:
-    calibrated = boostrank.calibrate(model, made(1))
-    assert not SPEC.applies(study(made(2), model=model))
-    assert SPEC.applies(study(made(2), model=calibrated))
+    calibrated = boostrank.calibrate(model, make_graded_dataset(1))
+    assert not SPEC.applies(study(make_graded_dataset(2), model=model))
+    assert SPEC.applies(study(make_graded_dataset(2), model=calibrated))
     with pytest.raises(ModelError, match="calibrate"):
-        report(model, made(2), only=["calibration"])
+        report(model, make_graded_dataset(2), only=["calibration"])
     assert (
-        report(calibrated, made(2), only=["calibration"]).calibration.bins.documents.sum()
-        == made(2).n_documents
+        report(
+            calibrated, make_graded_dataset(2), only=["calibration"]
+        ).calibration.bins.documents.sum()
+        == make_graded_dataset(2).n_documents
     )

@@ -11,13 +11,13 @@ from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.reporting import why
-
-from .test_why import QUERIES, SIZE, model_of, world
+from tests.reporting.conftest import QUERIES, SIZE, make_world
+from tests.reporting.test_why import model_of
 
 
 def make_named_data(names: list[str]) -> RankingDataset:
     """Two queries of four documents with names."""
-    two_queries = world().take([0, 1])
+    two_queries = make_world().take([0, 1])
     rows = np.concatenate([np.arange(4), np.arange(SIZE, SIZE + 4)])
     queries = QueryIndex(np.array([0, 4, 8]), np.array(["q1", "q2"], dtype=object))
     return RankingDataset(
@@ -84,7 +84,7 @@ def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
 
 
 def test_queries_that_cannot_be_told_are_refused() -> None:
-    model, data = model_of("LightGBM"), world()
+    model, data = model_of("LightGBM"), make_world()
     with pytest.raises(DataError, match=r"'99'.* '9'.* 40 .*0 to 39"):
         why(model, data, 99, 1, 2)
     with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
@@ -100,7 +100,7 @@ def test_queries_that_cannot_be_told_are_refused() -> None:
 
 
 def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> None:
-    model, data = model_of("LightGBM"), world()
+    model, data = model_of("LightGBM"), make_world()
     rows = np.concatenate([np.arange(0, 16, 2), np.arange(1, 16, 2)])  # two queries, in turns
     mixed = RankingDataset.from_arrays(
         data.features[:16],

@@ -23,26 +23,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import why
-
-QUERIES, SIZE = 40, 8
-
-
-@cache
-def world() -> RankingDataset:
-    """Zeros and values around zero, missing values, whole numbers, and a feature of the query."""
-    rng = np.random.default_rng(3)
-    n = QUERIES * SIZE
-    X = rng.normal(size=(n, 6))
-    X[:, 1] = np.where(rng.random(n) < 0.4, 0.0, X[:, 1])
-    X[:, 2] = rng.integers(0, 6, n)
-    X[:, 5] = np.repeat(rng.normal(size=QUERIES), SIZE)
-    X[:, :3][rng.random((n, 3)) < 0.15] = np.nan
-    seen = np.nan_to_num(X, nan=-0.7)
-    score = (
-        seen[:, 0] + np.abs(seen[:, 1]) + 0.4 * seen[:, 2] * seen[:, 3] + seen[:, 5] * seen[:, 4]
-    )
-    labels = np.clip(np.round(1.5 + 0.8 * score + 0.3 * rng.normal(size=n)), 0, 4)
-    return RankingDataset.from_arrays(X, labels, group=np.full(QUERIES, SIZE))
+from tests.reporting.conftest import make_world
 
 
 def lightgbm_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
@@ -66,11 +47,11 @@ def xgboost_model(data: RankingDataset, rounds: int = 12, **params: Any) -> Rank
 
 
 MODELS: dict[str, Callable[[], RankingModel]] = {
-    "LightGBM": lambda: lightgbm_model(world()),
-    "LightGBM, zero is missing": lambda: lightgbm_model(world(), zero_as_missing=True),
-    "LightGBM, nothing is missing": lambda: lightgbm_model(world(), use_missing=False),
-    "XGBoost": lambda: xgboost_model(world()),
-    "XGBoost, exact": lambda: xgboost_model(world(), tree_method="exact"),
+    "LightGBM": lambda: lightgbm_model(make_world()),
+    "LightGBM, zero is missing": lambda: lightgbm_model(make_world(), zero_as_missing=True),
+    "LightGBM, nothing is missing": lambda: lightgbm_model(make_world(), use_missing=False),
+    "XGBoost": lambda: xgboost_model(make_world()),
+    "XGBoost, exact": lambda: xgboost_model(make_world(), tree_method="exact"),
     "LightGBM, start": lambda: started("lightgbm", min_data_in_leaf=3, verbosity=-1),
     "XGBoost, start": lambda: started("xgboost"),
 }
@@ -78,7 +59,7 @@ MODELS: dict[str, Callable[[], RankingModel]] = {
 
 def started(backend: str, **params: Any) -> RankingModel:
     given = {"objective": "lambdarank", "num_leaves": 6, "num_threads": 1, **params}
-    return boostrank.train(given, world(), 5, backend=backend, start="linear")
+    return boostrank.train(given, make_world(), 5, backend=backend, start="linear")
 
 
 @cache
@@ -95,7 +76,7 @@ def pairs() -> Iterator[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_add_up_to_the_difference_of_the_scores(name: str) -> None:
-    model, data = model_of(name), world()
+    model, data = model_of(name), make_world()
     scores = model.predict(data)
     for qid, a, b in pairs():
         told = why(model, data, qid, a, b, threads=1)
@@ -113,7 +94,7 @@ def test_parts_add_up_to_the_difference_of_the_scores(name: str) -> None:
 
 
 def test_the_other_way_round_is_the_same_with_the_other_sign() -> None:
-    model, data = model_of("LightGBM"), world()
+    model, data = model_of("LightGBM"), make_world()
     one, other = why(model, data, 5, "@2", "@4"), why(model, data, 5, "@4", "@2")
     np.testing.assert_array_equal(one.parts, -other.parts)
     assert (one.side, other.side) == ("above", "below")
@@ -137,7 +118,7 @@ def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
 
 
 def test_linear_leaves_have_scores_without_parts() -> None:
-    data = replace(world(), features=np.nan_to_num(world().features))
+    data = replace(make_world(), features=np.nan_to_num(make_world().features))
     model = lightgbm_model(data, 4, linear_tree=True, num_leaves=4)
     told = why(model, data, 3, 1, 4)
     assert any("contributions" in note for note in told.notes)
@@ -171,7 +152,7 @@ def test_codes_of_a_table_are_shown_as_their_categories(
 
 
 def test_sparse_rows_are_as_the_model_reads_them() -> None:
-    data = world()
+    data = make_world()
     thin = sparse.csr_matrix(np.nan_to_num(data.features))
     absent = replace(data, features=thin)
     dense = replace(data, features=thin.toarray())
@@ -186,7 +167,7 @@ def test_sparse_rows_are_as_the_model_reads_them() -> None:
 
 
 def test_what_is_found_can_be_taken_out() -> None:
-    told = why(model_of("LightGBM"), world(), 7, 1, 3)
+    told = why(model_of("LightGBM"), make_world(), 7, 1, 3)
     frame = told.to_frame()
     assert frame["part"].sum() == pytest.approx(told.difference)
     plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))

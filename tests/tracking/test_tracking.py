@@ -16,7 +16,7 @@ import boostrank
 from boostrank.core.errors import TrainingWarning
 from boostrank.tracking import JsonLines
 from tests.cli.conftest import invoke
-from tests.fit.test_train import BACKENDS, FAST, ranking
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 ROUNDS = 3
 
@@ -24,11 +24,11 @@ ROUNDS = 3
 def trained(*callbacks: Any, backend: str = "lightgbm", **options: Any) -> boostrank.RankingModel:
     params = {"objective": "regression", "eval_at": [5, 10], **FAST}
     sets = {
-        "valid_sets": [ranking(0), ranking(1)],
+        "valid_sets": [make_dataset(0), make_dataset(1)],
         "valid_names": ["training", "held out"],
         "callbacks": callbacks,
     }
-    return boostrank.train(params, ranking(0), ROUNDS, backend=backend, **(sets | options))
+    return boostrank.train(params, make_dataset(0), ROUNDS, backend=backend, **(sets | options))
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -131,18 +131,18 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
     assert mlflow.get_run(run.info.run_id).data.params["num_leaves"] == "7"
     served = mlflow.pyfunc.load_model(logged.model_uri)
     frame = pd.DataFrame(
-        np.asarray(ranking(1).features, np.float64), columns=list(model.feature_names)
+        np.asarray(make_dataset(1).features, np.float64), columns=list(model.feature_names)
     )
-    np.testing.assert_array_equal(served.predict(frame.to_numpy()), model.predict(ranking(1)))
+    np.testing.assert_array_equal(served.predict(frame.to_numpy()), model.predict(make_dataset(1)))
     np.testing.assert_array_equal(
-        served.predict(frame[frame.columns[::-1]]), model.predict(ranking(1))
+        served.predict(frame[frame.columns[::-1]]), model.predict(make_dataset(1))
     )
     whole = (frame * 10).round().astype("int64")
     np.testing.assert_array_equal(served.predict(whole), model.predict(whole.to_numpy(np.float32)))
     with mlflow.start_run():
         logged = log_model(trained(within_query="rank", valid_sets=None, valid_names=None))
     served = mlflow.pyfunc.load_model(logged.model_uri)
-    assert np.isfinite(served.predict(frame.assign(qid=ranking(1).queries.of_rows()))).all()
+    assert np.isfinite(served.predict(frame.assign(qid=make_dataset(1).queries.of_rows()))).all()
 
 
 def test_a_line_that_a_full_disk_cuts_is_taken_back(

@@ -25,6 +25,7 @@ from boostrank.tuning import tune as tune_all
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
 from tests.cli.conftest import invoke
+from tests.fit.conftest import make_short_lists
 
 pytest.importorskip("optuna")
 
@@ -43,18 +44,9 @@ def tune(*arguments: Any, trees: bool = True, **options: Any) -> TuningResult:
         return tune_all(*arguments, **options)
 
 
-def made(queries: int, seed: int) -> RankingDataset:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(5, 15, queries)
-    x = rng.normal(size=(int(sizes.sum()), 4)).astype(np.float32)
-    hidden = x[:, 0] * x[:, 1] + x[:, 2] + 0.3 * rng.normal(size=len(x))
-    y = np.digitize(hidden, np.quantile(hidden, [0.5, 0.8, 0.95])).astype(float)
-    return RankingDataset.from_arrays(x, y, group=sizes)
-
-
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
-    return made(60, 0)
+    return make_short_lists(60, 0)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +91,7 @@ def test_a_parameter_is_searched_as_far_as_its_declaration_bounds_it() -> None:
 def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_trainings(
     data: RankingDataset,
 ) -> None:
-    valid = made(60, 1)
+    valid = make_short_lists(60, 1)
     start = FIXED | {"min_data_in_leaf": 5, "bagging_fraction": 0.7, "bagging_freq": 1}
     search_result = tune(
         start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False
