@@ -22,7 +22,7 @@ from boostrank.files.source import FORMATS
 from boostrank.metrics.measure import METRICS
 from boostrank.objectives import OBJECTIVES
 from boostrank.objectives import _template as template
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, succeed
 from tests.cli.conftest import data as data
 from tests.cli.conftest import model as model
 
@@ -159,10 +159,9 @@ def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -
         json.loads(invoke("objectives", "toy-objective", "--json").stdout)["name"]
         == "toy-objective"
     )
-    trained = invoke(
+    succeed(
         "train", data / "train.txt", "--objective", "toy-objective", "-m", tmp_path / "m.txt", *FEW
     )
-    assert trained.exit_code == 0, trained.stderr
     assert (
         boostrank.RankingModel.load(str(tmp_path / "m.txt")).info["objective"]["name"]
         == "toy-objective"
@@ -172,8 +171,7 @@ def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -
 def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
     add(TARGETS, "boostrank.export.targets", "pickled_trees", TARGET)
     assert "pickled-trees" in invoke("export", "--help").stdout
-    result = invoke("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees")
     _, checked, *how = result.stdout.splitlines()
     assert checked.startswith("checked by itself: ")
     assert checked.endswith(": the same bits")
@@ -207,14 +205,10 @@ def test_a_new_format_of_data(
         for path in (file, data / "test.txt")
     ]
     assert values[0] == values[1]
-    trained = invoke(
-        "train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW
-    )
-    assert trained.exit_code == 0, trained.stderr
-    streamed = invoke(
+    succeed("train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW)
+    succeed(
         "train", file, "--model", tmp_path / "s.txt", "--route", "bins", "--start", "none", *FEW
     )
-    assert streamed.exit_code == 0, streamed.stderr
     assert f"{test.n_documents:,} rows" in invoke("plan", file).stdout
     assert ": error: " not in invoke("doctor", file).stdout
 

@@ -28,6 +28,21 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
+def succeed(*arguments: object) -> Result:
+    """Run a command that must end with exit status 0."""
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+def refuse(*arguments: object, says: tuple[str, ...] = ()) -> Result:
+    """Run a command that must refuse its input, and name these places, tokens and options."""
+    result = invoke(*arguments)
+    assert result.exit_code == 2, result.stderr
+    assert [word for word in says if word not in result.stderr] == [], result.stderr
+    return result
+
+
 def messages(result: Result) -> list[str]:
     """Lines of standard error, without how far the reading is: on a busy machine it takes long
     enough to be shown.
@@ -63,8 +78,7 @@ def sidecar(model: Path) -> dict[str, object]:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with train.txt, valid.txt and test.txt."""
     folder = tmp_path_factory.mktemp("data")
-    result = invoke("data", "make", folder, "--queries", 60, "--mean-length", 15)
-    assert result.exit_code == 0, result.stderr
+    succeed("data", "make", folder, "--queries", 60, "--mean-length", 15)
     return folder
 
 
@@ -72,8 +86,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(data: Path) -> Path:
     """A LightGBM model trained on `data`, of trees alone."""
     path = data / "model.txt"
-    result = invoke("train", data / "train.txt", "--start", "none", "--model", path, *FEW)
-    assert result.exit_code == 0, result.stderr
+    succeed("train", data / "train.txt", "--start", "none", "--model", path, *FEW)
     return path
 
 
@@ -88,20 +101,15 @@ def stop_in_round(monkeypatch: pytest.MonkeyPatch, round: int) -> None:
     monkeypatch.setattr(StopWhenAsked, "__call__", asked)
 
 
-def train_words(data: Path, model: Path, *more: object) -> list[object]:
-    """The words of a command that trains eight rounds, with a validation file."""
-    return [
-        "train",
-        data / "train.txt",
-        "--valid",
-        data / "valid.txt",
-        "-m",
-        model,
-        *FEW,
-        "--rounds",
-        8,
-        *more,
-    ]
+def train_words(data: Path, model: Path, *more: object) -> tuple[object, ...]:
+    """The words of a command that trains, with a validation file."""
+    files = ("train", data / "train.txt", "--valid", data / "valid.txt", "-m", model)
+    return (*files, *more)
+
+
+def train_eight_rounds(data: Path, model: Path, *more: object) -> tuple[object, ...]:
+    """The same, with few leaves and eight rounds."""
+    return train_words(data, model, *FEW, "--rounds", 8, *more)
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:

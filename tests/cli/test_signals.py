@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 import boostrank
-from tests.cli.conftest import FEW, interrupt_saving, invoke, sidecar, start, stop_in_round
+from tests.cli.conftest import (
+    FEW,
+    interrupt_saving,
+    invoke,
+    sidecar,
+    start,
+    stop_in_round,
+    succeed,
+    train_words,
+)
 
 WAIT = """
 import time
@@ -88,12 +97,7 @@ def test_a_stop_keeps_the_best_round_so_far_however_early_stopping_was_asked_for
 ) -> None:
     stop_in_round(monkeypatch, 50)
     result = invoke(
-        "train",
-        data / "train.txt",
-        "--valid",
-        data / "valid.txt",
-        "-m",
-        tmp_path / "m",
+        *train_words(data, tmp_path / "m"),
         "--objective",
         "lambdarank",
         "--quality",
@@ -117,8 +121,7 @@ def test_a_stop_in_the_last_round_is_a_complete_training(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_in_round(monkeypatch, 3)
-    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
-    assert result.exit_code == 0
+    result = succeed("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
     assert "stopped after" not in result.stderr
 
 
@@ -126,8 +129,7 @@ def test_a_signal_while_the_model_is_written_does_not_make_the_training_incomple
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_saving(monkeypatch)
-    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
-    assert result.exit_code == 0
+    result = succeed("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
     assert "stopped after" not in result.stderr
     assert "writing the model" in result.stderr
     assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 4

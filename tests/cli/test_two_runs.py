@@ -17,7 +17,16 @@ import boostrank
 from boostrank.core.errors import TrainingError
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.objective.bound import BoundObjective
-from tests.cli.conftest import FEW, invoke, read_folder, start, stop_in_round, train_words
+from tests.cli.conftest import (
+    FEW,
+    invoke,
+    read_folder,
+    refuse,
+    start,
+    stop_in_round,
+    succeed,
+    train_eight_rounds,
+)
 
 
 def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the_way(
@@ -44,14 +53,12 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
     while not (tmp_path / "c").exists():
         assert first.poll() is None
         time.sleep(0.02)
-    refused = invoke("study", "average", model, "-m", tmp_path / "m")
-    assert refused.exit_code == 2
+    refused = refuse("study", "average", model, "-m", tmp_path / "m")
     assert f"{tmp_path / 'm'}: process {first.pid} " in refused.stderr
     for path, checkpoint, name in (("m", "other", "m"), ("other", "c", "c")):
         for more in ((), ("--resume",)):
             words = "-m", tmp_path / path, "--checkpoint", tmp_path / checkpoint, *more
-            refused = invoke("train", data / "train.txt", *FEW, *words)
-            assert refused.exit_code == 2
+            refused = refuse("train", data / "train.txt", *FEW, *words)
             assert f"{tmp_path / name}: process {first.pid} " in refused.stderr
             assert "rows" not in refused.stderr
     first.kill()
@@ -60,8 +67,7 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
         (tmp_path / f".{name}.0123456789ab.tmp").write_bytes(b"half of it")
     (tmp_path / "c").unlink()
     assert {".m.lock", ".c.lock"} <= set(read_folder(tmp_path))
-    again = invoke(*train_words(data, tmp_path / "m", "--checkpoint", tmp_path / "c"))
-    assert again.exit_code == 0, again.stderr
+    succeed(*train_eight_rounds(data, tmp_path / "m", "--checkpoint", tmp_path / "c"))
     assert sorted(read_folder(tmp_path)) == ["m", "m.meta.json"]
 
 
@@ -95,8 +101,8 @@ def test_fault_077_a_full_disk_ends_with_3_and_everything_that_there_is_kept(
     (tmp_path / "temporary").mkdir()
     (tmp_path / "whole").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    words = train_words(data, disk / "m", "--checkpoint-every", 2, "--resume")
-    assert invoke(*train_words(data, tmp_path / "whole" / "m")).exit_code == 0
+    words = train_eight_rounds(data, disk / "m", "--checkpoint-every", 2, "--resume")
+    succeed(*train_eight_rounds(data, tmp_path / "whole" / "m"))
     with monkeypatch.context() as patch:
         stop_in_round(patch, 4)
         assert invoke(*words).exit_code == 130
@@ -113,7 +119,7 @@ def test_fault_077_a_full_disk_ends_with_3_and_everything_that_there_is_kept(
     assert rescued is not None
     assert Path(rescued[1]).read_bytes() == (tmp_path / "whole" / "m").read_bytes()
     assert boostrank.RankingModel.load(rescued[1]).best_iteration == 8
-    assert invoke(*words).exit_code == 0
+    succeed(*words)
     assert read_folder(disk) == read_folder(tmp_path / "whole")
 
 
@@ -136,7 +142,7 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
         backend,
         "--rounds",
     )
-    assert invoke(*common, 3, "-m", tmp_path / "three").exit_code == 0
+    succeed(*common, 3, "-m", tmp_path / "three")
     gradient = BoundObjective.gradient
 
     def broken_later(
@@ -175,9 +181,9 @@ def test_a_model_that_can_be_written_nowhere_is_said_to_be_lost(
         raise FileNotFoundError("no usable temporary directory")
 
     monkeypatch.setattr("boostrank.model.ranking_model.write_model_files", unwritable)
-    assert "elsewhere either" in invoke(*train_words(data, tmp_path / "m")).stderr
+    assert "elsewhere either" in invoke(*train_eight_rounds(data, tmp_path / "m")).stderr
     monkeypatch.setattr("tempfile.mkdtemp", no_folder)
-    result = invoke(*train_words(data, tmp_path / "m"))
+    result = invoke(*train_eight_rounds(data, tmp_path / "m"))
     assert result.exit_code == 3
     assert "elsewhere either" in result.stderr
 
@@ -204,8 +210,7 @@ def test_fault_077_a_training_goes_on_without_its_checkpoint(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full_after(monkeypatch, 1)
-    result = invoke(*train_words(data, tmp_path / "m", "--checkpoint-every", 1))
-    assert result.exit_code == 0
+    result = succeed(*train_eight_rounds(data, tmp_path / "m", "--checkpoint-every", 1))
     assert result.stderr.count("No space left on device") == 1
     assert "Training continues" in result.stderr
     assert "6 checkpoints could not be written" in result.stderr.splitlines()
@@ -220,7 +225,7 @@ def test_fault_077_a_stop_without_room_for_the_checkpoint_still_writes_the_model
 ) -> None:
     full_after(monkeypatch, writes)
     stop_in_round(monkeypatch, 4)
-    result = invoke(*train_words(data, tmp_path / "m", "--checkpoint-every", 2))
+    result = invoke(*train_eight_rounds(data, tmp_path / "m", "--checkpoint-every", 2))
     assert result.exit_code == 130
     assert words in result.stderr
     assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 5
@@ -236,7 +241,7 @@ def test_fault_077_no_room_anywhere_is_told(
     def fail() -> None:
         raise boostrank.TrainingError("m: could not be written: No space left on device")
 
-    result = invoke(*train_words(data, tmp_path / "m"))
+    result = invoke(*train_eight_rounds(data, tmp_path / "m"))
     assert result.exit_code == 3
     assert "model is lost" in result.stderr
     assert read_folder(tmp_path) == {}

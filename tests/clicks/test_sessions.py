@@ -16,7 +16,7 @@ from boostrank.clicks.log import ClickLog
 from boostrank.clicks.tables import count_clicks, read_clicks
 from boostrank.core.errors import DataWarning, FileFormatError, InputError
 from boostrank.files.tables import batches
-from tests.cli.conftest import invoke
+from tests.cli.conftest import refuse, succeed
 
 
 @pytest.fixture(scope="module")
@@ -201,14 +201,12 @@ def test_a_file_that_is_none_is_refused(
 
 def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = write(frame, tmp_path / "log.csv")
-    result = invoke("data", "count-clicks", path, "-o", tmp_path / "out.clicks")
-    assert result.exit_code == 0, result.stderr
+    succeed("data", "count-clicks", path, "-o", tmp_path / "out.clicks")
     assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame)
     for words, reason in (
         (("--key", "qid,doc"), "--key is for --documents"),
         (("--documents", path), "--documents is for --key"),
     ):
-        refused = invoke("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
-        assert refused.exit_code == 2
+        refused = refuse("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
         assert reason in refused.stderr
         assert not (tmp_path / "no.clicks").exists()

@@ -19,7 +19,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.model.files import write_model_files
 from boostrank.model.ranking_model import RankingModel, check_finite
 from boostrank.model.scores import _finite
-from tests.cli.conftest import invoke
+from tests.cli.conftest import refuse
 from tests.fit.conftest import BACKENDS, FAST, make_dataset
 from tests.model.real_models import train_lightgbm
 
@@ -167,8 +167,7 @@ def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(
     model.save(tmp_path / "m")
     (tmp_path / "t.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:1 2:2\n")
     for words in (["predict", "-o", str(tmp_path / "s")], ["evaluate"]):
-        done = invoke(*words[:1], tmp_path / "m", tmp_path / "t.txt", *words[1:])
-        assert done.exit_code == 2
+        done = refuse(*words[:1], tmp_path / "m", tmp_path / "t.txt", *words[1:])
         words_of = {"lightgbm": "add up to more than 1e+150", "linear": "is not a finite number"}
         assert words_of[backend] in done.stderr
     assert not (tmp_path / "s").exists()

@@ -12,7 +12,7 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.files.writer import write_libsvm
-from tests.cli.conftest import invoke
+from tests.cli.conftest import refuse, succeed
 
 PARAMS = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
 
@@ -65,10 +65,9 @@ def test_the_command_writes_a_card(tmp_path: Path) -> None:
     write_libsvm(tmp_path / "test.txt", data)
     card = tmp_path / "card.md"
     arguments = ["report", tmp_path / "m.txt", tmp_path / "test.txt", "--only", "verdict"]
-    result = invoke(*arguments, "--card", card, "--license", "apache-2.0")
-    assert result.exit_code == 0, result.stderr
+    succeed(*arguments, "--card", card, "--license", "apache-2.0")
     assert yaml.safe_load(card.read_text().split("---\n")[1])["license"] == "apache-2.0"
     assert not (tmp_path / "m-report.html").exists()
-    assert invoke(*arguments, "--card", tmp_path / "m.txt").exit_code == 2
-    assert invoke(*arguments, "--card", tmp_path / "card.html").exit_code == 2
-    assert invoke(*arguments, "--license", "mit").exit_code == 2
+    refuse(*arguments, "--card", tmp_path / "m.txt")
+    refuse(*arguments, "--card", tmp_path / "card.html")
+    refuse(*arguments, "--license", "mit")

@@ -15,7 +15,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import TrainingWarning
 from boostrank.tracking import JsonLines
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, succeed
 from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 ROUNDS = 3
@@ -90,7 +90,7 @@ def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
 
 
 def test_the_command_logs_every_training(tmp_path: Path) -> None:
-    assert invoke("data", "make", tmp_path, "--queries", 30, "--mean-length", 15).exit_code == 0
+    succeed("data", "make", tmp_path, "--queries", 30, "--mean-length", 15)
     log, model, train = tmp_path / "log.jsonl", tmp_path / "m.txt", tmp_path / "train.txt"
     arguments = [
         "train",
@@ -106,8 +106,7 @@ def test_the_command_logs_every_training(tmp_path: Path) -> None:
         "--log",
         log,
     ]
-    done = invoke(*arguments)
-    assert done.exit_code == 0, done.stderr
+    succeed(*arguments)
     assert [event.get("round") for event in lines(log)] == [None, 1, 2, 3] * 4
     assert "would be overwritten" in invoke(*arguments[:-1], train).stderr
     assert "folder" in invoke(*arguments[:-1], tmp_path / "no" / "log").stderr

@@ -24,7 +24,7 @@ from boostrank.tuning import space as space_module
 from boostrank.tuning import tune as tune_all
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse, succeed
 from tests.fit.conftest import make_short_lists
 
 pytest.importorskip("optuna")
@@ -301,13 +301,11 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
     if record["gain"] is not None:
         assert content["set"]["train_discount"] == record["params"]["train_discount"]
     model = tmp_path / "model.txt"
-    assert invoke("train", file, "--config", config, "-m", model).exit_code == 0
+    succeed("train", file, "--config", config, "-m", model)
     sidecar = json.loads(next(tmp_path.glob("model.txt.*json")).read_text())
     assert sidecar["training"]["rounds"] == content["rounds"]
-    refused = invoke(*how)
-    assert refused.exit_code == 2
+    refused = refuse(*how)
     assert "--resume" in refused.stderr
-    more = invoke(*how[:5], "4", *how[6:], "--resume")
-    assert more.exit_code == 0
+    more = succeed(*how[:5], "4", *how[6:], "--resume")
     assert "4/4" in more.stderr
     assert "3/4" not in more.stderr
