@@ -15,19 +15,15 @@ from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.files import chunks
 from boostrank.files.tables import batches
+from tests.clicks.conftest import list_entries
 
 LOG = ClickLog([2, 0, 0, 2, 4], [1, 2, 1, 1, 3], [4, 10, 5, 6, 2], [1, 2, 5, 2, 0], 6)
 ENTRIES = [(0, 1, 5, 5), (0, 2, 10, 2), (2, 1, 10, 3), (4, 3, 2, 0)]
 CURVE = Propensities([1.0, 0.5, 0.25])
 
 
-def entries(log: ClickLog) -> list[tuple[int, ...]]:
-    columns = (log.rows, log.positions, log.impressions, log.clicks)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
 def test_entries_are_sorted_and_added_up() -> None:
-    assert entries(LOG) == ENTRIES
+    assert list_entries(LOG) == ENTRIES
     assert LOG.shown.tolist() == [True, False, True, False, True, False]
     assert LOG.total_clicks().tolist() == [7, 0, 3, 0, 0, 0]
     assert LOG.depth == 3
@@ -139,10 +135,10 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
     LOG.write(path)
     assert path.read_text().splitlines()[:2] == ["row,position,impressions,clicks", "1,1,5,5"]
-    assert entries(read_clicks(path, 6)) == ENTRIES
+    assert list_entries(read_clicks(path, 6)) == ENTRIES
     assert read_clicks(path).n_documents == 3
     path.write_bytes(gzip.compress(path.read_bytes()))
-    assert entries(read_clicks(path, 6)) == ENTRIES
+    assert list_entries(read_clicks(path, 6)) == ENTRIES
 
 
 def test_a_file_may_have_other_columns_and_no_entries(tmp_path: Path) -> None:
@@ -150,9 +146,9 @@ def test_a_file_may_have_other_columns_and_no_entries(tmp_path: Path) -> None:
     path.write_text(
         "clicks,note,row,position,impressions\n5,x,1,1,5\n2,,1,2,10\r\n1,,3,1,4\n2,,3,1,6\n0,,5,3,2\n"
     )
-    assert entries(read_clicks(path, 6)) == ENTRIES
+    assert list_entries(read_clicks(path, 6)) == ENTRIES
     path.write_text("row,position,impressions,clicks\n1,1,0,0\n2,,0,0\n")
-    assert entries(read_clicks(path, 6)) == []
+    assert list_entries(read_clicks(path, 6)) == []
 
 
 def test_a_table_of_parquet_is_a_log_too(tmp_path: Path) -> None:
@@ -162,7 +158,7 @@ def test_a_table_of_parquet_is_a_log_too(tmp_path: Path) -> None:
     pandas.DataFrame({"row": [row + 1 for row in rows], **columns}).to_parquet(
         tmp_path / "log.clicks"
     )
-    assert entries(read_clicks(tmp_path / "log.clicks", 6)) == ENTRIES
+    assert list_entries(read_clicks(tmp_path / "log.clicks", 6)) == ENTRIES
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ import sys
 import threading
 import time
 import tracemalloc
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +35,9 @@ from boostrank.files import tools
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.pieces import Output
 from tests.data.conftest import refused, same_data
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
 
 Tool = Callable[..., object]
 
@@ -102,13 +104,6 @@ def run(name: str, source: object, output: Path, **options: object) -> list[Path
 
 
 TOOLS = ["split", "shard", "sample", "sort", "merge"]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        yield
 
 
 @pytest.fixture(params=[29, 400, 1 << 22])

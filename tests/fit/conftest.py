@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.fit.execute import execute
 from boostrank.fit.plan import Training
@@ -90,3 +92,9 @@ def train_folds(
 
     options = TrainOptions(params=params, rounds=rounds, folds=folds, start=start, **options)
     return execute(resolve(options, data), keep), seen
+
+
+def save_bytes(model: boostrank.RankingModel, folder: Path) -> tuple[bytes, bytes]:
+    """The model file and its sidecar, which holds the metrics of every round."""
+    model.save(folder / "model")
+    return (folder / "model").read_bytes(), (folder / "model.meta.json").read_bytes()

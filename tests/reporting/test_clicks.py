@@ -23,6 +23,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Report, report
 from boostrank.reporting.sections.clicks import ClickData, click_data, curve_chart, learnt_from
+from tests.clicks.conftest import list_entries
 from tests.reporting.studies import study, words_of
 
 for _module in ("pandas", "altair", "vl_convert"):
@@ -78,11 +79,6 @@ def click_report(
     )
 
 
-def entries(log: ClickLog) -> list[tuple[int, int, int, int]]:
-    columns = (log.rows, log.positions, log.impressions, log.clicks)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
 def text_of(click_report: Report) -> str:
     (section,) = [section for section in click_report.sections if section.name == "clicks"]
     return words_of(section)
@@ -96,8 +92,8 @@ def test_positions_and_propensities(
     frame = click_report.frames["click positions"].set_index("position")
     assert frame.index.tolist() == [1, 2, 3, 4, 5, 6]
     for p, row in frame.iterrows():
-        assert row["impressions"] == sum(n for _, at, n, _ in entries(log) if at == p)
-        assert row["clicks"] == sum(c for _, at, _, c in entries(log) if at == p)
+        assert row["impressions"] == sum(n for _, at, n, _ in list_entries(log) if at == p)
+        assert row["clicks"] == sum(c for _, at, _, c in list_entries(log) if at == p)
         assert row["rate"] == pytest.approx(row["clicks"] / row["impressions"])
         e, error = curve.examination[p - 1], curve.errors[p - 1]
         assert row["propensity"] == pytest.approx(e)
@@ -107,9 +103,9 @@ def test_positions_and_propensities(
     chart = click_report.charts["clicks-propensities"]
     np.testing.assert_array_equal(chart.frame["propensity"], frame["propensity"])
     assert f"{curve.examination[5]:.2f} at position 6" in chart.description
-    positions = Counter(row for row, *_ in entries(log))
+    positions = Counter(row for row, *_ in list_entries(log))
     moved = {row for row, count in positions.items() if count > 1}
-    clicked = {row for row, _, _, c in entries(log) if c}
+    clicked = {row for row, _, _, c in list_entries(log) if c}
     assert click_report.clicks.moved == pytest.approx(len(moved & clicked) / len(clicked))
     assert f" from {len(moved & clicked)} clicked documents" in text_of(click_report)
 
@@ -117,7 +113,7 @@ def test_positions_and_propensities(
 def test_documents_that_were_never_shown(
     click_report: Report, model: RankingModel, data: RankingDataset, log: ClickLog
 ) -> None:
-    shown_rows = {row for row, *_ in entries(log)}
+    shown_rows = {row for row, *_ in list_entries(log)}
     click_data: ClickData = click_report.clicks
     assert (click_data.documents, click_data.shown) == (data.n_documents, len(shown_rows))
     assert click_data.prior == 0.5  # as the model was trained with
@@ -133,7 +129,7 @@ def test_the_other_ranker(
 ) -> None:
     e, new = estimate_propensities(log, data.queries).examination, model.predict(data)
     clicks, exposure = np.zeros((2, data.n_documents))
-    for row, p, n, c in entries(log):
+    for row, p, n, c in list_entries(log):
         clicks[row] += c
         exposure[row] += n * e[p - 1]
     gains = np.divide(clicks, exposure, out=np.zeros(clicks.size), where=exposure > 0.0)
@@ -242,7 +238,7 @@ def test_given_propensities_are_checked(
     assert right.check is not None
     assert wrong.check.p < 1e-6 < 0.001 < right.check.p
     short = by(Propensities.power(ETA, 4))
-    lost = sum(n for _, p, n, _ in entries(log) if p > 4)
+    lost = sum(n for _, p, n, _ in list_entries(log) if p > 4)
     assert short.notes[0].startswith(f"{lost:,} of {log.impressions.sum():,} impressions")
 
 
