@@ -70,7 +70,7 @@ test-clusters: $(VENV)/.installed
 	$(VENV)-clusters/bin/pip install -q -e '.[clusters,xgboost-cpu,test]'
 	$(VENV)-clusters/bin/python -m pytest tests/cluster
 
-VERSIONS = $(BIN)/python -m tests.versions --uv $(BIN)/uv --folder $(VENV)-versions
+VERSIONS = $(BIN)/python -m qa.versions --uv $(BIN)/uv --folder $(VENV)-versions
 versions: $(VENV)/.uv ## models of several versions of Python and the engines, each read by each; a table
 	$(VERSIONS) $(foreach v,$(PYTHONS),--python $v=$(call interpreter,$v))
 
@@ -82,7 +82,7 @@ api: $(VENV)/.installed-test ## the list of public names, options and exit statu
 	$(BIN)/python -m tests.api
 
 size: $(VENV)/.installed-test ## lines and files of the package, and how many places an option or an engine touches
-	$(BIN)/python -m tests.size
+	$(BIN)/python -m qa.size
 
 short: $(VENV)/.installed ## a few of the tests on each of them that is installed and is not the default
 	@for version in $(foreach v,$(PYTHONS),$(if $(call interpreter,$v),$v)); do \
@@ -130,38 +130,38 @@ wheel: $(VENV)/.installed ## the wheel, and the one of this platform with machin
 	$(BIN)/python -m qa.platform_wheel
 
 wheel-test: $(VENV)/.installed ## the wheel in an environment of its own: installs, runs, trains, reports
-	$(BIN)/python -m tests.docs.wheel $(XGBOOST)
+	$(BIN)/python -m qa.wheel $(XGBOOST)
 
 faults: $(VENV)/.installed-test ## the tests of every fault and bad input that is listed, and the page that says which hold
-	$(BIN)/python -m tests.faults --out faults.md
+	$(BIN)/python -m qa.faults --out faults.md
 
 kill-sweep: $(VENV)/.installed-test ## kill trainings 200 times, resume them, compare their files
-	$(BIN)/python -m tests.cli.kill_sweep 200
+	$(BIN)/python -m qa.kill_sweep 200
 
 io-sweep: $(VENV)/.installed-test ## let every write, sync, rename, open and read of the commands fail in turn, see that nothing is lost
-	$(BIN)/python -m tests.cli.io_sweep
+	$(BIN)/python -m qa.io_sweep
 
 numerics: $(VENV)/.installed-test ## objectives against 390 digits at scores of any size, lists of a million documents, forms of a file
-	nice $(BIN)/python -m tests.numerics --out numerics.md
+	nice $(BIN)/python -m qa.numerics --out numerics.md
 
 # CASES, all unless named; DUMP=DIR writes every output there, so that two versions of the code can be diffed.
 net: $(VENV)/.installed-test ## small trainings and commands by every route, compared with the hashes of what they gave; WRITE=1 keeps new ones
-	$(BIN)/python -m tests.net $(CASES) $(if $(DUMP),--dump $(DUMP)) $(if $(WRITE),--write)
+	$(BIN)/python -m qa.net $(CASES) $(if $(DUMP),--dump $(DUMP)) $(if $(WRITE),--write)
 
 # atheris guides it where it can be installed; without it cases are drawn at random.
 SECONDS ?= 600
-fuzz: $(VENV)/.installed-test ## made and damaged input of every kind, for SECONDS=600; what breaks is kept in tests/fuzz/corpus
+fuzz: $(VENV)/.installed-test ## made and damaged input of every kind, for SECONDS=600; what breaks is kept in qa/fuzz/corpus
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
-	nice $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
+	nice $(BIN)/python -m qa.fuzz --seconds $(SECONDS) $(TARGETS)
 
 # PARTS, all unless named: kernels objectives metrics libsvm formats. SAMPLE mutants of each, 0 for all.
 SAMPLE ?= 60
 SEED ?= 1
 mutation: $(VENV)/.installed-coverage ## small changes of kernels, objectives, metrics, reader and formats: how many do the tests notice (resumes)
-	nice $(BIN)/python -m tests.mutation.score $(PARTS) --sample $(SAMPLE) --seed $(SEED)
+	nice $(BIN)/python -m qa.mutation.score $(PARTS) --sample $(SAMPLE) --seed $(SEED)
 
 coverage: $(VENV)/.installed-coverage ## lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)
-	nice $(BIN)/python -m tests.line_coverage
+	nice $(BIN)/python -m qa.coverage
 
 # XGBoost's threads must not spin while they wait for other processes. Small matrix products need one core.
 experiment $(EXPERIMENTS) demo: export OMP_WAIT_POLICY ?= passive

@@ -22,7 +22,7 @@ from boostrank.files.source import FORMATS
 from boostrank.metrics.measure import METRICS
 from boostrank.objectives import OBJECTIVES
 from boostrank.objectives import _template as template
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, succeed
 from tests.cli.conftest import data as data
 from tests.cli.conftest import model as model
 
@@ -159,10 +159,9 @@ def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -
         json.loads(invoke("objectives", "toy-objective", "--json").stdout)["name"]
         == "toy-objective"
     )
-    trained = invoke(
+    succeed(
         "train", data / "train.txt", "--objective", "toy-objective", "-m", tmp_path / "m.txt", *FEW
     )
-    assert trained.exit_code == 0, trained.stderr
     assert (
         boostrank.RankingModel.load(str(tmp_path / "m.txt")).info["objective"]["name"]
         == "toy-objective"
@@ -172,8 +171,7 @@ def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -
 def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
     add(TARGETS, "boostrank.export.targets", "pickled_trees", TARGET)
     assert "pickled-trees" in invoke("export", "--help").stdout
-    result = invoke("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees")
     _, checked, *how = result.stdout.splitlines()
     assert checked.startswith("checked by itself: ")
     assert checked.endswith(": the same bits")
@@ -207,14 +205,10 @@ def test_a_new_format_of_data(
         for path in (file, data / "test.txt")
     ]
     assert values[0] == values[1]
-    trained = invoke(
-        "train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW
-    )
-    assert trained.exit_code == 0, trained.stderr
-    streamed = invoke(
+    succeed("train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW)
+    succeed(
         "train", file, "--model", tmp_path / "s.txt", "--route", "bins", "--start", "none", *FEW
     )
-    assert streamed.exit_code == 0, streamed.stderr
     assert f"{test.n_documents:,} rows" in invoke("plan", file).stdout
     assert ": error: " not in invoke("doctor", file).stdout
 
@@ -228,14 +222,14 @@ def test_a_format_refuses_what_it_cannot_do(
     with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
         dataset = boostrank.read(str(file), missing_tokens=["NULL"])
     assert np.isnan(dataset.features[0, 0])
-    with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
+    with pytest.raises(ParameterError, match="label='rel'"):
         boostrank.read(str(file), label="rel")
-    with pytest.raises(ParameterError, match="toy files do not support regrup"):
+    with pytest.raises(ParameterError, match=r"toy files .*regrup"):
         boostrank.read(str(file), regrup=True)
     with pytest.raises(ParameterError, match=r"several formats \(libsvm, toy\)"):
         boostrank.read([str(file), "more.txt"])
-    with pytest.raises(ParameterError, match="unknown format of data 'tables'"):
+    with pytest.raises(ParameterError, match=r"unknown format .*'tables'"):
         boostrank.read(str(file), format="tables")
     file.write_text("label,query,f1\n-1,1,1\n0,1,2\n")
-    with pytest.raises(DataError, match=r"a\.toy:2: query 1: label -1 is negative"):
+    with pytest.raises(DataError, match=r"a\.toy:2: query 1: label -1 "):
         boostrank.train({"objective": "lambdarank"}, boostrank.read(str(file)), 1)

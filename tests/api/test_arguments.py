@@ -106,5 +106,5 @@ def test_keywords_that_are_not_known(function: Callable[..., Any], unknown: str,
 
 
 def test_a_dimension_of_the_search_that_is_none() -> None:
-    with pytest.raises(ParameterError, match="space: sigma=1: expected a Span or a Choice"):
+    with pytest.raises(ParameterError, match=r"sigma=1: .*Span"):
         boostrank.tune(None, DATA, folds=2, space={"sigma": 1})  # type: ignore[dict-item]

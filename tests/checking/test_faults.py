@@ -265,7 +265,5 @@ def test_constants_of_the_wrong_shape_are_refused(tmp_path: Path, template: str)
     spec = with_faults(
         tmp_path, template, ("prepare=no_constants", "prepare=lambda y, g, ptr, values: (y, y)")
     )
-    with pytest.raises(
-        ParameterError, match=r"constants of a document must be float64\[0, any\], not float64\[0\]"
-    ):
+    with pytest.raises(ParameterError, match=r"float64\[0, any\].* float64\[0\]"):
         findings(spec)

@@ -24,8 +24,8 @@ from boostrank.checking import Status, check_contract
 from boostrank.checking.user_file import load_objective, template_text
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.kernels.objective import Kernel, ObjectiveSpec
-from tests.cli.conftest import invoke
-from tests.fit.test_train import ranking
+from tests.cli.conftest import invoke, refuse, succeed
+from tests.fit.conftest import make_dataset
 from tests.objectives.conformance import evaluate, examples
 
 ARGUMENTS = "scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch"
@@ -101,7 +101,7 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(
 ) -> None:
     monkeypatch.syspath_prepend(objective_file.parent)
     module = importlib.import_module(objective_file.stem)
-    data = ranking()
+    data = make_dataset()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
     objective = boostrank.Objective(module.SPEC, weight=1.0)
     assert pickle.loads(pickle.dumps(objective)).spec.kernel.py_func is module.kernel
@@ -124,7 +124,7 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(
     assert described["name"] == "centred-squares"
     assert described["source"] == {"file": objective_file.name, "sha256": digest}
     assert described["params"] == {"weight": 1.0}
-    with pytest.raises(ParameterError, match=r"centred_squares\.py.* import it"):
+    with pytest.raises(ParameterError, match=r"centred_squares\.py"):
         boostrank.Objective.from_dict(described)
     with pytest.raises(ParameterError, match="a kernel, not an objective"):
         boostrank.train({"objective": module.SPEC.kernel}, data, 1)
@@ -136,7 +136,7 @@ def test_a_kernel_with_names_and_one_of_ten_arrays_train_the_same(
     (tmp_path / "named_squares.py").write_text(NAMED)
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("named_squares")
-    data = ranking()
+    data = make_dataset()
     by_name = boostrank.train({"objective": module.SPEC, **QUIET}, data, 3)
     by_arrays = boostrank.train({"objective": load_objective(objective_file), **QUIET}, data, 3)
     np.testing.assert_array_equal(by_name.predict(data), by_arrays.predict(data))
@@ -196,10 +196,9 @@ def test_a_compiled_function_that_leaves_the_arrays_is_found(
     assert result.exit_code == 3
     assert reason in result.stdout
     assert result.stdout.endswith("fails: memory\n")
-    refused = invoke(
+    refused = refuse(
         "train", data / "train.txt", "--objective", path, "--model", tmp_path / "model.txt"
     )
-    assert refused.exit_code == 2
     assert str(path) in refused.stderr
     assert reason in refused.stderr
 
@@ -208,7 +207,7 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(
     data: Path, objective_file: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "model.txt"
-    result = invoke(
+    succeed(
         "train",
         data / "train.txt",
         "--quality",
@@ -222,11 +221,10 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(
         "--model",
         model,
     )
-    assert result.exit_code == 0, result.stderr
     described = json.loads(Path(f"{model}.meta.json").read_text())["objective"]
     assert described["source"]["file"] == objective_file.name
     assert described["params"] == {"weight": 3.0}
-    refused = invoke(
+    refused = refuse(
         "train",
         data / "train.txt",
         "--objective",
@@ -236,8 +234,7 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(
         "--model",
         model,
     )
-    assert refused.exit_code == 2
-    assert "objective 'centred-squares' has no parameter 'sigma'" in refused.stderr
+    assert "no parameter 'sigma'" in refused.stderr
 
 
 def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
@@ -295,8 +292,7 @@ def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert printed == template_text()
     path = tmp_path / "my.py"
     path.write_text(printed)
-    result = invoke("objectives", "--check", path, "--json")
-    assert result.exit_code == 0, result.stdout + result.stderr
+    result = succeed("objectives", "--check", path, "--json")
     verdict = json.loads(result.stdout)
     assert verdict["passed"]
     checks = {c["check"]: c["status"] for c in verdict["checks"]}
@@ -384,8 +380,7 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
         (None, "--check"),
     ):
         arguments = [] if argument is None else [argument]
-        result = invoke("objectives", "--check", *arguments)
-        assert result.exit_code == 2
+        result = refuse("objectives", "--check", *arguments)
         assert message in result.stderr
 
 
@@ -423,7 +418,7 @@ def test_the_docstring_of_the_kernel_or_else_of_the_file_describes_the_objective
         spec = load_objective(path, checked=False)
         assert spec.summary.startswith(summary)
         assert spec.equation == equation
-    with pytest.raises(ParameterError, match=r"sumary=.*Did you mean 'summary'"):
+    with pytest.raises(ParameterError, match=r"sumary=.* 'summary'"):
         boostrank.define_objective("x", spec.kernel, sumary="y")
 
 
@@ -453,8 +448,7 @@ def test_fault_107_a_kernel_that_leaves_its_arrays_is_refused_before_it_is_compi
     with pytest.raises(FileFormatError, match=message):
         load_objective(path)
     (tmp_path / "t.txt").write_text("1 qid:1 1:2\n0 qid:1 1:1\n")
-    refused = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--objective", path)
-    assert refused.exit_code == 2
+    refused = refuse("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--objective", path)
     assert re.search(message, refused.stderr)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
@@ -26,15 +26,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for i, (y, (a, b, c)) in enumerate(zip(grades, x, strict=True))
         ]
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    result = invoke("train", folder / "train.txt", "-m", folder / "raw", *FEW)
-    assert result.exit_code == 0, result.stderr
+    succeed("train", folder / "train.txt", "-m", folder / "raw", *FEW)
     return folder
 
 
 def test_the_record_gets_the_map_and_predict_applies_it(folder: Path) -> None:
     raw, calibrated, data = folder / "raw", folder / "known", folder / "other.txt"
-    result = invoke("calibrate", raw, data, "-o", calibrated, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("calibrate", raw, data, "-o", calibrated, "--json")
     assert calibrated.read_bytes() == raw.read_bytes()
     model = boostrank.RankingModel.load(calibrated)
     assert json.loads(result.stdout) == json.loads(json.dumps(model.info["calibration"]))
@@ -44,7 +42,7 @@ def test_the_record_gets_the_map_and_predict_applies_it(folder: Path) -> None:
         == expected
     )
     table = folder / "scores.csv"
-    assert invoke("predict", calibrated, data, "--calibrated", "-o", table).exit_code == 0
+    succeed("predict", calibrated, data, "--calibrated", "-o", table)
     assert [
         float(line.rpartition(",")[2]) for line in table.read_text().splitlines()[1:]
     ] == expected
@@ -52,10 +50,9 @@ def test_the_record_gets_the_map_and_predict_applies_it(folder: Path) -> None:
 
 def test_the_model_itself_is_the_default_output(folder: Path) -> None:
     model = folder / "own"
-    assert invoke("train", folder / "train.txt", "-m", model, *FEW).exit_code == 0
+    succeed("train", folder / "train.txt", "-m", model, *FEW)
     before = model.read_bytes()
-    result = invoke("calibrate", model, folder / "other.txt")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("calibrate", model, folder / "other.txt")
     assert model.read_bytes() == before
     calibration = boostrank.RankingModel.load(model).info["calibration"]
     numbers = (*calibration["error"], calibration["uncalibrated_error"])
@@ -75,7 +72,6 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
         ),
         (("calibrate", folder / "raw", folder / "train.txt"), "trained"),
     ):
-        result = invoke(*command)
-        assert result.exit_code == 2
+        result = refuse(*command)
         assert words in result.stderr
     assert boostrank.RankingModel.load(folder / "raw").info.calibration is None

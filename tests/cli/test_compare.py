@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 # The generated data have missing values, which the reader mentions.
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -28,10 +28,7 @@ def poor(data: Path, model: Path) -> Path:
 @pytest.fixture(scope="module")
 def second(data: Path) -> Path:
     path = data / "second.txt"
-    assert (
-        invoke("train", data / "train.txt", "-m", path, "--objective", "regression", *FEW).exit_code
-        == 0
-    )
+    succeed("train", data / "train.txt", "-m", path, "--objective", "regression", *FEW)
     return path
 
 
@@ -76,7 +73,7 @@ def test_the_exit_status_is_1_when_a_condition_holds_and_0_when_none_does(
     assert "FAILS: ndcg@10 < -0.002 at p<0.05\npasses: not (map > 0)\n" in shut.stdout
     open_ = invoke("compare", poor, model, data / "train.txt", *condition)
     assert (open_.exit_code, open_.stderr.count("error")) == (0, 0)
-    assert invoke("compare", model, poor, data / "train.txt").exit_code == 0
+    succeed("compare", model, poor, data / "train.txt")
     printed = invoke("compare", model, poor, data / "train.txt", *condition, "--json")
     assert (printed.exit_code, json.loads(printed.stdout)["failed"]) == (1, True)
 
@@ -141,8 +138,7 @@ def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(
 
 
 def test_the_page_is_written_whole(data: Path, model: Path, poor: Path, tmp_path: Path) -> None:
-    result = invoke("compare", model, poor, data / "train.txt", "-o", tmp_path / "gate.html")
-    assert result.exit_code == 0
+    succeed("compare", model, poor, data / "train.txt", "-o", tmp_path / "gate.html")
     text = (tmp_path / "gate.html").read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert text.rstrip().endswith("</html>")
@@ -155,8 +151,7 @@ def test_names_that_steer_a_terminal_are_shown_as_what_they_are(tmp_path: Path) 
     )
     (tmp_path / "old.txt").write_text("1\n2\n" * 3)
     (tmp_path / "new.txt").write_text("2\n1\n" * 3)
-    printed = invoke("compare", tmp_path / "old.txt", tmp_path / "new.txt", tmp_path / "t.txt")
-    assert printed.exit_code == 0, printed.stderr
+    printed = succeed("compare", tmp_path / "old.txt", tmp_path / "new.txt", tmp_path / "t.txt")
     assert "\x1b" not in printed.stdout
     assert "a\\x1b[31m (label 1)" in printed.stdout
 
@@ -173,8 +168,7 @@ def test_names_that_steer_a_terminal_are_shown_as_what_they_are(tmp_path: Path) 
 def test_what_is_wrong_is_said_before_anything_is_read(
     options: tuple[str, str], message: str, data: Path, model: Path, poor: Path
 ) -> None:
-    result = invoke("compare", model, poor, data / "train.txt", *options)
-    assert result.exit_code == 2
+    result = refuse("compare", model, poor, data / "train.txt", *options)
     assert message in result.stderr
     assert "rows" not in result.stderr
     assert result.stderr.count("\n") == 1
@@ -189,6 +183,5 @@ def test_noise_says_of_a_difference_that_luck_explains_it(
     data: Path, model: Path, poor: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "noise.json").write_text(json.dumps({"metrics": {"ndcg@10": {"matters": 0.9}}}))
-    result = invoke("compare", model, poor, data / "train.txt", "--noise", tmp_path / "noise.json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("compare", model, poor, data / "train.txt", "--noise", tmp_path / "noise.json")
     assert "two trainings may differ by 0.9000" in result.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke, sidecar
+from tests.cli.conftest import invoke, refuse, sidecar, succeed
 
 CONFIG = """
 quality = "plain"
@@ -70,8 +70,7 @@ def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
         f"train = '{data / 'train.txt'}'\nvalid = '{data / 'valid.txt'}'\nmodel ="
         f" '{tmp_path / 'm'}'\nquality = 'plain'\nrounds = 2\nthreads = 1\n"
     )
-    result = invoke("train", "--config", tmp_path / "run.toml")
-    assert result.exit_code == 0, result.stderr
+    succeed("train", "--config", tmp_path / "run.toml")
     assert list(sidecar(tmp_path / "m")["evals_result"]) == ["valid"]  # type: ignore[call-overload]
 
 
@@ -109,8 +108,7 @@ def test_a_mistake_in_the_file_is_refused(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_fault_114_a_pipe_as_config_is_not_waited_for(data: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "run.toml")
-    result = invoke(
+    result = refuse(
         "train", data / "train.txt", "--model", tmp_path / "m", "--config", tmp_path / "run.toml"
     )
-    assert result.exit_code == 2
     assert "not an ordinary file" in result.stderr

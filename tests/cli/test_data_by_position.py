@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FEW, invoke, messages
+from tests.cli.conftest import FEW, invoke, messages, refuse, succeed
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def halves(data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def other(data: Path) -> Path:
     path = data / "other.txt"
-    assert invoke("train", data / "train.txt", "--model", path, *FEW, "--rounds", 2).exit_code == 0
+    succeed("train", data / "train.txt", "--model", path, *FEW, "--rounds", 2)
     return path
 
 
@@ -56,16 +56,13 @@ def test_each_command_takes_several_files_by_position(
     qid = halves[0].read_text().split("qid:")[1].split()[0]
     for name, (before, behind) in commands(model, other, tmp_path).items():
         behind = [qid if word is None else word for word in behind]
-        by_position = invoke(name, *before, *halves, *behind)
-        assert by_position.exit_code == 0, (name, by_position.stderr)
-        whole = invoke(name, *before, data / "test.txt", *behind)
-        assert whole.exit_code == 0, (name, whole.stderr)
+        by_position = succeed(name, *before, *halves, *behind)
+        whole = succeed(name, *before, data / "test.txt", *behind)
         assert numbers(whole.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), (
             name
         )
         if name != "export":
-            none = invoke(name, *before, *behind)
-            assert none.exit_code == 2, name
+            none = refuse(name, *before, *behind)
             assert "DATA" in none.stderr, name
 
 
@@ -78,8 +75,7 @@ def test_scores_and_models_stand_before_the_data_of_evaluate(
     model: Path, other: Path, data: Path, halves: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "scores").write_text(invoke("predict", other, data / "test.txt").stdout)
-    several = invoke("evaluate", model, tmp_path / "scores", other, *halves, "--json")
-    assert several.exit_code == 0, several.stderr
+    several = succeed("evaluate", model, tmp_path / "scores", other, *halves, "--json")
     evaluations = json.loads(several.stdout)
     assert list(evaluations) == [str(model), str(tmp_path / "scores"), str(other)]
     assert evaluations[str(tmp_path / "scores")] == evaluations[str(other)]
@@ -101,13 +97,11 @@ def test_a_report_without_a_name_lies_beside_the_model(
     page = tmp_path / "my.model-report.html"
     arguments = ("report", copy, data / "test.txt", "--only", "queries", "--threads", 1)
     for _ in range(2):  # the second replaces the first
-        result = invoke(*arguments)
-        assert result.exit_code == 0, result.stderr
+        result = succeed(*arguments)
         assert messages(result)[-1] == f"{page}: written"
         assert page.read_text().startswith("<!DOCTYPE html>")
     page.write_text("somebody's own")
-    result = invoke(*arguments)
-    assert result.exit_code == 2
+    result = refuse(*arguments)
     assert f"{page}: " in result.stderr
     assert "-o" in result.stderr
     assert page.read_text() == "somebody's own"
@@ -125,6 +119,5 @@ def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path:
         ("report", model, test, "-o", "-"),
         ("compare", model, test, test, "-o", "-"),
     ):
-        result = invoke(*arguments)
-        assert result.exit_code == 2, arguments
+        result = refuse(*arguments)
         assert "standard output" in result.stderr, arguments

@@ -13,7 +13,7 @@ import pytest
 
 from boostrank.cli.errors import run_reporting_errors
 from boostrank.core.errors import ModelError
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 
 def test_an_exit_keeps_its_status() -> None:
@@ -88,8 +88,7 @@ def _name_case(value: object) -> str | None:
 def test_a_mistaken_command_is_refused_before_the_data_are_read(
     arguments: list[str], message: str, data: Path, tmp_path: Path
 ) -> None:
-    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *arguments)
-    assert result.exit_code == 2
+    result = refuse("train", data / "train.txt", "-m", tmp_path / "m", *arguments)
     assert result.stdout == ""
     assert result.stderr.startswith("boostrank: error: ")
     assert result.stderr.count("\n") == 1
@@ -105,8 +104,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_data_are_read(
         ["train", data / "train.txt", "-m"],
         ["predict", data / "train.txt", data / "train.txt", "-o"],
     ):
-        result = invoke(*command, tmp_path / output)
-        assert result.exit_code == 2
+        result = refuse(*command, tmp_path / output)
         assert "cannot be written" in result.stderr
         assert "rows" not in result.stderr
 
@@ -126,14 +124,13 @@ def test_a_file_that_is_missing_or_a_folder_is_named(data: Path, tmp_path: Path)
 
 def test_a_bad_row_is_named_by_file_line_and_column(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("1 qid:1 1:2\n0 qid:1 1:x\n")
-    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", *FEW)
-    assert result.exit_code == 2
+    result = refuse("train", tmp_path / "t.txt", "-m", tmp_path / "m", *FEW)
     assert result.stderr.startswith(f"boostrank: error: {tmp_path / 't.txt'}:2:")
 
 
 def test_fault_071_data_that_teach_nothing_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("".join(f"1 qid:{i // 9} 1:{i}\n" for i in range(90)))
-    result = invoke(
+    result = refuse(
         "train",
         tmp_path / "t.txt",
         "-m",
@@ -144,15 +141,13 @@ def test_fault_071_data_that_teach_nothing_are_refused(tmp_path: Path) -> None:
         "dcg",
         *FEW,
     )
-    assert result.exit_code == 2
     assert "nothing to learn" in result.stderr.splitlines()[-1]
     assert not (tmp_path / "m").exists()
 
 
 def test_a_warning_is_one_line_and_comes_once(data: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text((data / "test.txt").read_text() + "\n\n1 qid:999999 1:1")
-    result = invoke("evaluate", model, tmp_path / "t.txt")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("evaluate", model, tmp_path / "t.txt")
     warnings = [
         line for line in result.stderr.splitlines() if line.startswith("boostrank: warning: ")
     ]
@@ -167,8 +162,7 @@ def test_the_traceback_is_shown_on_request(
     switch: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BOOSTRANK_DEBUG", raising=False)
-    result = invoke(*switch, "objectives", "no-such-objective")
-    assert result.exit_code == 2
+    result = refuse(*switch, "objectives", "no-such-objective")
     assert ("Traceback" in result.stderr) == bool(switch)
     assert result.stderr.splitlines()[-1].startswith("boostrank: error: unknown objective")
 
@@ -178,8 +172,7 @@ def test_numba_without_a_thread_is_refused_in_words(
     threads: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_NUM_THREADS", threads)
-    result = invoke("doctor", data / "train.txt")
-    assert result.exit_code == 2
+    result = refuse("doctor", data / "train.txt")
     assert f"NUMBA_NUM_THREADS={threads}: must be 1" in result.stderr
 
 
@@ -189,8 +182,7 @@ def test_numba_without_a_thread_is_refused_in_words(
 def test_a_whole_number_that_is_too_large_is_refused_with_the_bound(
     argument: str, data: Path, tmp_path: Path
 ) -> None:
-    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW[:2], argument)
-    assert result.exit_code == 2, result.stderr
+    result = refuse("train", data / "train.txt", "--model", tmp_path / "m", *FEW[:2], argument)
     assert argument[2:].partition("=")[0].replace("-", "_") in result.stderr.replace("-", "_")
     assert any(
         bound in result.stderr for bound in ("below 2^31", f"x<={2**31 - 1}", f"1 to {2**31 - 1}")
@@ -209,10 +201,9 @@ def test_a_whole_number_that_is_too_large_is_refused_with_the_bound(
 def test_fault_115_a_word_or_a_number_out_of_range_for_the_engine_is_refused_by_name(
     param: str, more: tuple[str, ...], data: Path, tmp_path: Path
 ) -> None:
-    result = invoke(
+    result = refuse(
         "train", data / "train.txt", "--model", tmp_path / "m", *FEW[:4], "--param", param, *more
     )
-    assert result.exit_code == 2, result.stderr
     assert f"{param.partition('=')[0]}=" in result.stderr
     assert "must be a whole number" in result.stderr
 

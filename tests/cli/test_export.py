@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from boostrank import RankingDataset, train
-from tests.cli.conftest import FEW, invoke, messages
+from tests.cli.conftest import FEW, invoke, messages, refuse, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
 
 def test_a_model_is_written_with_its_proof(data: Path, model: Path, tmp_path: Path) -> None:
-    result = invoke(
+    result = succeed(
         "export", model, "--to", "solr", "-o", tmp_path / "solr.json", data / "test.txt"
     )
-    assert result.exit_code == 0, result.stderr
     written, proved, moved, *how = result.stdout.splitlines()
     assert written.startswith(f"{tmp_path}/solr.json: for Solr 9.2 or later, ")
     assert "rows, both sides of all " in proved
@@ -27,10 +26,9 @@ def test_a_model_is_written_with_its_proof(data: Path, model: Path, tmp_path: Pa
 
 
 def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
-    count = invoke("export", model, "--to", "vespa", "-o", tmp_path / "m.json")
-    assert count.exit_code == 0, count.stderr
+    succeed("export", model, "--to", "vespa", "-o", tmp_path / "m.json")
     (tmp_path / "names").write_text("".join(f"attribute(a{i})\n" for i in range(200)))
-    result = invoke(
+    result = refuse(
         "export",
         model,
         "--to",
@@ -40,11 +38,10 @@ def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
         "--feature-names",
         tmp_path / "names",
     )
-    assert result.exit_code == 2
-    assert "200 feature names for a model with " in result.stderr
+    assert "200 feature names" in result.stderr
     n = int(result.stderr.split("for a model with ")[1].split()[0])
     (tmp_path / "names").write_text("".join(f"attribute(a{i})\n" for i in range(n)))
-    result = invoke(
+    result = succeed(
         "export",
         model,
         "--to",
@@ -54,7 +51,6 @@ def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
         "--feature-names",
         tmp_path / "names",
     )
-    assert result.exit_code == 0, result.stderr
     assert "attribute(a" in (tmp_path / "m.json").read_text()
 
 
@@ -62,13 +58,11 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(
     model: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "m.json"
-    refused = invoke("export", model, "--to", "opensearch-2", "-o", path)
-    assert refused.exit_code == 2
+    refused = refuse("export", model, "--to", "opensearch-2", "-o", path)
     assert "of kind 'missing'" in refused.stderr
     assert "`--allow missing`" in refused.stderr
     assert not path.exists()
-    allowed = invoke("export", model, "--to", "opensearch-2", "-o", path, "--allow", "missing")
-    assert allowed.exit_code == 0, allowed.stderr
+    allowed = succeed("export", model, "--to", "opensearch-2", "-o", path, "--allow", "missing")
     assert any(
         line.startswith("missing: ") and "have different scores" in line
         for line in messages(allowed)
@@ -87,10 +81,9 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(
     ],
 )
 def test_slips_are_told(model: Path, arguments: list[str], reason: str) -> None:
-    result = invoke(
+    result = refuse(
         "export", model, *(argument.replace("{model}", str(model)) for argument in arguments)
     )
-    assert result.exit_code == 2
     assert reason in result.stderr
 
 
@@ -103,11 +96,10 @@ def test_help_lists_the_targets(model: Path) -> None:
 
 def test_a_model_with_a_start_is_exported(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "auto.txt"
-    assert invoke("train", data / "train.txt", "--model", path, *FEW).exit_code == 0
-    result = invoke(
+    succeed("train", data / "train.txt", "--model", path, *FEW)
+    result = succeed(
         "export", path, "--to", "elasticsearch", "-o", tmp_path / "m.json", data / "test.txt"
     )
-    assert result.exit_code == 0, result.stderr
     assert "none of 154 documents changes its rank" in result.stdout
 
 
@@ -126,8 +118,7 @@ def test_codes_of_categories_are_said(tmp_path: Path) -> None:
             frame = frame.drop("price")
         data = RankingDataset.from_frame(frame, categorical_feature=["shop"])
         train(params, data, 1, start="none").save(tmp_path / "m.txt")
-        result = invoke("export", tmp_path / "m.txt", "--to", "python", "-o", tmp_path / "m.py")
-        assert result.exit_code == 0, result.stderr
+        result = succeed("export", tmp_path / "m.txt", "--to", "python", "-o", tmp_path / "m.py")
         assert (f"{tmp_path}/m.txt.meta.json" in result.stderr) is splits
         assert "not codes" not in result.stderr  # about the rows of the check
 
@@ -161,8 +152,7 @@ def test_what_a_target_cannot_hold_is_refused_before_training(
     target: str, options: tuple[str, ...], words: str, tmp_path: Path
 ) -> None:
     data = table(tmp_path / "t.csv")
-    result = invoke("train", data, *options, *FEW, "--for", target, "-m", tmp_path / "m.txt")
-    assert result.exit_code == 2
+    result = refuse("train", data, *options, *FEW, "--for", target, "-m", tmp_path / "m.txt")
     assert words in result.stderr
     assert "round 1" not in result.stderr
     assert not (tmp_path / "m.txt").exists()
@@ -182,18 +172,18 @@ def test_what_the_export_refuses_is_refused_with_the_option(
     rounds = ("--rounds", 1000, "--learning-rate", "1e-9") if target == "sql" else ("--rounds", 2)
     command = ("train", data, *DROP, *FEW, *rounds, "--for", target, "-m", tmp_path / "m.txt")
     limit = ("--max-trees", 1000) if target == "sql" else ()
-    result = invoke(*command, *limit)
-    assert result.exit_code == 2
+    result = refuse(*command, *limit)
     assert any(f"--for {target}: " in line and words in line for line in messages(result))
-    assert invoke(*command, *options).exit_code == 0
+    succeed(*command, *options)
     written = tmp_path / "there"
-    assert invoke("export", tmp_path / "m.txt", "--to", target, "-o", written).exit_code == 0
+    succeed("export", tmp_path / "m.txt", "--to", target, "-o", written)
 
 
 def test_names_that_the_export_can_change_are_a_warning(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
-    result = invoke("train", data, *DROP, *FEW, "--for", "vespa-lightgbm", "-m", tmp_path / "m.txt")
-    assert result.exit_code == 0, result.stderr
+    result = succeed(
+        "train", data, *DROP, *FEW, "--for", "vespa-lightgbm", "-m", tmp_path / "m.txt"
+    )
     assert any(
         "--for vespa-lightgbm: " in line and "--feature-names" in line for line in messages(result)
     )
@@ -201,8 +191,7 @@ def test_names_that_the_export_can_change_are_a_warning(tmp_path: Path) -> None:
 
 def test_a_target_that_holds_everything_is_silent(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
-    result = invoke("train", data, *CATEGORICAL, *FEW, "--for", "onnx", "-m", tmp_path / "m.txt")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("train", data, *CATEGORICAL, *FEW, "--for", "onnx", "-m", tmp_path / "m.txt")
     assert "--for" not in result.stderr
 
 
@@ -216,7 +205,7 @@ def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
     assert [
         finding["check"] for finding in json.loads(result.stdout) if "target" in finding["check"]
     ] == ["target-names"]
-    assert invoke("doctor", data, "--for", "sorl").exit_code == 2
+    refuse("doctor", data, "--for", "sorl")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import boostrank
-from tests.cli.conftest import FEW, invoke, messages, sidecar
+from tests.cli.conftest import FEW, invoke, messages, refuse, sidecar, succeed
 
 GAIN = "0.7*label + 0.3*log1p(margin)"
 DROP = ("--drop", "margin")
@@ -31,10 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "margin": np.exp(b),
             }
         ).to_csv(folder / f"{name}.csv", index=False)
-    result = invoke(
+    result = succeed(
         "train", folder / "train.csv", *DROP, "--gain", GAIN, "-m", folder / "m.txt", *FEW
     )
-    assert result.exit_code == 0, result.stderr
     assert f"the gain {GAIN}" in result.stderr
     return folder
 
@@ -44,17 +43,12 @@ def test_the_sidecar_keeps_it_and_serving_needs_no_column(folder: Path):
     pd.read_csv(folder / "test.csv").drop(columns=["margin", "label"]).to_csv(
         folder / "new.csv", index=False
     )
-    assert (
-        invoke(
-            "predict", folder / "m.txt", folder / "new.csv", "-o", folder / "scores.txt"
-        ).exit_code
-        == 0
-    )
+    succeed("predict", folder / "m.txt", folder / "new.csv", "-o", folder / "scores.txt")
 
 
 def test_evaluate_says_by_what_it_measures(folder: Path):
     plain = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5")
-    assert any(f"was trained on the gain {GAIN}" in message for message in messages(plain))
+    assert any(f"gain {GAIN}" in message for message in messages(plain))
     assert "gain exponential" in plain.stdout
     same = invoke(
         "evaluate",
@@ -92,8 +86,7 @@ def test_wherever_there_is_a_gain_it_may_be_one(
 ):
     monkeypatch.chdir(folder)
     (folder / "scores.txt").write_text("0\n" * 160)
-    result = invoke(*command, "--gain", GAIN)
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*command, "--gain", GAIN)
     assert (
         "not the gain expression" if command[0] == "doctor" else f"the gain {GAIN}"
     ) in result.stderr
@@ -103,18 +96,16 @@ def test_faults_have_their_line_before_anything_is_trained(folder: Path):
     frame = pd.read_csv(folder / "train.csv")
     frame.loc[9, "margin"] = -5.0
     frame.to_csv(folder / "bad.csv", index=False)
-    result = invoke(
+    result = refuse(
         "train", folder / "bad.csv", *DROP, "--gain", GAIN, "-m", folder / "no.txt", *FEW
     )
-    assert result.exit_code == 2
     assert "bad.csv:11: query " in result.stderr
     for gain, words in (
         ("labl", "Did you mean 'label'"),
         ("os.system('x')", "cannot read"),
         ("0,3,1", "never decrease"),
     ):
-        result = invoke(
+        result = refuse(
             "train", folder / "train.csv", *DROP, "--gain", gain, "-m", folder / "no.txt", *FEW
         )
-        assert result.exit_code == 2
         assert words in result.stderr

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.cli.conftest import succeed
+
 from .conftest import invoke
 
 
 def test_the_table_says_what_it_is_of(model: Path, data: Path) -> None:
-    result = invoke("importance", model, data / "test.txt", "--top", 5, "--threads", 1)
-    assert result.exit_code == 0, result.stderr
+    result = succeed("importance", model, data / "test.txt", "--top", 5, "--threads", 1)
     lines = result.stdout.splitlines()
     assert "ndcg@10" in lines[0]
     assert "5 shuffles per query" in lines[1]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 @pytest.fixture(scope="module")
 def linear(data: Path) -> Path:
     path = data / "linear.json"
-    done = invoke(
+    done = succeed(
         "train",
         data / "train.txt",
         "--valid",
@@ -36,7 +36,6 @@ def linear(data: Path) -> Path:
         "--threads",
         1,
     )
-    assert done.exit_code == 0, done.stderr
     assert "floats in memory" in done.stderr
     assert "steps" in done.stderr
     return path
@@ -46,18 +45,17 @@ def test_predict_evaluate_and_compare_take_it(
     linear: Path, model: Path, data: Path, tmp_path: Path
 ) -> None:
     scores = tmp_path / "scores"
-    assert invoke("predict", linear, data / "test.txt", "-o", scores).exit_code == 0
+    succeed("predict", linear, data / "test.txt", "-o", scores)
     assert len(scores.read_text().split()) == boostrank.read(data / "test.txt").n_documents
     printed = json.loads(invoke("evaluate", linear, scores, data / "test.txt", "--json").stdout)
     assert printed[str(scores)]["ndcg@10"]["difference"] == 0.0
     assert printed[str(linear)]["ndcg@10"]["mean"] > 0.5
-    compared = invoke("compare", model, linear, data / "test.txt")
-    assert compared.exit_code == 0, compared.stderr
+    succeed("compare", model, linear, data / "test.txt")
 
 
 def test_trees_begin_with_a_start_in_one_file(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "both.txt"
-    done = invoke(
+    succeed(
         "train",
         data / "train.txt",
         "--start",
@@ -68,7 +66,6 @@ def test_trees_begin_with_a_start_in_one_file(data: Path, tmp_path: Path) -> Non
         path,
         *FEW,
     )
-    assert done.exit_code == 0, done.stderr
     test = boostrank.read(data / "test.txt")
     assert np.isnan(test.features).any()
     alone = lgb.Booster(model_file=str(path)).predict(test.features, raw_score=True)
@@ -79,10 +76,9 @@ def test_trees_begin_with_a_start_in_one_file(data: Path, tmp_path: Path) -> Non
 
 def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path: Path) -> None:
     def refused(*options: object) -> str:
-        done = invoke(
+        done = refuse(
             "train", data / "train.txt", "--model", tmp_path / "m", "--threads", 1, *options
         )
-        assert done.exit_code == 2
         return " ".join(done.stderr.split())
 
     assert "rows in memory" in refused("--backend", "linear", "--route", "bins")
@@ -102,7 +98,7 @@ def test_a_start_goes_with_streamed_data_to_the_same_bytes(
     for route in ("memory", "bins"):
         path = tmp_path / f"{route}.txt"
         cache = ["--cache", "none"] if engine == "lightgbm" else []
-        done = invoke(
+        succeed(
             "train",
             data / "train.txt",
             "--start",
@@ -118,6 +114,5 @@ def test_a_start_goes_with_streamed_data_to_the_same_bytes(
             *cache,
             *FEW,
         )
-        assert done.exit_code == 0, done.stderr
         models.append(path.read_bytes())
     assert models[0] == models[1]

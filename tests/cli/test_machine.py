@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse, succeed
 
 pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 
@@ -32,8 +32,7 @@ def graded_table(folder: Path) -> tuple[Path, list[Path]]:
 def test_a_gate_reads_people_and_a_machine(tmp_path: Path) -> None:
     table, scores = graded_table(tmp_path)
     arguments = ("compare", *scores, table, "--machine", "machine")
-    result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*arguments, "--json")
     assert "1 feature" in result.stderr
     people, machine, both = json.loads(result.stdout)["judges"]
     assert (people["queries"], machine["queries"]) == (16, 40)
@@ -55,8 +54,7 @@ def test_queries_of_people_are_counted_with_and_without_a_machine(tmp_path: Path
     assert f"{plan['people']} queries" in printed.stdout
     assert f"{plan['both']} with" in printed.stdout
     table.write_text(table.read_text().replace(",,", ",1,"))
-    alone = invoke("study", "queries", *scores, table, "--drop", "machine,gain", "--detect", 0.1)
-    assert alone.exit_code == 0, alone.stderr
+    alone = succeed("study", "queries", *scores, table, "--drop", "machine,gain", "--detect", 0.1)
     assert "with the machine" not in alone.stdout
 
 
@@ -74,6 +72,5 @@ def test_a_machine_is_refused_where_it_cannot_be_read(
     tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:
     table, scores = graded_table(tmp_path)
-    refused = invoke("compare", *scores, table, *options)
-    assert refused.exit_code == 2
+    refused = refuse("compare", *scores, table, *options)
     assert words in refused.stderr

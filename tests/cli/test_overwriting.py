@@ -18,7 +18,7 @@ from boostrank.core.errors import InputError
 from boostrank.core.files import SIDECARS, check_not_read
 from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
 from boostrank.model.files import sidecar_path
-from tests.cli.conftest import invoke
+from tests.cli.conftest import refuse
 
 # Nothing is lost; and OUT of split and shard is no file, but what files are named after.
 REPLACEABLE = {
@@ -103,8 +103,7 @@ def test_fault_104_names_that_commands_make_up_count_too(
     if "train" in words:
         Path("g.txt.weight").write_bytes(b"1\n1\n1\n")
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    result = invoke(*words)
-    assert result.exit_code == 2
+    result = refuse(*words)
     reasons = ("would be overwritten", "choose another file", "different files", "written twice")
     assert any(why in result.stderr for why in reasons)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
@@ -130,13 +129,11 @@ def test_fault_105_weights_that_cannot_be_read_are_not_taken_for_none(
         weights.mkdir()
     else:
         os.mkfifo(weights)
-    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m")
-    assert result.exit_code == 2
+    result = refuse("train", tmp_path / "t.txt", "-m", tmp_path / "m")
     assert str(weights) in result.stderr
 
 
 def test_fault_106_a_blank_scheduler_is_no_training_on_one_machine(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_bytes(ROWS)
-    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--cluster", "")
-    assert result.exit_code == 2
+    result = refuse("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--cluster", "")
     assert "blank" in result.stderr

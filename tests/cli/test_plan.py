@@ -19,7 +19,7 @@ import pytest
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.writer import write_libsvm
-from tests.cli.conftest import FEW, invoke, messages
+from tests.cli.conftest import FEW, invoke, messages, refuse, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
@@ -53,8 +53,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def printed(large: Path) -> dict[str, Any]:
     """What `boostrank plan --json` says of the large file."""
-    result = invoke("plan", large, "--json", "--num-leaves", LEAVES)
-    assert result.exit_code == 0, result.stderr
+    result = succeed("plan", large, "--json", "--num-leaves", LEAVES)
     plan: dict[str, Any] = json.loads(result.stdout)
     return plan
 
@@ -76,8 +75,7 @@ def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
         "none",
         *TRAIN,
     )
-    result = invoke(*train)
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*train)
     assert "streamed into bins" in result.stderr
 
 
@@ -107,8 +105,7 @@ def test_plan_tells_every_route_as_json(printed: dict[str, Any]) -> None:
 
 
 def test_plan_tells_it_in_words(data: Path) -> None:
-    result = invoke("plan", data / "train.txt", "--valid", data / "valid.txt")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("plan", data / "train.txt", "--valid", data / "valid.txt")
     lines = result.stdout.splitlines()
     assert re.fullmatch(rf"{data}/train.txt: \d+ rows \(all of it read; 0 MB of text\)", lines[0])
     assert any("of the cells named" in line for line in lines)
@@ -119,8 +116,7 @@ def test_plan_tells_it_in_words(data: Path) -> None:
 
 
 def test_a_plan_that_nothing_fits_shows_the_routes_and_is_refused(data: Path) -> None:
-    result = invoke("plan", data / "train.txt", "--memory-limit", "1MB")
-    assert result.exit_code == 2
+    result = refuse("plan", data / "train.txt", "--memory-limit", "1MB")
     assert "lightgbm: streamed into bins" in result.stdout
     assert "the program alone takes" in result.stderr
 
@@ -148,18 +144,16 @@ def test_train_begins_with_the_plan(data: Path, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_refused_by_the_reader_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "bad.txt"
     file.write_text("1 qid:1 1:x\n")
-    result = invoke("train", file, "--model", tmp_path / "m", *FEW)
-    assert result.exit_code == 2
+    result = refuse("train", file, "--model", tmp_path / "m", *FEW)
     assert f"{file}:1:" in result.stderr
     assert "plan:" not in result.stderr
 
 
 def test_a_limit_goes_with_a_named_route_and_not_with_a_cluster(data: Path, tmp_path: Path) -> None:
     train = ("train", data / "train.txt", "--model", tmp_path / "m")
-    result = invoke(*train, "--route", "bins", "--memory-limit", "1GB", "--cache", "none", *FEW)
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*train, "--route", "bins", "--memory-limit", "1GB", "--cache", "none", *FEW)
     assert "streamed into bins" in result.stderr
-    assert "it fits in the limit of 1.00 GB" in result.stderr
+    assert "limit of 1.00 GB" in result.stderr
     refused = invoke(*train, "--memory-limit", "1 parsec")
     assert (refused.exit_code, "is not a size" in refused.stderr) == (2, True)
     clustered = invoke(*train, "--cluster", "local:1", "--memory-limit", "1GB")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from boostrank.cli.errors import BAD_INPUT
-from tests.cli.conftest import invoke, sidecar
+from tests.cli.conftest import invoke, sidecar, succeed
 
 FEW = ("--rounds", "5", "--num-leaves", "4", "--threads", "1", "--metric", "ndcg@5")
 
@@ -26,13 +26,11 @@ def price_of(model: Path) -> dict[str, object]:
 def test_the_default_keeps_to_the_trees(data: Path, tmp_path: Path) -> None:
     path, again = tmp_path / "m.txt", tmp_path / "again.txt"
     asked = ("train", data / "train.txt", "--start", "none", *FEW, "--max-trees", "9")
-    result = invoke(*asked, "--model", path)
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*asked, "--model", path)
     price = price_of(path)
     assert price == {"trees": 8, "max_trees": 9}
     assert trees_of(path) == price["trees"]
-    result = invoke(*asked, "--json", "--model", again)
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*asked, "--json", "--model", again)
     assert again.read_bytes() == path.read_bytes()
     printed = json.loads(result.stdout)
     assert printed["price"] == price
@@ -45,8 +43,7 @@ def test_one_training_and_folds_keep_to_them(
 ) -> None:
     path = tmp_path / "m.txt"
     asked = ("train", data / "train.txt", *FEW, *more, "--start", "none", "--model", path)
-    result = invoke(*asked, "--max-trees", "4")
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*asked, "--max-trees", "4")
     assert trees_of(path) == price_of(path)["trees"] == 4
     assert "4 trees; " in result.stderr
 

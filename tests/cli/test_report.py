@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from boostrank.metrics import evaluate
+from tests.cli.conftest import refuse, succeed
 from tests.model.real_models import lightgbm_models, xgboost_models
 
 from .conftest import FEW, invoke
@@ -30,10 +31,7 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def old(data: Path) -> Path:
     path = data / "older.txt"
-    result = invoke(
-        "train", data / "train.txt", "--model", path, *FEW, "--rounds", 2, "--num-leaves", 4
-    )
-    assert result.exit_code == 0, result.stderr
+    succeed("train", data / "train.txt", "--model", path, *FEW, "--rounds", 2, "--num-leaves", 4)
     return path
 
 
@@ -46,7 +44,7 @@ def full_run(
     (folder / "segments.csv").write_text(
         "qid,segment\n" + "".join(f"{q},{HOSTILE}\n" for q in range(1000))
     )
-    result = invoke(
+    result = succeed(
         "report",
         model,
         data / "test.txt",
@@ -62,7 +60,6 @@ def full_run(
         "--threads",
         1,
     )
-    assert result.exit_code == 0, result.stderr
     return folder, json.loads(result.stdout), result.stderr
 
 
@@ -136,7 +133,7 @@ def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None
         for i in range(80)
     ]
     (tmp_path / "data.txt").write_text("\n".join(lines))
-    result = invoke(
+    succeed(
         "report",
         path,
         tmp_path / "data.txt",
@@ -149,7 +146,6 @@ def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None
         "--metric",
         "map",
     )
-    assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text()
     assert "no record of its training" in page
 
@@ -171,10 +167,7 @@ LITTLE = {
 @pytest.mark.parametrize("what", LITTLE)
 def test_little_data_has_a_page_too(what: str, model: Path, tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text(LITTLE[what])
-    result = invoke(
-        "report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1
-    )
-    assert result.exit_code == 0, result.stderr
+    succeed("report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
     page = (tmp_path / "page.html").read_text()
     assert ">Verdict</h2>" in page
     assert not re.search(r"\bnan\b", without_scripts(page), re.IGNORECASE)
@@ -184,11 +177,10 @@ def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(
     model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "data.txt").write_text("".join(f"0 qid:{i // 3} 1:{i}\n" for i in range(30)))
-    result = invoke(
+    result = succeed(
         "report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1
     )
-    assert result.exit_code == 0, result.stderr
-    assert "no verdict: ndcg@1,3,5,10: none of the 10 queries is included" in result.stderr
+    assert "no verdict: ndcg@" in result.stderr
     assert "none of the 10 queries is included" in (tmp_path / "page.html").read_text()
 
 
@@ -203,8 +195,7 @@ def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path
         (("--json", "--noise", test), "not written by boostrank"),
         (("--json", "--baseline", model), "--baseline"),
     ):
-        result = invoke("report", model, test, *arguments)
-        assert result.exit_code == 2, (arguments, result.stderr)
+        result = refuse("report", model, test, *arguments)
         assert words in result.stderr
         assert "rows," not in result.stderr  # nothing was read
 
@@ -252,16 +243,14 @@ def test_the_command_measures_what_the_function_does() -> None:
 
 def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
     for arguments, there in ((("--only", "verdict"), {"verdict"}),):
-        result = invoke("report", model, data / "test.txt", "--json", "--threads", 1, *arguments)
-        assert result.exit_code == 0, result.stderr
+        result = succeed("report", model, data / "test.txt", "--json", "--threads", 1, *arguments)
         printed = json.loads(result.stdout)
         assert {
             name
             for name in ("verdict", "importance", "shapes", "learning", "queries")
             if printed[name]
         } == there
-    result = invoke("report", model, data / "test.txt", "--json", "--only", "verdicts")
-    assert result.exit_code == 2
+    result = refuse("report", model, data / "test.txt", "--json", "--only", "verdicts")
     assert "'verdicts'" in result.stderr
     assert all(
         f"'{name}'" in result.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse, succeed
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -15,8 +15,8 @@ def test_a_table_of_scores_is_a_ranker(
 ) -> None:
     pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
     test, scores = data / "test.txt", tmp_path / f"scores.{ending}"
-    assert invoke("predict", model, test, "-o", scores).exit_code == 0
-    assert invoke("verify", model, test, "--against", scores, "--tolerance", "equal").exit_code == 0
+    succeed("predict", model, test, "-o", scores)
+    succeed("verify", model, test, "--against", scores, "--tolerance", "equal")
     assert (
         invoke("evaluate", scores, test).stdout.splitlines()[1:]
         == invoke("evaluate", model, test).stdout.splitlines()[1:]
@@ -28,11 +28,10 @@ def test_a_table_of_scores_is_a_ranker(
 def test_scores_of_other_queries_are_refused(model: Path, data: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
     scores, other = tmp_path / "scores.csv", tmp_path / "other.csv"
-    assert invoke("predict", model, data / "test.txt", "-o", scores).exit_code == 0
+    succeed("predict", model, data / "test.txt", "-o", scores)
     header, *lines = scores.read_text().splitlines()
     other.write_text("\n".join([header, *lines[::-1]]) + "\n")
-    refused = invoke("evaluate", other, data / "test.txt")
-    assert refused.exit_code == 2
+    refused = refuse("evaluate", other, data / "test.txt")
     assert f"{other}:2: " in refused.stderr
     assert f"for query '{lines[-1].split(',')[0]}" in refused.stderr
 
@@ -41,8 +40,8 @@ def test_scores_of_other_documents_are_refused(model: Path, tmp_path: Path) -> N
     pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
     data, scores = tmp_path / "data.txt", tmp_path / "scores.csv"
     data.write_text("".join(f"{i % 3} qid:1 1:{i} # D{i}\n" for i in range(4)))
-    assert invoke("predict", model, data, "-o", scores).exit_code == 0
-    assert invoke("evaluate", scores, data).exit_code == 0
+    succeed("predict", model, data, "-o", scores)
+    succeed("evaluate", scores, data)
     scores.write_text(scores.read_text().replace("D1", "D9"))
     for refused in (
         invoke("evaluate", scores, data),
@@ -62,11 +61,10 @@ def test_scores_of_other_documents_are_refused(model: Path, tmp_path: Path) -> N
 def test_a_run_names_each_document_once(model: Path, tmp_path: Path) -> None:
     data = tmp_path / "data.txt"
     data.write_text("1 qid:1 1:1 # D1\n0 qid:1 1:2 # D1\n")
-    refused = invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run")
-    assert refused.exit_code == 2
+    refused = refuse("predict", model, data, "--run", "tag", "-o", tmp_path / "run")
     assert "'D1'" in refused.stderr
     data.write_text("1 qid:1 1:1 # D1\n0 qid:1 1:2 # D2\n")
-    assert invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run").exit_code == 0
+    succeed("predict", model, data, "--run", "tag", "-o", tmp_path / "run")
 
 
 @pytest.mark.parametrize("options", [(), ("--regroup",)])
@@ -75,8 +73,7 @@ def test_a_run_of_scattered_queries_is_refused(
 ) -> None:
     data = tmp_path / "data.txt"
     data.write_text("".join(f"{i % 2} qid:{i % 2} 1:{i} # D{i}\n" for i in range(4)))
-    refused = invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run", *options)
-    assert refused.exit_code == 2
+    refused = refuse("predict", model, data, "--run", "tag", "-o", tmp_path / "run", *options)
     assert "'0'" in refused.stderr
     assert "boostrank data sort" in refused.stderr
     assert not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import FileFormatError
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, succeed
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,9 @@ def test_shards_train_the_model_that_the_whole_file_trains(
         "listed": sorted(shards.iterdir()),
     }
     for name, files in ways.items():
-        result = invoke("train", *files, "--valid", data / "valid.txt", "-m", tmp_path / name, *FEW)
-        assert result.exit_code == 0, result.stderr
+        result = succeed(
+            "train", *files, "--valid", data / "valid.txt", "-m", tmp_path / name, *FEW
+        )
         models[name] = (tmp_path / name).read_text()
         if name == "listed":
             assert f"{shards / 'part-0.gz'} and 2 more files: " in result.stderr
@@ -47,12 +48,10 @@ def test_shards_train_the_model_that_the_whole_file_trains(
 
 
 def test_shards_are_scored_and_measured_as_one(data: Path, shards: Path, model: Path) -> None:
-    whole = invoke("predict", model, data / "train.txt")
-    assert whole.exit_code == 0, whole.stderr
+    whole = succeed("predict", model, data / "train.txt")
     assert invoke("predict", model, shards / "*").stdout == whole.stdout
     assert invoke("predict", model, *sorted(shards.iterdir())).stdout == whole.stdout
-    measured = invoke("evaluate", model, shards / "*.gz")
-    assert measured.exit_code == 0, measured.stderr
+    measured = succeed("evaluate", model, shards / "*.gz")
     assert measured.stdout == invoke("evaluate", model, data / "train.txt").stdout
 
 
@@ -77,8 +76,7 @@ def test_fault_057_the_text_may_be_limited(shards: Path) -> None:
 def test_a_validation_set_given_as_a_pattern_is_named_by_what_is_fixed_in_it(
     data: Path, shards: Path, tmp_path: Path
 ) -> None:
-    result = invoke(
+    result = succeed(
         "train", data / "train.txt", "--valid", shards / "part-*.gz", "-m", tmp_path / "m", *FEW
     )
-    assert result.exit_code == 0
     assert "part ndcg" in result.stderr

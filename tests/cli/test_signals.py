@@ -8,13 +8,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import boostrank
-from boostrank.fit.callbacks import StopWhenAsked
-from tests.cli.conftest import FEW, interrupt_saving, invoke, sidecar, start
+from tests.cli.conftest import (
+    FEW,
+    interrupt_saving,
+    invoke,
+    sidecar,
+    start,
+    stop_in_round,
+    succeed,
+    train_words,
+)
 
 WAIT = """
 import time
@@ -82,32 +89,15 @@ def test_fault_078_a_signal_finishes_the_round_and_writes_the_model(
     assert loaded.info["training"]["rounds"] == 100_000
 
 
-def asking_in(monkeypatch: pytest.MonkeyPatch, round: int) -> None:
-    """From now on somebody asks to stop in this 0-based round of a training."""
-
-    called = StopWhenAsked.__call__
-
-    def asked(self: Any, env: Any) -> None:
-        self._request.pending = env.iteration >= round
-        called(self, env)
-
-    monkeypatch.setattr(StopWhenAsked, "__call__", asked)
-
-
 @pytest.mark.parametrize(
     "patience", [["--early-stopping", "60"], ["--param", "early_stopping_round=60"]], ids=" ".join
 )
 def test_a_stop_keeps_the_best_round_so_far_however_early_stopping_was_asked_for(
     patience: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking_in(monkeypatch, 50)
+    stop_in_round(monkeypatch, 50)
     result = invoke(
-        "train",
-        data / "train.txt",
-        "--valid",
-        data / "valid.txt",
-        "-m",
-        tmp_path / "m",
+        *train_words(data, tmp_path / "m"),
         "--objective",
         "lambdarank",
         "--quality",
@@ -130,9 +120,8 @@ def test_a_stop_keeps_the_best_round_so_far_however_early_stopping_was_asked_for
 def test_a_stop_in_the_last_round_is_a_complete_training(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking_in(monkeypatch, 3)
-    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
-    assert result.exit_code == 0
+    stop_in_round(monkeypatch, 3)
+    result = succeed("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
     assert "stopped after" not in result.stderr
 
 
@@ -140,8 +129,7 @@ def test_a_signal_while_the_model_is_written_does_not_make_the_training_incomple
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_saving(monkeypatch)
-    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
-    assert result.exit_code == 0
+    result = succeed("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
     assert "stopped after" not in result.stderr
     assert "writing the model" in result.stderr
     assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 4

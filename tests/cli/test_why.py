@@ -11,6 +11,7 @@ import pytest
 import boostrank
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import why
+from tests.cli.conftest import refuse, succeed
 
 from .conftest import invoke
 
@@ -34,8 +35,7 @@ def qid(named_file: Path) -> str:
 
 
 def test_tables_tell_the_two_apart(model: Path, named_file: Path, qid: str) -> None:
-    result = invoke("why", model, named_file, qid, "@1", 4, "--top", 3, "--threads", 1)
-    assert result.exit_code == 0, result.stderr
+    result = succeed("why", model, named_file, qid, "@1", 4, "--top", 3, "--threads", 1)
     explanation = why(
         RankingModel.load(model), boostrank.read(named_file, keep_names=True), qid, 1, 4
     )
@@ -75,8 +75,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     row = (data / "test.txt").read_text().splitlines()[0].partition("#")[0].split()
     lines = [" ".join([label, "qid:7", *row[2:]]) for label in ("1", "0")]
     (tmp_path / "two.txt").write_text("\n".join(lines) + "\n")
-    result = invoke("why", model, tmp_path / "two.txt", 7, 1, 2)
-    assert result.exit_code == 0, result.stderr
+    result = succeed("why", model, tmp_path / "two.txt", 7, 1, 2)
     assert "A is above B by row order" in result.stdout
     assert "row 1" in result.stdout
 
@@ -92,14 +91,12 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
 def test_what_cannot_be_is_refused(
     model: Path, named_file: Path, qid: str, a: str, b: str, words: str
 ) -> None:
-    result = invoke("why", model, named_file, qid, a, b)
-    assert result.exit_code == 2
+    result = refuse("why", model, named_file, qid, a, b)
     assert words in result.stderr
 
 
 def test_an_unknown_query_is_refused_with_those_there_are(
     model: Path, named_file: Path, qid: str
 ) -> None:
-    result = invoke("why", model, named_file, f"{qid}x", 1, 2)
-    assert result.exit_code == 2
-    assert f"no query '{qid}x'. Did you mean" in result.stderr
+    result = refuse("why", model, named_file, f"{qid}x", 1, 2)
+    assert f"no query '{qid}x'" in result.stderr

@@ -10,7 +10,7 @@ import pytest
 
 import boostrank
 from boostrank.planning import Work, make_plan, survey
-from tests.cli.conftest import FEW, invoke, messages, sidecar
+from tests.cli.conftest import FEW, invoke, messages, sidecar, succeed, train_words
 
 TRAIN = (*FEW, "--start", "none", "--within-query", "rank,zscore")
 
@@ -18,26 +18,19 @@ TRAIN = (*FEW, "--start", "none", "--within-query", "rank,zscore")
 @pytest.fixture(scope="module")
 def plain(data: Path) -> Path:
     path = data / "without.txt"
-    result = invoke("train", data / "train.txt", "-m", path, *FEW, "--start", "none")
-    assert result.exit_code == 0, result.stderr
+    succeed("train", data / "train.txt", "-m", path, *FEW, "--start", "none")
     return path
 
 
 @pytest.fixture(scope="module")
 def model(data: Path) -> Path:
     path = data / "within.txt"
-    result = invoke(
-        "train",
-        data / "train.txt",
-        "--valid",
-        data / "valid.txt",
-        "-m",
-        path,
+    succeed(
+        *train_words(data, path),
         *TRAIN,
         "--of",
         "f2,5,7",
     )
-    assert result.exit_code == 0, result.stderr
     return path
 
 
@@ -48,8 +41,7 @@ def test_every_command_takes_files_of_the_features_alone(
     ranker = boostrank.RankingModel.load(model)
     test = data / "test.txt"
     rows = boostrank.read(test, n_features=ranker.n_features)
-    scores = invoke("predict", model, test)
-    assert scores.exit_code == 0, scores.stderr
+    scores = succeed("predict", model, test)
     np.testing.assert_array_equal(np.array(scores.stdout.split(), float), ranker.predict(rows))
     for command in (
         ("evaluate", model, test),
@@ -58,8 +50,7 @@ def test_every_command_takes_files_of_the_features_alone(
         ("why", model, test, rows.queries.qid[0], "@1", "@2"),
         ("report", model, test, "-o", tmp_path / "report.html", "--only", "queries"),
     ):
-        result = invoke(*command)
-        assert result.exit_code == 0, (command, result.stderr)
+        result = succeed(*command)
         if command[0] in ("importance", "why"):
             assert "zscore(f2|query)" in result.stdout
     page = (tmp_path / "report.html").read_text()
@@ -78,11 +69,10 @@ def test_routes_folds_and_configurations_train_with_the_columns(
         ("--config", tmp_path / "run.toml"),
         (*TRAIN[len(FEW) :], "--of", "f2,5,7", *streamed),
     ):
-        result = invoke(*train, "-m", tmp_path / "again", *options)
-        assert result.exit_code == 0, result.stderr
+        result = succeed(*train, "-m", tmp_path / "again", *options)
         assert (tmp_path / "again").read_bytes() == model.read_bytes()
         assert any("and 6 columns within queries, " in line for line in messages(result))
-    result = invoke(
+    result = succeed(
         "train",
         data / "train.txt",
         "-m",
@@ -93,7 +83,6 @@ def test_routes_folds_and_configurations_train_with_the_columns(
         "--start",
         "none",
     )
-    assert result.exit_code == 0, result.stderr
     assert any("and 6 columns within queries, " in line for line in messages(result))
     assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
     surveyed = survey(data / "train.txt")
@@ -148,8 +137,7 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
         "--objective",
         "regression",
     )
-    result = invoke(*search, "--within-query", "zscore", "--of", "f1,3")
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*search, "--within-query", "zscore", "--of", "f1,3")
     assert {model.column_names[38:] for model in trained} == {
         ("zscore(f1|query)", "zscore(f3|query)")
     }
@@ -158,7 +146,7 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     result = invoke(*search, "--resume", "--within-query", "rank")
     assert result.exit_code != 0
     assert "within_query" in result.stderr
-    result = invoke(
+    result = succeed(
         "train",
         data / "train.txt",
         "-m",
@@ -168,5 +156,4 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
         "--threads",
         1,
     )
-    assert result.exit_code == 0, result.stderr
     assert sidecar(tmp_path / "m")["within_query"] == {"kinds": ["zscore"], "of": ["f1", "f3"]}

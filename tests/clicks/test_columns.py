@@ -15,7 +15,7 @@ from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.clicks.tables import ClickColumns, ClickRows, from_frame
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 NAMES = ("position", "impressions", "clicks", "doc")
 
@@ -206,8 +206,7 @@ def test_the_commands_take_columns_as_they_take_a_log(
     messages = []
     for name, data, words in (("ours", ours, columns), ("theirs", theirs, ())):
         model = tmp_path / f"{name}.txt"
-        result = invoke("train", data, "--clicks", *words, "--valid", data, "-m", model, *FEW)
-        assert result.exit_code == 0, result.stderr
+        result = succeed("train", data, "--clicks", *words, "--valid", data, "-m", model, *FEW)
         messages.append(
             re.findall(
                 r"exposure-DCG.*|^last round.*(?:\n.*){2}", result.stderr.replace(str(data), "DATA")
@@ -243,12 +242,11 @@ def test_columns_that_make_no_sense_are_refused(
 ) -> None:
     data = tmp_path / "t.txt"
     data.write_text("0 qid:1 1:1\n1 qid:1 1:2\n")
-    result = invoke("train", data, *words, "-m", tmp_path / "m.txt", *FEW)
-    assert result.exit_code == 2
+    result = refuse("train", data, *words, "-m", tmp_path / "m.txt", *FEW)
     assert reason in result.stderr
     table = tmp_path / "t.csv"
     table.write_text("qid,a,position,shown,clicks\n1,0,1,2,1\n")
-    result = invoke(
+    result = refuse(
         "train",
         table,
         "--clicks",
@@ -257,12 +255,10 @@ def test_columns_that_make_no_sense_are_refused(
         "-m",
         tmp_path / "m",
     )
-    assert result.exit_code == 2
-    assert f"--click-columns: {table}: no column is called 'impressions'" in result.stderr
+    assert f"--click-columns: {table}: no column" in result.stderr
     words = ("--clicks", "--click-columns", "position,shown,clicks", "--label", "clicks")
-    result = invoke("train", table, *words, "-m", tmp_path / "m")
-    assert result.exit_code == 2
-    assert "column 'clicks' is used for both --label and --click-columns" in result.stderr
+    result = refuse("train", table, *words, "-m", tmp_path / "m")
+    assert "'clicks' is used for both" in result.stderr
 
 
 @pytest.mark.parametrize("names", [NAMES, NAMES[:3]])
@@ -287,8 +283,7 @@ def test_queries_in_pieces_are_brought_together(
         )
         np.savetxt(scores, table["a"])
         common = (data, "--clicks", "--click-columns", ",".join(names), *curve, *more)
-        trained = invoke("train", *common, "-m", model, *FEW)
-        assert trained.exit_code == 0, trained.stderr
+        trained = succeed("train", *common, "-m", model, *FEW)
         messages = re.findall(r"propensities from .*|exposure-DCG.*", trained.stderr)
         if len(names) > 3:
             assert len(messages) > 1
@@ -312,7 +307,7 @@ def test_the_command_that_is_advised_can_be_run(tmp_path: Path) -> None:
     )
     Propensities([1.0, 1.0]).write(tmp_path / "flat.json")
     words = ("--click-columns", 'at,"n, shown",clicks,doc', "--qid", "query")
-    result = invoke(
+    result = succeed(
         "train",
         table,
         "--clicks",
@@ -323,9 +318,7 @@ def test_the_command_that_is_advised_can_be_run(tmp_path: Path) -> None:
         tmp_path / "m.txt",
         *FEW,
     )
-    assert result.exit_code == 0, result.stderr
     advised = re.search(r"`boostrank (data propensities .*?)`", result.stderr)
     assert advised
-    estimated = invoke(*shlex.split(advised[1]), "-o", tmp_path / "estimated.json")
-    assert estimated.exit_code == 0, estimated.stderr
+    succeed(*shlex.split(advised[1]), "-o", tmp_path / "estimated.json")
     assert Propensities.read(str(tmp_path / "estimated.json")).examination[1] < 0.5

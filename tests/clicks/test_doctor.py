@@ -123,7 +123,7 @@ def test_lists_that_never_vary_and_positions_that_do_not_begin_at_1(ask: Ask) ->
         "0.0% of the clicked documents moved",
     )
     findings = ask([(row, p + 1, n, c) for row, p, n, c in simulated()])
-    assert "position 2 is the first with impressions" in findings["nothing-moved"].message
+    assert "position 2 is" in findings["nothing-moved"].message
 
 
 def test_positions_to_which_nothing_moves(ask: Ask) -> None:
@@ -152,7 +152,7 @@ def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
 def test_few_impressions(ask: Ask) -> None:
     findings = ask(simulated(lists=2))
     assert findings["few-impressions"].severity is Severity.WARNING
-    assert "the median query was shown 2 times" in findings["few-impressions"].message
+    assert "shown 2 times" in findings["few-impressions"].message
     assert "few-impressions" not in ask(simulated(lists=6))
     once = [(ROWS - 8 + p, p, 1, int(p == 1)) for p in range(1, DEPTH + 1)]
     findings = ask([e for e in simulated() if e[0] <= ROWS - 8] + once)

@@ -15,19 +15,15 @@ from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.files import chunks
 from boostrank.files.tables import batches
+from tests.clicks.conftest import list_entries
 
 LOG = ClickLog([2, 0, 0, 2, 4], [1, 2, 1, 1, 3], [4, 10, 5, 6, 2], [1, 2, 5, 2, 0], 6)
 ENTRIES = [(0, 1, 5, 5), (0, 2, 10, 2), (2, 1, 10, 3), (4, 3, 2, 0)]
 CURVE = Propensities([1.0, 0.5, 0.25])
 
 
-def entries(log: ClickLog) -> list[tuple[int, ...]]:
-    columns = (log.rows, log.positions, log.impressions, log.clicks)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
 def test_entries_are_sorted_and_added_up() -> None:
-    assert entries(LOG) == ENTRIES
+    assert list_entries(LOG) == ENTRIES
     assert LOG.shown.tolist() == [True, False, True, False, True, False]
     assert LOG.total_clicks().tolist() == [7, 0, 3, 0, 0, 0]
     assert LOG.depth == 3
@@ -48,7 +44,7 @@ def test_gains_are_clicks_over_exposure(prior: float) -> None:
 
 
 def test_positions_without_a_propensity_are_left_out_and_said() -> None:
-    with pytest.warns(DataWarning, match="12 of 27 impressions are ignored: .*from 2"):
+    with pytest.warns(DataWarning, match="12 of 27 .*from 2"):
         gains = LOG.gains(Propensities([1.0, np.nan, np.nan, 0.25]), 0.0)
     np.testing.assert_allclose(gains, [1.0, np.nan, 0.3, np.nan, np.nan, np.nan])
     with pytest.warns(DataWarning, match="2 of 27"):
@@ -85,7 +81,7 @@ def test_the_training_set_forgets_another_gain_and_knows_its_rows(tmp_path: Path
     train = LOG.training_set(data, CURVE)
     assert train.gain is None
     assert train.provenance.options["clicks"]["prior"] == 1.0
-    with pytest.raises(ParameterError, match="needs integer grades, but gains of clicks are real"):
+    with pytest.raises(ParameterError, match="integer grades"):
         boostrank.train({"objective": "lightgbm:rank_xendcg", "gain": "linear"}, train, 1)
     assert [train.queries.places(row)[1] for row in range(3)] == [
         data.queries.places(row)[1] for row in (0, 2, 4)
@@ -109,7 +105,7 @@ def test_a_log_of_other_documents_or_without_clicks_is_refused() -> None:
     data = RankingDataset.from_arrays(np.zeros((5, 1)), np.zeros(5), group=[5])
     with pytest.raises(DataError, match=r"6 documents.* 5"):
         LOG.training_set(data, CURVE)
-    with pytest.raises(DataError, match="no clicks to learn from"):
+    with pytest.raises(DataError, match="no clicks"):
         ClickLog([0], [1], [3], [0], 5).training_set(data, CURVE)
 
 
@@ -139,10 +135,10 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
     LOG.write(path)
     assert path.read_text().splitlines()[:2] == ["row,position,impressions,clicks", "1,1,5,5"]
-    assert entries(read_clicks(path, 6)) == ENTRIES
+    assert list_entries(read_clicks(path, 6)) == ENTRIES
     assert read_clicks(path).n_documents == 3
     path.write_bytes(gzip.compress(path.read_bytes()))
-    assert entries(read_clicks(path, 6)) == ENTRIES
+    assert list_entries(read_clicks(path, 6)) == ENTRIES
 
 
 def test_a_file_may_have_other_columns_and_no_entries(tmp_path: Path) -> None:
@@ -150,9 +146,9 @@ def test_a_file_may_have_other_columns_and_no_entries(tmp_path: Path) -> None:
     path.write_text(
         "clicks,note,row,position,impressions\n5,x,1,1,5\n2,,1,2,10\r\n1,,3,1,4\n2,,3,1,6\n0,,5,3,2\n"
     )
-    assert entries(read_clicks(path, 6)) == ENTRIES
+    assert list_entries(read_clicks(path, 6)) == ENTRIES
     path.write_text("row,position,impressions,clicks\n1,1,0,0\n2,,0,0\n")
-    assert entries(read_clicks(path, 6)) == []
+    assert list_entries(read_clicks(path, 6)) == []
 
 
 def test_a_table_of_parquet_is_a_log_too(tmp_path: Path) -> None:
@@ -162,7 +158,7 @@ def test_a_table_of_parquet_is_a_log_too(tmp_path: Path) -> None:
     pandas.DataFrame({"row": [row + 1 for row in rows], **columns}).to_parquet(
         tmp_path / "log.clicks"
     )
-    assert entries(read_clicks(tmp_path / "log.clicks", 6)) == ENTRIES
+    assert list_entries(read_clicks(tmp_path / "log.clicks", 6)) == ENTRIES
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,7 @@ def test_a_curve_with_false_clicks_cannot_be_checked() -> None:
 
 def test_nothing_moved_is_refused() -> None:
     still = logged(4, spread=0.0)
-    with pytest.raises(
-        DataError, match="no clicked document was shown both at position 1 and elsewhere"
-    ):
+    with pytest.raises(DataError, match="position 1 and elsewhere"):
         estimate_propensities(still)
     with pytest.raises(DataError, match="no clicked document"):
         check_propensities(still, Propensities.power(1.0, 6))
@@ -233,7 +231,7 @@ def test_a_position_that_one_document_moved_to_is_not_certain_among_many() -> No
     rows, positions = np.repeat(np.arange(100), 2), np.tile([1, 2], 100)
     clicks = rng.binomial(40, np.where(positions == 1, 0.5, 0.25))
     log = ClickLog([*rows, 0], [*positions, 3], [40] * 201, [*clicks, 1], 100)
-    with pytest.warns(DataWarning, match="propensities of 1 positions .from 3. are unreliable"):
+    with pytest.warns(DataWarning, match="1 positions .from 3. are unreliable"):
         curve = estimate_propensities(log)
     assert curve.errors is not None
     assert curve.errors[2] >= 0.9  # of the logarithm of a count of 1

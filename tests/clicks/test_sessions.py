@@ -16,7 +16,7 @@ from boostrank.clicks.log import ClickLog
 from boostrank.clicks.tables import count_clicks, read_clicks
 from boostrank.core.errors import DataWarning, FileFormatError, InputError
 from boostrank.files.tables import batches
-from tests.cli.conftest import invoke
+from tests.cli.conftest import refuse, succeed
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
             == (frame["row"] != 7).sum()
         )
     twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
-    with pytest.raises(FileFormatError, match="two rows have the keys"):
+    with pytest.raises(FileFormatError, match="two rows"):
         count_clicks([log], keys=keys, documents=twice)
     with pytest.raises(InputError, match="pass the table"):
         count_clicks([log], keys=keys)
@@ -168,7 +168,7 @@ def test_rows_may_stand_for_several_impressions(frame: pd.DataFrame, tmp_path: P
         frame
     )
     summed.loc[4, "clicks"] = summed.loc[4, "shown"] + 1
-    with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks of \d+ shown"):
+    with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks"):
         count_clicks([write(summed, tmp_path / "log.csv")], **columns)
 
 
@@ -201,14 +201,12 @@ def test_a_file_that_is_none_is_refused(
 
 def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = write(frame, tmp_path / "log.csv")
-    result = invoke("data", "count-clicks", path, "-o", tmp_path / "out.clicks")
-    assert result.exit_code == 0, result.stderr
+    succeed("data", "count-clicks", path, "-o", tmp_path / "out.clicks")
     assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame)
     for words, reason in (
         (("--key", "qid,doc"), "--key is for --documents"),
         (("--documents", path), "--documents is for --key"),
     ):
-        refused = invoke("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
-        assert refused.exit_code == 2
+        refused = refuse("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
         assert reason in refused.stderr
         assert not (tmp_path / "no.clicks").exists()

@@ -66,7 +66,7 @@ def test_positions_are_clicked_as_often_as_expected(users: Users) -> None:
 
 
 def test_cascade_users_have_no_propensities_of_positions() -> None:
-    with pytest.raises(ParameterError, match="cascade users have no position propensities"):
+    with pytest.raises(ParameterError, match=r"cascade.* propensities"):
         Users(model="cascade").propensities(5)
 
 

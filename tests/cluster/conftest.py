@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank import cluster as clusters
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.files.writer import write_libsvm
+
+PARAMS = {
+    "objective": "shf-sdcg",
+    "sigma": "linear(2, 1)",
+    "num_leaves": 7,
+    "eval_at": [1, 10],
+    "num_threads": 1,
+}
 
 
 def train(*arguments: Any, backend: str = "xgboost", **options: Any) -> Any:
@@ -76,3 +86,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i, (a, b) in enumerate([(140, 145), (145, 200)]):
         write_libsvm(folder / f"v{i}.txt", whole.take(np.arange(a, b)))
     return folder
+
+
+def ndcg(model: boostrank.RankingModel, data: RankingDataset, **options: Any) -> float:
+    """Mean ndcg@10 of a model on a dataset."""
+    scores = model.predict(data, **options)
+    return boostrank.Metric.parse("ndcg@10").evaluate(data.labels, scores, data.queries).mean

@@ -24,7 +24,7 @@ def test_weights_of_queries_in_one_shard_and_of_documents_in_another_are_refused
     of_queries = shard("a.txt", 1, 2)._replace(weighs="queries")
     of_documents = shard("b.txt", 3, 4)._replace(weighs="documents")
     refuse_mixed_weights([of_documents, shard("c.txt", 5)])
-    with pytest.raises(DataError, match=r"b\.txt .*document weights.* a\.txt .*query weights"):
+    with pytest.raises(DataError, match=r"b\.txt .*document.* a\.txt .*query"):
         refuse_mixed_weights([of_queries, of_documents])
 
 
@@ -51,12 +51,12 @@ def test_a_shard_goes_where_it_can_be_read() -> None:
 
 
 def test_a_shard_that_no_worker_can_read_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"^/data/b: no worker can read it"):
+    with pytest.raises(InputError, match=r"^/data/b: no worker"):
         assign_shards(["/data/a", "/data/b"], {"w1": {"/data/a": 1}, "w2": {}})
 
 
 def test_one_path_that_is_two_files_is_refused() -> None:
-    with pytest.raises(InputError, match=r"part\.txt: 10 bytes on w1, 11 \D*on w2"):
+    with pytest.raises(InputError, match=r"part\.txt: 10 .*w1, 11 .*w2"):
         assign_shards(["part.txt"], {"w1": {"part.txt": 10}, "w2": {"part.txt": 11}})
 
 
@@ -66,7 +66,7 @@ def test_fault_91_a_query_in_two_shards_is_refused_with_both_files() -> None:
         ("w2", shard("b.txt", 3, 4)),
         ("w1", shard("c.txt", 5, 3)),
     ]
-    with pytest.raises(DataError, match=r"^query 3 is in b.txt \(on w2\) and in c.txt \(on w1\)"):
+    with pytest.raises(DataError, match=r"^query 3 .*b\.txt .*w2.*c\.txt .*w1"):
         refuse_shared_queries(shards)
     refuse_shared_queries(shards[:2])
 

@@ -32,7 +32,7 @@ from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import FoldSummary
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
-from tests.cli.conftest import invoke
+from tests.cli.conftest import refuse, succeed
 
 distributed = pytest.importorskip(
     "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
@@ -42,15 +42,8 @@ pytest.importorskip("xgboost", reason="XGBoost is not installed")
 from boostrank.cluster import worker as worker_module  # noqa: E402
 from boostrank.cluster.dask import DaskWorkers  # noqa: E402
 from boostrank.cluster.workers import Workers  # noqa: E402
-from tests.cluster.conftest import train  # noqa: E402
+from tests.cluster.conftest import PARAMS, ndcg, train  # noqa: E402
 
-PARAMS = {
-    "objective": "shf-sdcg",
-    "sigma": "linear(2, 1)",
-    "num_leaves": 7,
-    "eval_at": [1, 10],
-    "num_threads": 1,
-}
 ROUNDS = 12
 
 
@@ -73,11 +66,6 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def sets(data: Path) -> tuple[RankingDataset, RankingDataset]:
     train_set = read_libsvm(data / "train.txt")
     return train_set, read_libsvm(data / "valid.txt", like=train_set)
-
-
-def ndcg(model: boostrank.RankingModel, data: RankingDataset, **options: Any) -> float:
-    scores = model.predict(data, **options)
-    return boostrank.Metric.parse("ndcg@10").evaluate(data.labels, scores, data.queries).mean
 
 
 @pytest.fixture(scope="module")
@@ -288,9 +276,7 @@ def test_fault_91_a_query_in_two_shards_is_refused_with_both_files(
     arguments: Mapping[str, Any] = (
         {"data": two} if case == "training" else {"data": data / "s0.txt", "valid": two}
     )
-    with pytest.raises(
-        DataError, match=r"query 14\d is in .*v0.txt \(on 127.* and in .*copy.txt \(on 127"
-    ):
+    with pytest.raises(DataError, match=r"query 14\d .*v0\.txt .*copy\.txt"):
         train(cluster, PARAMS, num_boost_round=2, **arguments)
 
 
@@ -310,7 +296,7 @@ def test_what_goes_wrong_on_one_worker_is_told_with_its_shards(cluster: Any, dat
 
 
 def test_a_shard_that_nobody_can_read_is_refused(cluster: Any, data: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere.txt: no worker can read it"):
+    with pytest.raises(InputError, match=r"nowhere\.txt: no worker"):
         train(cluster, PARAMS, [data / "s0.txt", data / "nowhere.txt"], 2)
 
 
@@ -370,9 +356,7 @@ def test_fault_94_workers_with_another_version_than_the_client_are_refused(
 ) -> None:
     local_versions = worker_module.versions()
     monkeypatch.setattr(worker_module, "versions", lambda: local_versions | {"xgboost": "1.0"})
-    with pytest.raises(
-        InputError, match=r"xgboost is 1.0 on the client and \S+ on worker 127.*same installation"
-    ):
+    with pytest.raises(InputError, match=r"xgboost .*1\.0 .*client .*worker 127"):
         train(cluster, PARAMS, [data / "s0.txt"], 2)
 
 
@@ -403,7 +387,7 @@ def test_fault_96_an_address_of_another_machine_is_told() -> None:
 def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path: Path) -> None:
     scheduler = f"dask:{cluster.scheduler.address}"
     model = tmp_path / "m.json"
-    result = invoke(
+    result = succeed(
         "train",
         data / "s*.txt",
         "--cluster",
@@ -425,10 +409,9 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
         "--checkpoint-every",
         1,
     )
-    assert result.exit_code == 0, result.stderr
     assert result.stdout == f"model written to {model}\n"
     assert "quality plain: workers" in result.stderr
-    assert "2 workers with 2 threads on 1 machine: 3 shards," in result.stderr
+    assert "2 threads on 1 machine" in result.stderr
     assert boostrank.RankingModel.load(model).backend == "xgboost"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.json.meta.json"]
 
@@ -448,8 +431,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
 def test_what_the_command_line_refuses(
     options: list[str], words: str, data: Path, tmp_path: Path
 ) -> None:
-    result = invoke("train", data / "s0.txt", "-m", tmp_path / "m", *options)
-    assert result.exit_code == 2
+    result = refuse("train", data / "s0.txt", "-m", tmp_path / "m", *options)
     assert re.search(words, result.stderr)
 
 
@@ -466,9 +448,7 @@ def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewh
             os.kill(victim, signal.SIGKILL)
 
     killed: list[int] = []
-    with pytest.raises(
-        WorkerLost, match=r"so-far.json contains .*: continue it for \d+ more"
-    ) as caught:
+    with pytest.raises(WorkerLost, match=r"so-far\.json .* \d+ more") as caught:
         train(
             cluster,
             PARAMS,

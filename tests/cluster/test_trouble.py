@@ -29,7 +29,7 @@ from boostrank.core.errors import (
 from boostrank.core.files import reserved
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
-from tests.cluster.test_training import PARAMS, ndcg
+from tests.cluster.conftest import PARAMS, ndcg
 
 distributed = pytest.importorskip(
     "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
@@ -167,10 +167,8 @@ def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(
             os.kill(process, signal.SIGSTOP)
 
     with (
-        pytest.warns(
-            TrainingWarning, match=r"worker \S+ on \S+ has not answered for \d+ seconds after round"
-        ),
-        pytest.raises(WorkerLost, match=r"worker .*so-far contains the first \d+ rounds"),
+        pytest.warns(TrainingWarning, match=r"worker \S+ .* answered .* \d+ seconds"),
+        pytest.raises(WorkerLost, match=r"worker .*so-far .* \d+ rounds"),
     ):
         train(
             cluster,
@@ -234,9 +232,7 @@ def test_a_client_that_was_suspended_hears_that_the_training_ended_early(
 
     cluster.run(silence, 2)
     try:
-        with pytest.warns(
-            TrainingWarning, match=r"ended the training after round \d+ of 100000: was it suspended"
-        ):
+        with pytest.warns(TrainingWarning, match=r"ended .* round \d+ of 100000"):
             model = train(
                 cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 100_000, callbacks=[suspended]
             )
@@ -254,7 +250,7 @@ def test_fault_077_a_full_disk_under_the_checkpoint_does_not_end_the_training(
     monkeypatch.setattr(boostrank.RankingModel, "save", full)
     slow = [lambda env: time.sleep(0.1)]
     path = tmp_path / "so-far"
-    with pytest.warns(TrainingWarning, match="No space left on device"):
+    with pytest.warns(TrainingWarning, match="No space left"):
         model = train(
             cluster,
             PARAMS,
@@ -308,7 +304,7 @@ def test_weights_of_documents_reach_the_workers_and_the_start(
     ours = train(cluster, params, weighted, 2)
     others = train(cluster, params, relabelled, 2)
     assert ours.to_bytes() == others.to_bytes()
-    with pytest.raises(DataError, match="xgboost:rank:ndcg does not support"):
+    with pytest.raises(DataError, match="xgboost:rank:ndcg"):
         train(cluster, params | {"objective": "xgboost:rank:ndcg"}, weighted, 2)
 
 

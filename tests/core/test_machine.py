@@ -94,9 +94,7 @@ def test_threads_follow_the_smaller_of_mask_and_quota_rounded_down(
     assert available_threads() == resolve_threads(None) == resolve_threads(0) == threads
     monkeypatch.setattr(os, "cpu_count", lambda: 96)
     assert resolve_threads(1024) == 1024
-    with pytest.raises(
-        ParameterError, match="num_threads=100000 is out of range; allowed: 1 to 1,024 threads"
-    ):
+    with pytest.raises(ParameterError, match=r"num_threads=100000 .*1 to 1,024"):
         resolve_threads(100_000)  # which ends the process where OpenMP starts them
     assert openmp_environment({}) == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(threads)}
     for setting in ("3", "3,2"):
@@ -105,9 +103,7 @@ def test_threads_follow_the_smaller_of_mask_and_quota_rounded_down(
     assert resolve_threads(2.0) == 2
     for setting in ("1025", "9" * 5000):
         monkeypatch.setenv("OMP_NUM_THREADS", setting)
-        with pytest.raises(
-            ParameterError, match=r"OMP_NUM_THREADS=\S+ is out of range; allowed: 1 to 1,024"
-        ):
+        with pytest.raises(ParameterError, match=r"OMP_NUM_THREADS=\S+ .*1 to 1,024"):
             available_threads()
     for nothing in ("", "many", "0"):
         monkeypatch.setenv("OMP_NUM_THREADS", nothing)

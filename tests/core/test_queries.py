@@ -117,9 +117,7 @@ def test_weights_whose_sum_no_number_holds_and_cut_offs_that_are_no_whole_number
     with pytest.raises(DataError, match=r"weights, up to 1e\+308"):
         QueryIndex.from_sizes([1] * 10, weights=[1e308] * 10)
     for k in ([1, 1.5], [1, -1]):
-        with pytest.raises(
-            DataError, match=rf"query 1: k={k[1]} is not a whole number of at least 0"
-        ):
+        with pytest.raises(DataError, match=f"query 1: k={k[1]} "):
             QueryIndex(np.array([0, 1, 2]), np.arange(2), k=np.array(k))
 
 
@@ -177,5 +175,5 @@ def test_ids_that_are_true_or_false_are_numbers_in_any_container() -> None:
 
 def test_ids_of_bytes_are_text() -> None:
     assert checked_ids(np.char.encode(np.array(["a", "é"]), "utf-8")).tolist() == ["a", "é"]
-    with pytest.raises(DataError, match=r"the query id of row 1, b'\\xff', is not valid UTF-8"):
+    with pytest.raises(DataError, match=r"row 1, b'\\xff'.* UTF-8"):
         checked_ids(np.array([b"a", b"\xff"]))

@@ -34,9 +34,7 @@ def test_look_up_forgives_case_dashes_and_underscores():
 
 
 def test_an_unknown_name_gets_the_nearest_and_the_list():
-    with pytest.raises(
-        ParameterError, match=r"unknown objective 'lamdarank'. Did you mean 'lambdarank'\? Known: "
-    ):
+    with pytest.raises(ParameterError, match=r"'lamdarank'.* 'lambdarank'"):
         OBJECTIVES.get("lamdarank")
 
 

@@ -32,7 +32,7 @@ def test_a_size_is_in_thousands_unless_it_says_otherwise(text: str, size: int) -
     "text", ["", "MB", "0", "0.5", "-1GB", "1XB", "1MM", "nan", "inf", "1e30", "1.2.3MB"]
 )
 def test_what_is_no_size_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(ParameterError, match=r"is not a size such as 800MB, 1\.5GB or 2GiB"):
+    with pytest.raises(ParameterError, match="not a size"):
         parse_size(text)
 
 
@@ -90,9 +90,7 @@ def test_conventions_that_are_none_are_refused(options: dict[str, object], words
 
 
 def test_conventions_have_names_and_one_line_each() -> None:
-    with pytest.raises(
-        ParameterError, match=r"unknown metric conventions 'lightgmb'.*Did you mean 'lightgbm'"
-    ):
+    with pytest.raises(ParameterError, match=r"conventions 'lightgmb'.*'lightgbm'"):
         Conventions.of("lightgmb")
     assert Conventions.of(None, "linear").describe().startswith("gain linear; ties ")
     conventions = Conventions(gain=[0.0, 1.0, 2.5], empty_of=(("map", "zero"),), ties="docno")  # type: ignore[arg-type]

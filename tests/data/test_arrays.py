@@ -184,16 +184,14 @@ def test_names_are_text() -> None:
 
 def test_more_columns_than_can_have_names_are_refused() -> None:
     wide = sparse.csr_matrix((4, 2**40), dtype=np.float32)
-    with pytest.raises(
-        DataError, match="1,099,511,627,776 columns, more than the limit of 16,777,216"
-    ):
+    with pytest.raises(DataError, match=r"1,099,511,627,776 columns.* 16,777,216"):
         RankingDataset.from_arrays(wide, [0, 1, 0, 1], group=[4])
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_complex_features_are_refused_in_every_form(kind: str) -> None:
     y = numbers()[1]
-    with pytest.raises(DataError, match="complex128 are not real numbers"):
+    with pytest.raises(DataError, match="complex128"):
         RankingDataset.from_arrays(matrix(kind).astype(np.complex128), y, group=GROUP)
     pd = pytest.importorskip("pandas", reason="frames of pandas")
     with pytest.raises(DataError, match="column 'a' contains complex numbers"):
@@ -247,5 +245,5 @@ def test_names_are_a_list(names: Any) -> None:
 @pytest.mark.parametrize("name", ["a\0", "a\ud800"])
 def test_names_hold_what_model_files_can(name: str) -> None:
     X, y = numbers()
-    with pytest.raises(DataError, match="contains NUL or half a character"):
+    with pytest.raises(DataError, match="NUL or half"):
         RankingDataset.from_arrays(X, y, group=GROUP, feature_names=[name, "a", "c"])

@@ -61,7 +61,7 @@ def test_comments_in_front_of_the_rows_name_features(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text(
         "# f1: bm25\n# f2: other\n# f3: age\n" + ROWS.replace("qid:1", "qid:2")
     )
-    with pytest.raises(FileFormatError, match="feature 2 is called 'other', but 'page rank'"):
+    with pytest.raises(FileFormatError, match=r"feature 2 .*'other'.* 'page rank'"):
         read_libsvm([tmp_path / "t.txt", tmp_path / "v.txt"])
 
 
@@ -88,25 +88,23 @@ def test_names_that_do_not_fit_are_refused(tmp_path: Path, text: str, words: str
 @pytest.mark.parametrize("names", [[], ["a", " ", "c"], ["a", "b", "a"], {1: "a", 2: "a", 3: "c"}])
 def test_names_that_are_blank_or_stand_twice_are_refused(names: Any, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
-    with pytest.raises(ParameterError, match="feature_names must be distinct and not blank"):
+    with pytest.raises(ParameterError, match=r"feature_names .*distinct"):
         read_libsvm(tmp_path / "t.txt", feature_names=names)
 
 
 def test_a_file_of_names_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
     (tmp_path / "names.txt").write_bytes(b"a\nb\xff\nc\n")
-    with pytest.raises(FileFormatError, match=r"names\.txt: byte 3 is not UTF-8 text"):
+    with pytest.raises(FileFormatError, match=r"names\.txt: byte 3 .*UTF-8"):
         read_libsvm(tmp_path / "t.txt", feature_names=str(tmp_path / "names.txt"))
 
 
 def test_names_of_features_that_no_row_has_make_the_data_wider(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
-    with pytest.warns(
-        DataWarning, match="names for the features 1 to 4, but no row has one above 3"
-    ):
+    with pytest.warns(DataWarning, match="1 to 4.* above 3"):
         data = read_libsvm(tmp_path / "t.txt", feature_names=["a", "b", "c", "d"])
     assert data.n_features == 4
-    with pytest.raises(FileFormatError, match="no row has one above 3"):
+    with pytest.raises(FileFormatError, match=r"no row .*above 3"):
         read_libsvm(tmp_path / "t.txt", feature_names=["a", "b", "c", "d"], strict=True)
 
 
@@ -116,9 +114,7 @@ def test_a_file_of_pairs_that_counts_from_0_says_how_the_data_count(tmp_path: Pa
     assert data.provenance.index_base == 0
     assert data.feature_names == ("never", "a", "b", "c")
     (tmp_path / "z.txt").write_text(ZERO)
-    with pytest.raises(
-        FileFormatError, match="names for the features 1 to 3, but feature 0 has none"
-    ):
+    with pytest.raises(FileFormatError, match=r"1 to 3.* feature 0 "):
         read_libsvm(tmp_path / "z.txt", feature_names={1: "a", 2: "b", 3: "c"})
 
 
@@ -152,9 +148,7 @@ def test_features_of_later_files_go_by_name_where_both_have_names(tmp_path: Path
             pieces = pieces_of_files(tmp_path / file, np.copy, **options)
             assert pieces is not None
             assert np.concatenate(list(pieces)).tolist() == expected
-    with pytest.raises(
-        FileFormatError, match="lacks 'c', which the model or its training data has; has 'd'"
-    ):
+    with pytest.raises(FileFormatError, match=r"lacks 'c'.* has 'd'"):
         read_libsvm(tmp_path / "t.txt", like=train, feature_names=["a", "b", "d"])
     arrays = RankingDataset.from_arrays(
         np.ones((1, 3)), [1], qid=[1], feature_names=["a", "b", "c"]

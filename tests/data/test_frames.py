@@ -178,9 +178,7 @@ def test_numbers_that_are_no_codes_are_said_of_later_data() -> None:
         )
 
     train = RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[0])
-    with pytest.warns(
-        DataWarning, match=r"'f1' has 2 values \(-7, ...\) that are not codes of the training set"
-    ):
+    with pytest.warns(DataWarning, match=r"'f1' has 2 .*-7, \.\.\..* codes"):
         rows(-7, 1.5, 3, math.nan).like(train)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -233,7 +231,7 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
         ({"weight": "w"}, "w"),
         ({"label": "grade"}, "grade"),
     ):
-        with pytest.raises(DataError, match=f"has no column '{column}'; it has"):
+        with pytest.raises(DataError, match=f"no column '{column}'"):
             RankingDataset.from_frame(
                 pd.DataFrame({"label": [1.0], "qid": [1], "x": [1.0]}), **drop
             )
@@ -264,7 +262,7 @@ def test_labels_and_query_ids_may_be_columns_of_any_library() -> None:
         RankingDataset.from_arrays(X, pd.array([1, None, 2], dtype="Int64"), group=[3])
     with pytest.raises(DataError, match="labels must be numbers"):
         RankingDataset.from_arrays(X, ["a", "b", "c"], group=[3])
-    with pytest.raises(DataError, match="row 1 has no query id"):
+    with pytest.raises(DataError, match=r"row 1 .*query id"):
         RankingDataset.from_arrays(
             X, [1, 2, 0], qid=pd.array([7, None, 7], dtype="Int64"), sort=True
         )
@@ -276,7 +274,7 @@ def test_a_value_that_holds_several_is_no_category(value: Any) -> None:
     frame = pd.DataFrame({"c": np.fromiter([value] * N, object, N)})
     with pytest.raises(
         DataError,
-        match=f"column 'c' contains values of type {type(value).__name__}, which cannot be categ",
+        match=f"'c' .*type {type(value).__name__}, ",
     ):
         RankingDataset.from_arrays(frame, LABELS, group=GROUP, categorical_feature=["c"])
 

@@ -131,7 +131,7 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
         ),
     ):
         np.testing.assert_allclose(data.labels, expected, rtol=1e-15)
-    with pytest.warns(DataWarning, match="'a' in the gain is used as a feature"):
+    with pytest.warns(DataWarning, match="'a' .*feature"):
         Read(folder / "good.csv", gain="label + a**2", **COLUMNS)
 
 
@@ -141,7 +141,7 @@ def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
         frame, label="rel", qid="query", drop=["margin", "name"], gain=GAIN, sort=True
     )
     np.testing.assert_array_equal(data.in_input_order(data.labels), _expected_gain(frame))
-    with pytest.raises(DataError, match="'name' in the gain is not numeric"):
+    with pytest.raises(DataError, match=r"'name' .*not numeric"):
         RankingDataset.from_frame(
             _frame(), label="rel", qid="query", drop=["margin", "name"], gain="label*name"
         )

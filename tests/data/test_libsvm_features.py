@@ -61,7 +61,7 @@ def test_fault_032_a_file_that_looks_one_based_after_zero_based_training_data_is
     train = read(ZERO_BASED)
     with refused("seems to be 1-based", "--zero-based true", line=2):
         read("1 qid:8 1:1\n1 qid:9 3:1\n", like=train)
-    with pytest.warns(DataWarning, match="1 values belong to features outside the training data"):
+    with pytest.warns(DataWarning, match="1 values .*outside"):
         assert dense(read("1 qid:9 2:1 3:1\n", like=train, zero_based=True)).tolist() == [[0, 0, 1]]
 
 
@@ -134,7 +134,7 @@ def test_fault_034_a_feature_twice_in_a_row_is_refused(read: Read, row: str, col
 
 def test_fault_035_descending_numbers_are_sorted_with_a_word_or_refused(read: Read) -> None:
     text = "1 qid:1 1:1 2:2 3:3\n0 qid:1 3:3 2:nan 1:1e-320\n1 qid:1 2:2 1:1\n"
-    with pytest.warns(DataWarning, match="2 rows had unsorted feature numbers .first: line 2."):
+    with pytest.warns(DataWarning, match="2 rows .*unsorted .*line 2"):
         data = read(text)
     assert same_bits(dense(data), np.array([[1, 2, 3], [1e-320, np.nan, 3], [1, 2, 0]], np.float32))
     with refused("--strict", "feature 2", line=2, column=13):
@@ -184,7 +184,7 @@ def test_fault_038_unknown_features_are_ignored_with_a_word_and_fewer_are_padded
     train = read(ONE_BASED)
     with pytest.warns(
         DataWarning,
-        match=r"3 values .* training data .largest number: 9, line 2.; they are ignored",
+        match="3 values .*number: 9, line 2",
     ):
         wide = read("1 qid:7 2:2 4:nan\n1 qid:7 1:1 8:8 9:9\n", like=train)
     assert dense(wide).tolist() == [[0, 2, 0], [1, 0, 0]]

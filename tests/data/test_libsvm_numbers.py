@@ -90,7 +90,7 @@ def test_fault_018_infinity_is_refused_kept_or_missing(read: Read, token: str) -
         read_value(read, token)
     with pytest.warns(DataWarning, match="1 infinite values: kept"):
         assert read_value(read, token, inf="keep") == float(token)
-    with pytest.warns(DataWarning, match="1 infinite values: read as missing|1 missing values"):
+    with pytest.warns(DataWarning, match="1 (infinite|missing) values"):
         assert math.isnan(read_value(read, token, inf="missing"))
 
 

@@ -186,7 +186,7 @@ def test_fault_047_queries_shared_with_the_training_data_are_told_or_refused(rea
     text = "1 qid:2 1:1\n1 qid:3 1:1\n"
     with pytest.warns(
         DataWarning,
-        match="1 of 2 query ids also occur in the training data .such as 2., which is a leak",
+        match="1 of 2 query ids .* 2.*leak",
     ):
         read(text, like=train)
     with refused("a leak"):

@@ -98,11 +98,11 @@ def test_what_is_missing_or_given_twice_is_refused_before_reading(
     paths = shards("1 qid:1 1:x\n", PARTS[1])
     with pytest.raises(FileFormatError, match=r"nothing-.*no file matches"):
         read_libsvm(tmp_path / "nothing-*")
-    with pytest.raises(FileFormatError, match=r"gone\.txt: No such file"):
+    with pytest.raises(FileFormatError, match=r"gone\.txt: No such"):
         read_libsvm([*paths, tmp_path / "gone.txt"])
     with pytest.raises(ParameterError, match="given twice"):
         read_libsvm([paths[0], tmp_path / "." / "a0.txt"])
-    with pytest.raises(ParameterError, match="standard input is given twice"):
+    with pytest.raises(ParameterError, match=r"standard input .*twice"):
         read_libsvm(["-", "-"])
     with pytest.raises(ParameterError, match="no file"):
         read_libsvm([])
@@ -115,9 +115,9 @@ def test_errors_name_the_right_file_and_line(shards: Shards, threads: int) -> No
         read_libsvm(paths, threads=threads, chunk_bytes=9)
     with pytest.raises(FileFormatError, match=r"a1\.txt:3:9: "):
         read_libsvm(paths, threads=threads, chunk_bytes=9)
-    with pytest.raises(FileFormatError, match=r"a1\.txt:3: feature 9 is beyond n_features=5"):
+    with pytest.raises(FileFormatError, match=r"a1\.txt:3: feature 9 .*n_features=5"):
         quietly(shards(PARTS[0], "# one\n1 qid:8 1:1\n0 qid:8 9:1\n"), n_features=5)
-    with pytest.raises(FileFormatError, match=r"a1\.txt:2: the line is longer than"):
+    with pytest.raises(FileFormatError, match=r"a1\.txt:2: .*longer than"):
         read_libsvm(shards(PARTS[0], "1 qid:9 1:1\n" + " " * (65 << 20)), threads=threads)
 
 
@@ -180,7 +180,7 @@ def test_features_count_from_zero_in_all_files_when_one_has_a_feature_zero(shard
 def test_group_sizes_and_weights_lie_beside_each_file(shards: Shards, tmp_path: Path) -> None:
     paths = shards("1 1:1\n1 1:2\n", "0 1:3\n0 1:4\n0 1:5\n")
     (tmp_path / "a0.txt.query").write_text("2\n")
-    with pytest.raises(FileFormatError, match=r"a1\.txt: has neither query ids nor"):
+    with pytest.raises(FileFormatError, match=r"a1\.txt: .*query ids"):
         read_libsvm(paths)
     (tmp_path / "a1.txt.query").write_text("1\n2\n")
     assert read_libsvm(paths).queries.sizes.tolist() == [2, 1, 2]
@@ -198,7 +198,7 @@ def test_fault_052_weights_of_one_file_do_not_make_up_for_those_of_another(
         read_libsvm(paths)
     (tmp_path / "a0.txt.weight").write_text("1\n")
     (tmp_path / "a1.txt.weight").write_text("1\n2\n3\n")
-    with pytest.raises(FileFormatError, match=r"a0\.txt\.weight: 1 weights for 2 queries"):
+    with pytest.raises(FileFormatError, match=r"a0\.txt\.weight: 1 weights .*2 queries"):
         read_libsvm(paths)
 
 
@@ -223,7 +223,7 @@ def test_files_of_every_kind_are_mixed_and_progress_reaches_the_end(
 def test_fault_055_one_truncated_file_of_several_is_named(shards: Shards) -> None:
     paths = shards(*PARTS)
     paths[1].write_bytes(gzip.compress(PARTS[1].encode())[:-4])
-    with pytest.raises(FileFormatError, match=r"a1\.txt: the gzip data is truncated"):
+    with pytest.raises(FileFormatError, match=r"a1\.txt: .*gzip .*truncated"):
         quietly(paths)
 
 
@@ -231,7 +231,7 @@ def test_fault_057_max_bytes_counts_all_files(shards: Shards) -> None:
     paths = shards(*PARTS)
     size = sum(len(part) for part in PARTS)
     assert quietly(paths, max_bytes=size).n_documents == 7
-    with pytest.raises(FileFormatError, match=r"a2\.txt: .* more than max_bytes"):
+    with pytest.raises(FileFormatError, match=r"a2\.txt: .*max_bytes"):
         quietly(paths, max_bytes=size - 1)
 
 
@@ -241,7 +241,7 @@ def test_fault_058_a_file_that_changes_after_its_turn_began_is_refused(shards: S
     def touch(done: int, total: int | None) -> None:
         os.utime(paths[0], ns=(1, 1))
 
-    with pytest.raises(FileFormatError, match=r"a0\.txt: the file changed while it was read"):
+    with pytest.raises(FileFormatError, match=r"a0\.txt: .*changed"):
         quietly(paths, chunk_bytes=10, threads=1, progress=touch)
 
 

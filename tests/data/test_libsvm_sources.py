@@ -27,12 +27,14 @@ import pytest
 from backports import zstd
 
 import boostrank
-from boostrank.core.errors import DataWarning, FileFormatError, MissingDependency, ParameterError
+from boostrank.core.errors import FileFormatError, MissingDependency, ParameterError
 from boostrank.files import chunks as _chunks
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.formats.libsvm import LibsvmSource
 from boostrank.files.source import Reading, _ahead
 from tests.data.conftest import Read, refused, same_data
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
 
 def make_text(layout: str, rows: int = 60) -> bytes:
@@ -63,13 +65,6 @@ def make_text(layout: str, rows: int = 60) -> bytes:
 @pytest.fixture(params=["dense", "csr"])
 def text(request: pytest.FixtureRequest) -> bytes:
     return make_text(request.param)
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        yield
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
@@ -357,7 +352,7 @@ def test_a_read_error_of_the_first_bytes_names_the_file(
 
     (tmp_path / "rows.txt").write_bytes(text)
     monkeypatch.setattr(os, "read", broken)
-    with pytest.raises(FileFormatError, match=r"rows\.txt: cannot be read: Input/output error"):
+    with pytest.raises(FileFormatError, match=r"rows\.txt: .*Input/output"):
         boostrank.read(tmp_path / "rows.txt")
 
 

@@ -116,7 +116,7 @@ def test_fault_008_comments_name_documents_and_queries_on_request(read: Read) ->
 
 
 def test_fault_009_the_last_line_may_lack_its_newline(read: Read) -> None:
-    with pytest.warns(DataWarning, match="last line has no newline"):
+    with pytest.warns(DataWarning, match="last line .*newline"):
         data = read(PLAIN[:-1])
     assert same_data(data, read(PLAIN))
 
@@ -232,9 +232,7 @@ def test_the_first_wrong_line_is_named_whichever_thread_meets_it(read: Read) -> 
 
 def test_bad_rows_are_skipped_whole_and_counted(read: Read) -> None:
     text = "1 qid:1 1:1 2:2\n1 qid:1 1:9 2:x 3:3\n0 qid:1 2:5\nrubbish\n0 qid:2 1:4\n"
-    with pytest.warns(
-        DataWarning, match=r"2 of 5 rows skipped; the first: .*data.txt:2:13: value 'x'"
-    ):
+    with pytest.warns(DataWarning, match=r"2 of 5 .*data\.txt:2:13: .*'x'"):
         data = read(text, on_bad_line="skip", max_bad_share=0.5)
     assert dense(data).tolist() == [[1, 2], [0, 5], [4, 0]]
     assert data.labels.tolist() == [1, 0, 0]

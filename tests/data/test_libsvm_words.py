@@ -348,7 +348,7 @@ def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
             weights(f"1\n{text}\n1\n", 3)
         assert repr(text[:40]) in caught.value.reason
         assert caught.value.line == 2
-    with pytest.raises(FileFormatError, match="weight '0' of a query is not positive") as caught:
+    with pytest.raises(FileFormatError, match=r"weight '0' .*positive") as caught:
         weights("1\n0\n", 3)
     assert caught.value.line == 2
     assert np.isfinite(weights("1e308\n", 1)).all()

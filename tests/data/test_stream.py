@@ -89,7 +89,7 @@ def test_slices_and_picked_rows_are_read_across_blocks(file: Path) -> None:
     assert nothing.shape == (0, plain.n_features)
     with pytest.raises(TypeError, match="indexed by start:stop"):
         streamed.features[0:10:2]
-    with pytest.raises(IndexError, match=f"there are {plain.n_documents} rows"):
+    with pytest.raises(IndexError, match=f" {plain.n_documents} rows"):
         streamed.features[np.array([plain.n_documents])]
     taken = streamed.take([2, 0])
     np.testing.assert_array_equal(taken.labels, plain.take([2, 0]).labels)

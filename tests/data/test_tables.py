@@ -356,8 +356,7 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
             label_map="-1=0",
         )
     assert any(
-        "1 of 5 rows skipped; the first: " in str(warning.message)
-        and ":7: " in str(warning.message)
+        "1 of 5 rows" in str(warning.message) and ":7: " in str(warning.message)
         for warning in caught
     )
     assert data.queries.qid.tolist() == ["x", "y"]
@@ -377,16 +376,14 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
 
 
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
-    with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
+    with pytest.raises(ParameterError, match="label='rel'"):
         read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
-    with pytest.raises(
-        ParameterError, match="zero_based='true' is not supported by this data format"
-    ):
+    with pytest.raises(ParameterError, match="zero_based='true'"):
         boostrank.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
 
 
 def test_a_last_line_without_newline_is_said(write: Write) -> None:
-    with pytest.warns(DataWarning, match="the last line has no newline; the file may be truncated"):
+    with pytest.warns(DataWarning, match="last line .*newline"):
         assert boostrank.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [
             [2.0, 3.0],
             [4.0, 5.0],
@@ -485,7 +482,7 @@ def test_columns_of_later_files_go_by_name(write: Write) -> None:
             [write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("a,qid,label\n4,2,0\n", "y.csv")]
         )
     libsvm = read_libsvm(write("1 qid:1 1:1 2:2\n", "t.txt"))
-    with pytest.warns(DataWarning, match="matched by position, starting with 'a'"):
+    with pytest.warns(DataWarning, match="by position, .*'a'"):
         assert boostrank.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [
             [2.0, 3.0]
         ]
@@ -671,7 +668,7 @@ def test_a_text_holds_numbers_where_the_categories_are_numbers(
             write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train
         )
     np.testing.assert_array_equal(later.features[:, 0], [1, 0, math.nan, math.nan])
-    with pytest.raises(DataError, match="contains 'new', a category that is text"):
+    with pytest.raises(DataError, match=r"'new', .*category .*text"):
         boostrank.read(write("label,qid,year\n1,7,new\n"), like=train)
 
 
@@ -758,9 +755,7 @@ def test_categories_of_later_files_have_the_codes_of_the_training(
     train = boostrank.read(write(text, "train.csv"), categorical=["colour"])
     assert train.features.tolist()[2:] == CODES[2:]
     later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")
-    with pytest.warns(
-        DataWarning, match=r"2 values of a category .*\('pink'\); they are treated as missing"
-    ):
+    with pytest.warns(DataWarning, match="2 values .*'pink'.*missing"):
         data = boostrank.read(later, like=train)
     np.testing.assert_array_equal(
         data.features, np.array([[2], [0], [math.nan], [math.nan]], np.float32)
@@ -775,7 +770,7 @@ def test_categories_of_later_files_have_the_codes_of_the_training(
     parquet.write_table(
         pa.table({"label": [1], "qid": [9], "colour": [3.5]}), tmp_path / "later.parquet"
     )
-    with pytest.raises(DataError, match="a category that is a number, but the others"):
+    with pytest.raises(DataError, match=r"category .*number, .*others"):
         boostrank.read(tmp_path / "later.parquet", like=train)
     numbers = boostrank.read(write("label,qid,colour\n1,9,3\n"))
     with refused(

@@ -15,9 +15,8 @@ import sys
 import threading
 import time
 import tracemalloc
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +35,9 @@ from boostrank.files import tools
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.pieces import Output
 from tests.data.conftest import refused, same_data
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
 
 Tool = Callable[..., object]
 
@@ -102,13 +104,6 @@ def run(name: str, source: object, output: Path, **options: object) -> list[Path
 
 
 TOOLS = ["split", "shard", "sample", "sort", "merge"]
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        yield
 
 
 @pytest.fixture(params=[29, 400, 1 << 22])
@@ -433,7 +428,7 @@ def test_a_full_disk_is_told_and_leaves_the_old_output(source: Path, tmp_path: P
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.raises(TrainingError, match=r"out: could not be written: .*File too large"):
+        with pytest.raises(TrainingError, match=r"out: .*File too large"):
             tools.merge([source], str(tmp_path / "out"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -445,14 +440,14 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(source: Path, tmp_pa
     with pytest.raises(InputError, match="does not exist"):
         run("split", source, tmp_path / "none" / "out")
     (tmp_path / "out-b.txt.query").write_text("1\n")
-    with pytest.raises(InputError, match=r"out-b\.txt\.query exists and"):
+    with pytest.raises(InputError, match=r"out-b\.txt\.query exists"):
         run("split", source, tmp_path / "out.txt")
     assert not list(tmp_path.glob("out*.txt"))
 
 
 def test_two_outputs_that_are_one_file_are_refused(source: Path, tmp_path: Path) -> None:
     (tmp_path / "out-a").symlink_to("out-b")
-    with pytest.raises(InputError, match=r"out-a and .*out-b are the same file"):
+    with pytest.raises(InputError, match=r"out-a .*out-b .*same file"):
         tools.split(source, str(tmp_path / "out"), {"a": 0.5, "b": 0.5})
     assert not (tmp_path / "out-b").exists()
 
@@ -481,19 +476,17 @@ def test_comments_of_a_last_file_without_rows_are_kept(tmp_path: Path) -> None:
 
 def test_weights_beside_the_input_are_mentioned(source: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt.weight").write_text("1\n" * len(QUERIES))
-    with pytest.warns(DataWarning, match=r"in\.txt\.weight: weights are not copied"):
+    with pytest.warns(DataWarning, match=r"in\.txt\.weight: "):
         run("sort", source, tmp_path / "out")
 
 
 def test_an_output_without_queries_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("1 qid:1 1:1\n1 qid:2 1:1\n")
-    with pytest.raises(
-        DataError, match=r"no query for .*s-002.*so nothing was written; take fewer shards"
-    ):
+    with pytest.raises(DataError, match=r"no query .*s-002.*fewer shards"):
         run("shard", tmp_path / "in", tmp_path / "s", shards=3)
     with pytest.raises(DataError, match="try another seed"):
         tools.split(tmp_path / "in", str(tmp_path / "s"), {"a": 0.999999, "b": 0.000001})
-    with pytest.raises(DataError, match="3 queries requested, but there are only 2"):
+    with pytest.raises(DataError, match=r"3 queries .*only 2"):
         run("sample", tmp_path / "in", tmp_path / "s", queries=3)
     with pytest.raises(DataError, match="no query was drawn"):
         run("sample", tmp_path / "in", tmp_path / "s", queries=1e-9)

@@ -1,4 +1,6 @@
-"""Trees on top of a linear start, in one LightGBM file."""
+"""Trees on top of a linear start, in one model file of either engine, and what LightGBM does with its
+own.
+"""
 
 from __future__ import annotations
 
@@ -13,49 +15,150 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
-from tests.engines.test_linear import ranking
+from tests.engines.conftest import TREES, add_empty_rows
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
+ONLY_LIGHTGBM = pytest.mark.parametrize("backend", ["lightgbm"], indirect=True)
+SCORE_TOLERANCE = {"lightgbm": 1e-9, "xgboost": 0.0}
+"""Of the engine's own scores: XGBoost's are those of the model to the last bit."""
+SUM_TOLERANCE = {"lightgbm": 1e-9, "xgboost": 1e-5}
+"""Of contributions that are added up."""
+NDCG = boostrank.Metric.parse("ndcg@10")
+STOPPING: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "lightgbm": ({}, [lgb.early_stopping(4, verbose=False)]),
+    "xgboost": ({"early_stopping_round": 4}, []),
+}
+"""Early stopping after four rounds, as parameters and as callbacks."""
 
 
 def count_start_trees(text: str) -> int:
     return len(start_trees(text.encode()))
 
 
-TREES = {
-    "objective": "lambdarank",
-    "num_leaves": 5,
-    "verbosity": -1,
-    "num_threads": 1,
-    "eval_at": 10,
-}
+def measure_ndcg(model: Any, data: Any, **options: Any) -> float:
+    return NDCG.evaluate(data.labels, model.predict(data, **options), data.queries).mean
 
 
-@pytest.fixture(scope="module")
-def data() -> tuple[Any, Any]:
-    return ranking(0, gaps=True), ranking(1, gaps=True)
+def predict_alone(backend: str, path: Path, rows: np.ndarray) -> np.ndarray:
+    """The scores of a model file by the engine itself."""
+    if backend == "lightgbm":
+        return lgb.Booster(model_file=str(path)).predict(rows, raw_score=True)
+    xgb = pytest.importorskip("xgboost")
+    return xgb.Booster(model_file=path).inplace_predict(rows, predict_type="margin")
 
 
-@pytest.fixture(scope="module")
-def boosted(data: Any) -> boostrank.RankingModel:
-    return boostrank.train(TREES, data[0], 6, valid_sets=[data[1]], start="linear")
-
-
-def test_lightgbm_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path: Path) -> None:
-    boosted.save(tmp_path / "m.txt")
-    text = (tmp_path / "m.txt").read_text()
-    parse_model(text.encode())
-    alone = lgb.Booster(model_file=str(tmp_path / "m.txt"))
-    rows = np.vstack(
-        [data[1].features, np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.float32)]
-    )
+def test_the_engine_alone_gives_the_same_scores(
+    backend: str, boosted: Any, start_data: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.json"
+    boosted.save(path)
+    parse_model(path.read_bytes())
+    rows = add_empty_rows(start_data[1])
     expected = boosted.predict(rows)
-    np.testing.assert_allclose(alone.predict(rows, raw_score=True), expected, rtol=0, atol=1e-9)
-    again = boostrank.RankingModel.load(tmp_path / "m.txt")
+    alone = predict_alone(backend, path, rows)
+    np.testing.assert_allclose(alone, expected, rtol=0, atol=SCORE_TOLERANCE[backend])
+    again = boostrank.RankingModel.load(path)
     assert again.best_iteration == boosted.best_iteration == 6
+    assert again.info["start"]["model"].endswith("in steps")
     np.testing.assert_array_equal(again.predict(rows), expected)
-    again.save(tmp_path / "n.txt")
-    assert (tmp_path / "n.txt").read_text() == text
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_the_metrics_of_the_training_are_those_of_the_model(
+    backend: str, boosted: Any, start_data: Any
+) -> None:
+    measured = [measure_ndcg(boosted, start_data[1], num_iteration=r) for r in range(1, 7)]
+    assert measured == pytest.approx(
+        boosted.evals_result["valid_0"]["ndcg@10"], rel=0, abs=SCORE_TOLERANCE[backend]
+    )
+
+
+def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(
+    backend: str, start_data: Any, tmp_path: Path
+) -> None:
+    train, valid = start_data
+    rounds: list[int] = []
+    params, callbacks = STOPPING[backend]
+    model = boostrank.train(
+        {**TREES, "learning_rate": 0.5, **params},
+        train,
+        200,
+        valid_sets=[valid],
+        start="linear",
+        backend=backend,
+        callbacks=[lambda env: rounds.append(env.iteration), *callbacks],
+    )
+    curve = model.evals_result["valid_0"]["ndcg@10"]
+    assert rounds == list(range(len(curve)))
+    assert len(curve) < 200
+    assert model.best_iteration == int(np.argmax(curve)) + 1
+    assert model.best_score["valid_0"]["ndcg@10"] == max(curve)
+    model.save(tmp_path / "m.json")
+    for saved in (model, boostrank.RankingModel.load(tmp_path / "m.json")):
+        assert measure_ndcg(saved, valid) == pytest.approx(
+            max(curve), rel=0, abs=SCORE_TOLERANCE[backend]
+        )
+    annealed = boostrank.train(
+        {**TREES, "objective": "reg-shf-sdcg"}, train, 4, start="linear", backend=backend
+    )
+    assert annealed.info["objective"]["total_rounds"] == 4
+    assert annealed.info["training"] == {"rounds": 4, "rounds_before": 0}
+
+
+def test_contributions_hold_the_linear_part(backend: str, boosted: Any, start_data: Any) -> None:
+    rows = add_empty_rows(start_data[1])
+    parts = boosted.contributions(rows)
+    np.testing.assert_allclose(
+        parts.sum(axis=1), boosted.predict(rows), rtol=0, atol=SUM_TOLERANCE[backend]
+    )
+    assert np.abs(parts[:, 0]).max() > 0.1
+
+
+def test_a_model_with_a_start_is_continued_and_resumed(
+    backend: str, boosted: Any, start_data: Any, tmp_path: Path
+) -> None:
+    train, valid = start_data
+    options: dict[str, Any] = {"valid_sets": [valid], "backend": backend}
+    more = boostrank.train(TREES, train, 3, init_model=boosted, **options)
+    assert more.best_iteration == 9
+    np.testing.assert_allclose(
+        more.predict(valid, num_iteration=6),
+        boosted.predict(valid),
+        rtol=0,
+        atol=SCORE_TOLERANCE[backend],
+    )
+    assert more.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(
+        measure_ndcg(more, valid), rel=0, abs=SCORE_TOLERANCE[backend]
+    )
+
+    class Stop(Exception):
+        pass
+
+    def stop(env: Any) -> None:
+        if env.iteration == 3:
+            raise Stop
+
+    stop.order = 50  # type: ignore[attr-defined]
+    path = tmp_path / "run.checkpoint"
+    options["start"] = "linear"
+    with pytest.raises(Stop):
+        boostrank.train(
+            TREES,
+            train,
+            6,
+            checkpoint=boostrank.Checkpoint(path, every=2),
+            callbacks=[stop],
+            **options,
+        )
+    resumed = boostrank.train(
+        TREES, train, 6, checkpoint=boostrank.Checkpoint(path, every=2, resume=True), **options
+    )
+    whole = boostrank.train(
+        TREES, train, 6, checkpoint=boostrank.Checkpoint(tmp_path / "other"), **options
+    )
+    assert resumed.to_bytes() == whole.to_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +168,15 @@ def start(boosted: Any) -> Any:
     return lambda rows: curves.values(rows).sum(axis=1)
 
 
-def test_the_score_is_that_of_the_steps_and_the_trees(boosted: Any, start: Any, data: Any) -> None:
+@ONLY_LIGHTGBM
+def test_the_score_is_that_of_the_steps_and_the_trees(
+    boosted: Any, start: Any, start_data: Any
+) -> None:
     text = boosted.booster.model_to_string()
     first = count_start_trees(text)
     assert first == 6
     trees = lgb.Booster(model_str=boosted._booster.native.model_to_string(start_iteration=first))
-    rows = data[1].features
+    rows = start_data[1].features
     assert np.isnan(rows).any()
     both = start(rows) + trees.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows), both, rtol=0, atol=1e-9)
@@ -90,8 +196,11 @@ def walked(node: dict[str, Any], row: np.ndarray) -> float:
     return float(node["leaf_value"])
 
 
-def test_a_program_that_walks_leaf_values_gives_the_same_scores(boosted: Any, data: Any) -> None:
-    rows = np.vstack([data[1].features[:40], np.full((1, 6), np.nan, np.float32)]).astype(
+@ONLY_LIGHTGBM
+def test_a_program_that_walks_leaf_values_gives_the_same_scores(
+    boosted: Any, start_data: Any
+) -> None:
+    rows = np.vstack([start_data[1].features[:40], np.full((1, 6), np.nan, np.float32)]).astype(
         np.float64
     )
     trees = [tree["tree_structure"] for tree in boosted.booster.dump_model()["tree_info"]]
@@ -99,7 +208,8 @@ def test_a_program_that_walks_leaf_values_gives_the_same_scores(boosted: Any, da
     np.testing.assert_allclose(scores, boosted.predict(rows), rtol=0, atol=1e-12)
 
 
-def test_every_node_of_a_start_counts_its_documents(boosted: Any, data: Any) -> None:
+@ONLY_LIGHTGBM
+def test_every_node_of_a_start_counts_its_documents(boosted: Any, start_data: Any) -> None:
     first = count_start_trees(boosted.booster.model_to_string())
 
     def count(node: dict[str, Any]) -> int:
@@ -111,83 +221,13 @@ def test_every_node_of_a_start_counts_its_documents(boosted: Any, data: Any) -> 
         return total
 
     for tree in boosted.booster.dump_model()["tree_info"][:first]:
-        assert count(tree["tree_structure"]) - data[0].n_documents in (
+        assert count(tree["tree_structure"]) - start_data[0].n_documents in (
             0,
             1,
         )  # a leaf of none counts one
 
 
-def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: Any) -> None:
-    train, valid = data
-    rounds: list[int] = []
-    model = boostrank.train(
-        {**TREES, "learning_rate": 0.5},
-        train,
-        40,
-        valid_sets=[valid],
-        start="linear",
-        callbacks=[lambda env: rounds.append(env.iteration), lgb.early_stopping(4, verbose=False)],
-    )
-    curve = model.evals_result["valid_0"]["ndcg@10"]
-    assert rounds == list(range(len(curve)))
-    assert model.best_iteration == int(np.argmax(curve)) + 1
-    assert model.best_score["valid_0"]["ndcg@10"] == max(curve)
-    ndcg = (
-        boostrank.Metric.parse("ndcg@10")
-        .evaluate(valid.labels, model.predict(valid), valid.queries)
-        .mean
-    )
-    assert ndcg == pytest.approx(max(curve))
-    annealed = boostrank.train({**TREES, "objective": "reg-shf-sdcg"}, train, 4, start="linear")
-    assert annealed.info["objective"]["total_rounds"] == 4
-    assert annealed.info["training"] == {"rounds": 4, "rounds_before": 0}
-
-
-def test_contributions_hold_the_linear_part(boosted: Any, data: Any) -> None:
-    rows = data[1].features[:30]
-    parts = boosted.contributions(rows)
-    np.testing.assert_allclose(parts.sum(axis=1), boosted.predict(rows), rtol=0, atol=1e-9)
-    assert np.abs(parts[:, 0]).max() > 0.1
-
-
-def test_a_model_with_a_start_is_continued_and_resumed(
-    boosted: Any, data: Any, tmp_path: Path
-) -> None:
-    train = data[0]
-    more = boostrank.train(TREES, train, 3, init_model=boosted)
-    assert more.best_iteration == 9
-    np.testing.assert_allclose(
-        more.predict(train, num_iteration=6), boosted.predict(train), rtol=0, atol=1e-9
-    )
-
-    class Stop(Exception):
-        pass
-
-    def stop(env: Any) -> None:
-        if env.iteration == 3:
-            raise Stop
-
-    stop.order = 50  # type: ignore[attr-defined]
-    path = tmp_path / "run.checkpoint"
-    with pytest.raises(Stop):
-        boostrank.train(
-            TREES,
-            train,
-            6,
-            start="linear",
-            checkpoint=boostrank.Checkpoint(path, every=2),
-            callbacks=[stop],
-        )
-    resumed = boostrank.train(
-        TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(path, every=2, resume=True)
-    )
-    whole = boostrank.train(
-        TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(tmp_path / "other")
-    )
-    assert resumed.booster.model_to_string() == whole.booster.model_to_string()
-
-
-def test_what_lightgbm_itself_grows_is_no_start(data: Any) -> None:
+def test_what_lightgbm_itself_grows_is_no_start(start_data: Any) -> None:
     for least, leaves in ((10_000, 31), (20, 3)):
         params = {
             "linear_tree": True,
@@ -196,12 +236,14 @@ def test_what_lightgbm_itself_grows_is_no_start(data: Any) -> None:
             "min_data_in_leaf": least,
             "num_leaves": leaves,
         }
-        rows = lgb.Dataset(np.nan_to_num(data[0].features), data[0].labels, params=params)
+        rows = lgb.Dataset(
+            np.nan_to_num(start_data[0].features), start_data[0].labels, params=params
+        )
         assert count_start_trees(lgb.train(params, rows, 2).model_to_string()) == 0
 
 
-def test_start_linear_trains_one_first(data: Any) -> None:
-    train, valid = data
+def test_start_linear_trains_one_first(start_data: Any) -> None:
+    train, valid = start_data
     model = boostrank.train(
         {**TREES, "objective": "approx-ndcg"}, train, 3, valid_sets=[valid], start="linear"
     )
@@ -209,8 +251,9 @@ def test_start_linear_trains_one_first(data: Any) -> None:
     assert count_start_trees(model.booster.model_to_string()) == 6  # the sixth is missing in places
 
 
-def test_what_cannot_begin_is_refused_with_words(data: Any, boosted: Any) -> None:
-    train = data[0]
+@ONLY_LIGHTGBM
+def test_what_cannot_begin_is_refused_with_words(start_data: Any, boosted: Any) -> None:
+    train = start_data[0]
     with pytest.raises(ParameterError, match="not both"):
         boostrank.train(TREES, train, 1, start="linear", init_model=boosted)
     for start in (boosted, "m.json"):

@@ -22,7 +22,7 @@ from boostrank.engines import get_backend
 from boostrank.engines.lightgbm import params as lightgbm_params
 from boostrank.engines.lightgbm.private import parameter_names
 from boostrank.engines.xgboost import params as xgboost_params
-from tests.fit.test_constraints import TREES, made
+from tests.fit.conftest import TREES, make_rough_dataset
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
@@ -271,7 +271,7 @@ def test_what_is_documented_of_xgboost_is_known_to_it() -> None:
 def data() -> tuple[Any, Any]:
     """Training set, and a validation set within its values: XGBoost takes numbers far beyond them
     for missing ones, but not in its bins."""
-    train, valid = made(0), made(1)
+    train, valid = make_rough_dataset(0), make_rough_dataset(1)
     x = np.clip(
         valid.features, np.nanmin(train.features, axis=0), np.nanmax(train.features, axis=0)
     )
@@ -339,7 +339,7 @@ def test_what_is_kept_gives_the_scores_of_its_training_with_and_without_a_start(
     params = value if isinstance(value, dict) else {name: value}
     for start in ("linear", "none"):
         if start == "linear" and name in NO_START[backend]:
-            with pytest.raises(ParameterError, match="no linear start with these parameters"):
+            with pytest.raises(ParameterError, match="no linear start"):
                 trained(data, backend, start, **params)
             continue
         model, scores = trained(data, backend, start, **params)
@@ -393,7 +393,7 @@ def test_values_that_would_break_something_are_refused(
 
 
 def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
-    with pytest.warns(DataWarning, match="cegb_penalty_feature_lazy penalises each feature used"):
+    with pytest.warns(DataWarning, match="cegb_penalty_feature_lazy"):
         model, _ = trained(
             data, "lightgbm", "auto", objective="auto", cegb_penalty_feature_lazy=[0.01] * 6
         )
@@ -411,7 +411,7 @@ def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
 def test_what_a_checkpoint_could_not_resume_exactly_is_refused_one(
     data: Any, backend: str, params: Any
 ) -> None:
-    with pytest.raises(ParameterError, match="no checkpoint with these parameters"):
+    with pytest.raises(ParameterError, match="no checkpoint"):
         boostrank.train(
             {**TREES[backend], **params},
             data[0],

@@ -19,6 +19,7 @@ from boostrank.core.errors import DataWarning
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.files.writer import write_libsvm
+from tests.fit.conftest import save_bytes
 
 # Generated files.
 pytestmark = pytest.mark.filterwarnings("ignore:.*a leak, unless:boostrank.core.errors.DataWarning")
@@ -74,12 +75,6 @@ def trained(
     return boostrank.train(params | more, data[0], 5, [data[1]], backend=backend, init_model=init)
 
 
-def bytes_of(model: Any, folder: Path) -> tuple[bytes, bytes]:
-    """The model file, and what stands beside it."""
-    model.save(folder / "model")
-    return (folder / "model").read_bytes(), (folder / "model.meta.json").read_bytes()
-
-
 @pytest.mark.parametrize("kind", ["", "-sparse"])
 @pytest.mark.parametrize(
     "params", [{}, {"bin_construct_sample_cnt": 500, "seed": 3}, {"max_bin": 31}]
@@ -89,12 +84,12 @@ def test_lightgbm_streamed_is_lightgbm_in_memory(
 ) -> None:
     """Case 74: the same bytes, sampled bins too, at the first start and at the second."""
     in_memory, _ = both(files, kind, tmp_path)
-    expected = bytes_of(trained(in_memory, **params), tmp_path)
+    expected = save_bytes(trained(in_memory, **params), tmp_path)
     for start in range(2):
         _, on_disk = both(files, kind, tmp_path)
         model = trained(on_disk, **params)
         assert on_disk[0].features.is_open == on_disk[1].features.is_open == (start == 0)
-        assert bytes_of(model, tmp_path) == expected
+        assert save_bytes(model, tmp_path) == expected
 
 
 @pytest.mark.parametrize("kind", ["", "-sparse"])
@@ -108,7 +103,7 @@ def test_xgboost_streamed_is_xgboost_in_memory(
         (tmp_path / "boostrank-xgboost-left").mkdir()
         (tmp_path / "boostrank-xgboost-left" / "bins").write_bytes(b"of a killed process")
     model = trained(on_disk, "xgboost")
-    assert bytes_of(model, tmp_path) == bytes_of(trained(in_memory, "xgboost"), tmp_path)
+    assert save_bytes(model, tmp_path) == save_bytes(trained(in_memory, "xgboost"), tmp_path)
     del model, on_disk
     gc.collect()
     assert not list(tmp_path.glob("boostrank-xgboost-*"))
@@ -144,7 +139,7 @@ def test_rows_on_disk_are_scored_and_continued_from(
     of_memory, of_disk = trained(in_memory, backend), trained(on_disk, backend)
     np.testing.assert_array_equal(of_memory.predict(in_memory[1]), of_disk.predict(on_disk[1]))
     further = [trained(data, backend, init_model=of_memory) for data in (in_memory, on_disk)]
-    assert bytes_of(further[0], tmp_path) == bytes_of(further[1], tmp_path)
+    assert save_bytes(further[0], tmp_path) == save_bytes(further[1], tmp_path)
 
 
 def test_bins_are_made_again_for_other_parameters(files: dict[str, Path], tmp_path: Path) -> None:
@@ -169,7 +164,7 @@ def test_damaged_bins_never_reach_lightgbm(
     files: dict[str, Path], damage: str, tmp_path: Path
 ) -> None:
     """Case 82: LightGBM's loader would believe them, or crash."""
-    expected = bytes_of(trained(both(files, "", tmp_path)[1]), tmp_path)
+    expected = save_bytes(trained(both(files, "", tmp_path)[1]), tmp_path)
     bins = sorted(tmp_path.glob("*.big"), key=lambda path: path.stat().st_size)
     for path in bins:
         good = path.read_bytes()
@@ -182,7 +177,7 @@ def test_damaged_bins_never_reach_lightgbm(
         shutil.copy(bins[1], bins[0])
         shutil.copy(tmp_path / "spare", bins[1])
     _, on_disk = both(files, "", tmp_path)
-    assert bytes_of(trained(on_disk), tmp_path) == expected
+    assert save_bytes(trained(on_disk), tmp_path) == expected
     assert on_disk[0].features.is_open
 
 

@@ -112,9 +112,7 @@ def test_a_value_that_the_engine_does_not_take_is_refused_by_name(
 
 
 def test_values_that_do_not_go_together_are_named_together() -> None:
-    with pytest.raises(
-        ParameterError, match="force_col_wise=True, force_row_wise=True: Cannot set both"
-    ):
+    with pytest.raises(ParameterError, match="force_col_wise=True, force_row_wise=True: "):
         get_backend("lightgbm").params.check({"force_col_wise": True, "force_row_wise": True})
 
 

@@ -113,9 +113,7 @@ def test_documents_that_move_are_refused_by_query(to_toy, tmp_path: Path) -> Non
     )
     of = example("lightgbm-none-missing")
     rules, allow = Rules(missing=0.0), ("missing", "infinite")
-    with pytest.raises(
-        ExportError, match=r"documents change rank; the first .* row \d+, query 1\d\d"
-    ):
+    with pytest.raises(ExportError, match=r"change rank.* row \d+, query 1\d\d"):
         to_toy(of, rules, tmp_path / "m", data=data, allow=allow)
     proof = to_toy(of, rules, tmp_path / "m", data=data, allow=(*allow, "moved"))
     before = data.queries.ranks(of.model.predict(data))
@@ -163,9 +161,7 @@ def test_one_unit_of_float32_in_one_leaf_is_noticed() -> None:
 def test_a_refusal_says_what_moves_in_the_users_data(to_toy, tmp_path: Path) -> None:
     X, y = table("missing")
     data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
-    with pytest.raises(
-        ExportError, match=r"'missing'.*in your data, \d+ of 600 documents change rank"
-    ):
+    with pytest.raises(ExportError, match=r"'missing'.* \d+ of 600 .*change rank"):
         to_toy(example("lightgbm-none-missing"), Rules(missing=0.0), tmp_path / "m", data=data)
 
 
@@ -187,7 +183,7 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
 def test_what_vespa_takes_for_a_function_names_no_feature(name: str, tmp_path: Path) -> None:
     model = example("lightgbm-none-whole").model
     for target in ("vespa", "vespa-lightgbm"):
-        with pytest.raises(ExportError, match="is not a rank feature of Vespa"):
+        with pytest.raises(ExportError, match="not a rank feature"):
             export_model(model, tmp_path / "m", target, feature_names=[name, *NAMES[1:]])
     export_model(
         model,
@@ -206,7 +202,7 @@ def test_a_file_that_its_engine_refuses_is_called_the_exported_file(tmp_path: Pa
 
 
 def test_rows_that_everybody_has_are_not_offered_to_be_allowed(to_toy, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"of kind 'thresholds'.*; choose another target$"):
+    with pytest.raises(ExportError, match=r"'thresholds'.*another target$"):
         to_toy(example("lightgbm-none-missing"), Rules(slack=1e-3), tmp_path / "m")
 
 
@@ -230,14 +226,14 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     model = example("lightgbm-none-whole").model
     with pytest.raises(ParameterError, match=r"unknown target 'sollr'.*solr"):
         export_model(model, tmp_path / "m", "sollr")
-    with pytest.raises(ParameterError, match="2 feature names for a model with 6"):
+    with pytest.raises(ParameterError, match=r"2 feature names .*6"):
         export_model(model, tmp_path / "m", "solr", feature_names=["a", "b"])
-    with pytest.raises(ParameterError, match="two features have the name 'a'"):
+    with pytest.raises(ParameterError, match=r"two features .*'a'"):
         export_model(model, tmp_path / "m", "solr", feature_names=list("abcdea"))
     for name in ("", "a\nb", "a\0", "a\u2028b", "\ud800", "\x85"):
-        with pytest.raises(ParameterError, match="is not a valid feature name"):
+        with pytest.raises(ParameterError, match="valid feature name"):
             export_model(model, tmp_path / "m", "solr", feature_names=[*"abcde", name])
-        with pytest.raises(ParameterError, match="is not a valid model name"):
+        with pytest.raises(ParameterError, match="valid model name"):
             export_model(model, tmp_path / "m", "solr", name=name or "\t")
     assert not any(tmp_path.iterdir())
 

@@ -15,7 +15,7 @@ import boostrank
 from boostrank.core.errors import DataError
 from boostrank.export.proof import verify
 from boostrank.files.writer import write_libsvm
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse
 
 D = 12
 
@@ -101,7 +101,7 @@ def test_the_first_document_that_differs_is_named(model: Any, data: Any) -> None
 def test_scores_that_do_not_fit_are_refused(model: Any, data: Any) -> None:
     with pytest.raises(DataError, match="3 scores for 500 documents"):
         verify(model, data, [1.0, 2.0, 3.0])
-    with pytest.raises(DataError, match="score 3 is not a finite number"):
+    with pytest.raises(DataError, match=r"score 3 .*finite"):
         verify(model, data, [0.0, 0.0, np.nan] + [0.0] * 497)
 
 
@@ -158,10 +158,9 @@ def test_other_files_than_scores_are_refused(model: Any, tmp_path: Path) -> None
         ('{"id": 3}\n', "s.txt:1: "),
     ):
         (tmp_path / "s.txt").write_text(lines)
-        result = invoke(
+        result = refuse(
             "verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", tmp_path / "d.txt"
         )
-        assert result.exit_code == 2
         assert words in result.stderr
 
 

@@ -19,7 +19,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from click.testing import Result
 from pyarrow import feather, parquet
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
@@ -28,7 +27,7 @@ import boostrank
 from boostrank import BoostRanker, RankingDataset
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.sklearn import QueryKFold
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse, succeed
 
 N, QUERIES = 60, 6
 X = np.random.default_rng(0).random((N, 3)).round(3)
@@ -62,27 +61,14 @@ def write(name: str, lines: list[str]) -> str:
     return name
 
 
-def refused(*command: object, says: tuple[str, ...]) -> Result:
-    result = invoke(*command)
-    assert result.exit_code == 2, result.stderr
-    assert [word for word in says if word not in result.stderr] == [], result.stderr
-    return result
-
-
-def accepted(*command: object) -> Result:
-    result = invoke(*command)
-    assert result.exit_code == 0, result.stderr
-    return result
-
-
 def scores(model: str, data: str) -> str:
-    accepted("predict", model, data, "-o", "scores.txt")
+    succeed("predict", model, data, "-o", "scores.txt")
     return Path("scores.txt").read_text()
 
 
 @pytest.fixture
 def model() -> str:
-    accepted("train", write("train.txt", rows()), *TRAIN, "--model", "model.txt")
+    succeed("train", write("train.txt", rows()), *TRAIN, "--model", "model.txt")
     return "model.txt"
 
 
@@ -123,7 +109,7 @@ def test_report_03_several_query_columns_are_refused_and_given_ids_stay_features
 ):
     with pytest.raises(DataError, match="'query_id' and 'qid'"):
         BoostRanker(**PLAIN).fit(FRAME.assign(query_id=QID, qid=QID), Y)
-    with pytest.warns(DataWarning, match="'query_id' is used as a feature"):
+    with pytest.warns(DataWarning, match="'query_id' .*feature"):
         ranker = BoostRanker(**PLAIN).fit(FRAME.assign(query_id=QID), Y, qid=QID)
     assert ranker.predict(FRAME.assign(query_id=QID)).size == N
 
@@ -147,10 +133,10 @@ def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_
 ) -> None:
     scores(model, "train.txt")
     bare = write("bare.txt", rows(""))
-    accepted("verify", model, bare, "--against", "scores.txt")
-    accepted("export", model, bare, "--to", "lightgbm", "-o", "copy.txt")
+    succeed("verify", model, bare, "--against", "scores.txt")
+    succeed("export", model, bare, "--to", "lightgbm", "-o", "copy.txt")
     for command in (("train", bare, *TRAIN, "--model", "m.txt"), ("evaluate", model, bare)):
-        result = refused(*command, says=("bare.txt:1:1", "qid:1", "sed"))
+        result = refuse(*command, says=("bare.txt:1:1", "qid:1", "sed"))
     doctor = invoke("doctor", bare)
     assert (doctor.exit_code, "fix: sed" in doctor.stdout) == (2, True)
     subprocess.run(["bash", "-c", re.search("`(.+?)`", result.stderr)[1]], check=True)  # type: ignore[index]
@@ -160,7 +146,7 @@ def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_
 @pytest.mark.parametrize("first", [True, False], ids=["bare first", "bare later"])
 def test_report_04_mixed_rows_are_refused_at_their_line(model: str, first: bool) -> None:
     parts = rows("")[:3] + rows()[3:] if first else rows()[:3] + rows("")[3:]
-    refused(
+    refuse(
         "predict", model, write("mixed.txt", parts), "-o", "s.txt", says=("mixed.txt:4:1", "label")
     )
 
@@ -168,9 +154,9 @@ def test_report_04_mixed_rows_are_refused_at_their_line(model: str, first: bool)
 def test_report_11_label_and_weight_are_refused_with_commands_that_write_both(model: str) -> None:
     pairs = [f"{y}:{q} qid:{q} 1:{row[0]}" for y, q, row in zip(Y, QID, X, strict=True)]
     path = write("pairs.txt", pairs)
-    refused("predict", model, path, "-o", "s.txt", says=("pairs.txt:1:1", "label:weight"))
+    refuse("predict", model, path, "-o", "s.txt", says=("pairs.txt:1:1", "label:weight"))
     assert "label:weight" in invoke("doctor", path).stdout
-    result = refused(
+    result = refuse(
         "train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "label:weight")
     )
     subprocess.run(["bash", "-c", re.search("`(.+?)`", result.stderr)[1]], check=True)  # type: ignore[index]
@@ -182,8 +168,8 @@ def test_report_11_label_and_weight_are_refused_with_commands_that_write_both(mo
 def test_report_11_label_and_weight_without_query_ids(model: str) -> None:
     path = write("pairs.txt", ["1:2 1:.5 2:.3", "0:1 1:.2 2:.1"])
     write("pairs.txt.query", ["2"])
-    refused("train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "label:weight"))
-    refused("predict", model, path, "-o", "s.txt", says=("pairs.txt:1:1", "label:weight"))
+    refuse("train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "label:weight"))
+    refuse("predict", model, path, "-o", "s.txt", says=("pairs.txt:1:1", "label:weight"))
 
 
 # Ids of other types
@@ -301,7 +287,7 @@ def test_report_09_decimals_in_python_and_unsuitable_types() -> None:
     ).queries.qid.tolist() == [1, 2]
     with pytest.raises(DataError, match=r"row 1 .*2\.5.*text"):
         RankingDataset.from_arrays(two, [0, 1], qid=[Decimal(1), Decimal("2.5")])
-    with pytest.raises(DataError, match="row 1 has no query id"):
+    with pytest.raises(DataError, match=r"row 1 .*query id"):
         RankingDataset.from_arrays(two, [0, 1], qid=np.array(["2024-01-31", "NaT"], "M8[D]"))
     fraction = pa.array(list(map(Decimal, ("7.50", "8.00"))), pa.decimal128(9, 2))
     for column, words in (
@@ -312,7 +298,7 @@ def test_report_09_decimals_in_python_and_unsuitable_types() -> None:
         parquet.write_table(
             pa.table({"label": [0, 1], "qid": column, "x": [1.0, 2.0]}), "t.parquet"
         )
-        refused("train", "t.parquet", *TRAIN, "--model", "m.txt", says=("t.parquet", words, "text"))
+        refuse("train", "t.parquet", *TRAIN, "--model", "m.txt", says=("t.parquet", words, "text"))
 
 
 # scikit-learn's heads
@@ -345,9 +331,7 @@ def test_heads_of_scikit_learn_after_other_comments_and_against_the_training_dat
     assert (data.provenance.index_base, data.feature_names) == (0, ("bm25", "price"))
     shifted = np.c_[np.zeros(N), X[:, :2]]  # feature 0 is absent, and the model counts from 1
     dump_svmlight_file(shifted, Y, "zero.svm", query_id=QID, comment="x")
-    refused(
-        "predict", model, "zero.svm", "-o", "s.txt", says=("zero.svm", "from 0", "--zero-based")
-    )
+    refuse("predict", model, "zero.svm", "-o", "s.txt", says=("zero.svm", "from 0", "--zero-based"))
     later = write("later.txt", ["1 qid:1 1:2", "# Column indices are zero-based", "0 qid:1 1:3"])
     assert boostrank.read(later).provenance.index_base == 1  # a comment between rows is no head
 
@@ -443,7 +427,7 @@ def test_first_use_python_04_doctor_finds_what_training_refuses_in_frames() -> N
 def test_report_14_decimal_commas_in_data_are_named(
     name: str, lines: list[str], location: str, token: str
 ) -> None:
-    refused(
+    refuse(
         "train",
         write(name, lines),
         *TRAIN,
@@ -455,7 +439,7 @@ def test_report_14_decimal_commas_in_data_are_named(
 
 def test_report_14_decimal_commas_in_weights_are_named(model: str) -> None:
     write("train.txt.weight", ["0,5"] * QUERIES)
-    refused(
+    refuse(
         "train",
         "train.txt",
         *TRAIN,
@@ -529,12 +513,12 @@ def test_first_use_python_14_labels_between_grades_are_named_with_exponential_ga
         BoostRanker(**PLAIN).fit(X, Y, qid=QID)
     frame = FRAME.assign(label=Y * scale, qid=QID)
     frame.to_csv("t.csv", index=False)
-    assert f"label {scale}" in accepted("train", "t.csv", *TRAIN, "--model", "m.txt").stderr
+    assert f"label {scale}" in succeed("train", "t.csv", *TRAIN, "--model", "m.txt").stderr
     assert [finding.check for finding in boostrank.doctor("t.csv")] == ["broken-labels"]
 
 
 def test_first_use_cli_14_split_says_the_shares() -> None:
-    result = accepted(
+    result = succeed(
         "data",
         "split",
         write("t.txt", rows()),

@@ -16,7 +16,7 @@ import pytest
 import boostrank
 from boostrank.export.target import ExportError
 from boostrank.export.writing import export_model, how_to, read_feature_names
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse, succeed
 from tests.consumers import opensearch
 
 FEW = ("--quality", "plain", "--rounds", 4, "--num-leaves", 5, "--threads", 1)
@@ -32,7 +32,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.insert(0, "qid", np.repeat(np.arange(10), 20))
     data.loc[rng.random(200) < 0.3, "price"] = np.nan
     data.to_csv(folder / "s.csv", index=False)
-    assert invoke("train", folder / "s.csv", *FEW, "-m", folder / "m.txt").exit_code == 0
+    succeed("train", folder / "s.csv", *FEW, "-m", folder / "m.txt")
     return folder
 
 
@@ -88,8 +88,7 @@ def test_first_use_cli_02_a_store_whose_default_is_a_number(price: str | None) -
     assert '"defaultValue": "NaN"' in words
     for command in ("doctor", "train"):
         more = () if command == "doctor" else ("-m", "no.txt")
-        result = invoke(command, "s.csv", "--for", "solr", "--feature-names", file, *more)
-        assert result.exit_code == 2
+        result = refuse(command, "s.csv", "--for", "solr", "--feature-names", file, *more)
         assert "'price'" in result.output
         assert '"defaultValue": "NaN"' in result.output
     assert export("solr", "--feature-names", file, "--allow", "missing")[0] == 0
@@ -141,8 +140,7 @@ def test_first_use_cli_02_a_store_with_other_names(names: tuple[str, ...], words
         ("export", "m.txt", "--to", "solr", "-o", "o.json"),
         ("doctor", "s.csv", "--for", "solr"),
     ):
-        result = invoke(*command, "--feature-names", file)
-        assert result.exit_code == 2
+        result = refuse(*command, "--feature-names", file)
         assert words in result.output
         assert "bm25, price, age" in result.output
 
@@ -163,7 +161,7 @@ def test_first_use_cli_02_names_in_another_order() -> None:
 def test_first_use_cli_02_a_default_that_changes_no_score_is_accepted() -> None:
     clean = pd.read_csv("s.csv").fillna(0.5)
     clean.to_csv("clean.csv", index=False)
-    assert invoke("train", "clean.csv", *FEW, "--start", "none", "-m", "clean.txt").exit_code == 0
+    succeed("train", "clean.csv", *FEW, "--start", "none", "-m", "clean.txt")
     assert export("solr", "--feature-names", store("store.json"), model="clean.txt")[0] == 0
     data = boostrank.read("s.csv")  # rows with missing values
     with pytest.raises(ExportError, match="'price'"):
@@ -221,10 +219,9 @@ def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) ->
         "-m",
         "f.json",
     )
-    refused = invoke(*command)
-    assert refused.exit_code == 2
+    refused = refuse(*command)
     assert "--fill" in refused.output
-    assert invoke(*command, "--fill", "median,price=0.3").exit_code == 0
+    succeed(*command, "--fill", "median,price=0.3")
     model, rows = (
         boostrank.RankingModel.load("f.json"),
         pd.read_csv("s.csv")[list(NAMES)].to_numpy(),
@@ -272,8 +269,7 @@ def test_first_use_cli_12_a_feature_set_has_to_hold_the_fill_values() -> None:
 def test_first_use_cli_12_fill_that_cannot_be_is_refused(
     fill: object, more: tuple[object, ...]
 ) -> None:
-    result = invoke("train", "s.csv", *FEW, "--fill", fill, *more, "-m", "no.txt")
-    assert result.exit_code == 2
+    result = refuse("train", "s.csv", *FEW, "--fill", fill, *more, "-m", "no.txt")
     assert "fill" in result.output
 
 
@@ -293,8 +289,7 @@ def test_first_use_cli_12_a_continued_model_keeps_its_fill_values() -> None:
 
 @pytest.mark.parametrize("parameter", ["zero_as_missing=true", "linear_tree=true", "boosting=rf"])
 def test_first_use_cli_12_parameters_that_no_export_holds(parameter: str) -> None:
-    result = invoke("train", "s.csv", *FEW, "--for", "solr", "--param", parameter, "-m", "no.txt")
-    assert result.exit_code == 2
+    result = refuse("train", "s.csv", *FEW, "--for", "solr", "--param", parameter, "-m", "no.txt")
     assert parameter.partition("=")[0] in result.output
 
 
@@ -306,8 +301,7 @@ def test_first_use_cli_13_text_for_a_program_without_categories(ending: str) -> 
         ("doctor", f"text.{ending}"),
         ("train", f"text.{ending}", *FEW, "-m", "no.txt"),
     ):
-        result = invoke(*command, "--for", "solr")
-        assert result.exit_code == 2
+        result = refuse(*command, "--for", "solr")
         assert "--drop code" in result.output
         assert "--categorical" not in result.output
 

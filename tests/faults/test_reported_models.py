@@ -21,7 +21,7 @@ import boostrank
 from boostrank.core.errors import InputError, ModelError
 from boostrank.engines import parse_model
 from boostrank.engines.xgboost.format import XGBOOST
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse, succeed
 
 QUIET = {"verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1, "num_leaves": 4}
 RNG = np.random.default_rng(0)
@@ -114,8 +114,7 @@ def test_report_01_the_commands_take_an_old_text(tmp_path: Path) -> None:
         ("predict", "-o", tmp_path / "s.txt"),
         ("export", "--to", "lightgbm", "-o", tmp_path / "e.txt"),
     ):
-        result = invoke(command[0], tmp_path / "old.txt", rows, *command[1:])
-        assert result.exit_code == 0, result.stderr
+        succeed(command[0], tmp_path / "old.txt", rows, *command[1:])
     expected = lgb.Booster(model_str=text).predict(X, raw_score=True)
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "s.txt"), expected)
     np.testing.assert_array_equal(
@@ -273,8 +272,7 @@ def test_report_07_and_08_a_foreign_model_is_named_with_its_remedy(
         word for word in (str(path), *FOREIGN[kind][1]) if word not in str(error.value)
     ] == [], error.value
     assert "data join" not in str(error.value)
-    result = invoke("evaluate", path, data_file(tmp_path))
-    assert result.exit_code == 2
+    result = refuse("evaluate", path, data_file(tmp_path))
     assert FOREIGN[kind][1][0] in result.stderr
 
 

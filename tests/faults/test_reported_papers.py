@@ -7,6 +7,7 @@ import pytest
 
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import close, evaluate, make_query, twin_of
+from tests.objectives.conftest import evaluate_named
 
 # The cut-off's parameter, and whether k above the length means the length; else it is k in the
 # equation.
@@ -35,13 +36,6 @@ def cut_off(spec):
     return next((p.name for p in spec.params if p.name in ("k", "truncation_level")), None)
 
 
-def run(name, labels, scores, **changed):
-    spec = OBJECTIVES.get(name)
-    return evaluate(
-        spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed
-    )
-
-
 def test_report_01_sdcg_beyond_the_list_is_the_equation():
     ranks = 1 + np.array(
         [sum(1 / (1 + np.exp(s - t)) for t in (1, 0, -1) if t != s) for s in (1, 0, -1)]
@@ -49,7 +43,9 @@ def test_report_01_sdcg_beyond_the_list_is_the_equation():
     gains, z = np.array([3, 1, 0]), 3 + 1 / np.log2(3)
     value = np.sum(gains / z / np.log2(1 + ranks) / (1 + np.exp(ranks - 10)))
     assert value == pytest.approx(0.8315, abs=5e-5)
-    assert run("sdcg", [2, 1, 0], [1.0, 0.0, -1.0], k=10)[0] == pytest.approx(-value, rel=1e-12)
+    assert evaluate_named("sdcg", [2, 1, 0], [1.0, 0.0, -1.0], k=10)[0] == pytest.approx(
+        -value, rel=1e-12
+    )
 
 
 def test_report_01_every_objective_with_a_cut_off_says_what_it_is_beyond_the_list():
@@ -80,8 +76,10 @@ def test_report_01_a_cut_off_beyond_the_list_has_the_documented_value(name, chan
             if not CUT_OFFS[name] and n > 1:
                 assert loss < at_length[0]  # the last documents have more than half their weight
     # No order of a list that fits above the cut-off is better than another.
-    assert not run("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=5)[1].any()
-    assert not run("smooth-ndcg", [1, 0, 0], [0.0, 1.0, 2.0], k=3, metric="precision")[1].any()
+    assert not evaluate_named("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=5)[1].any()
+    assert not evaluate_named("smooth-ndcg", [1, 0, 0], [0.0, 1.0, 2.0], k=3, metric="precision")[
+        1
+    ].any()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 1e3])
@@ -91,17 +89,17 @@ def test_report_05_a_query_without_relevant_documents_in_the_first_k_has_a_gradi
         labels, scores = np.zeros(n), scale * np.sort(rng.normal(size=n))[::-1]
         labels[10:] = rng.integers(0, 3, n - 10)
         labels[-1] = 2
-        grad = run("margin-ndcg", labels, scores)[1]
+        grad = evaluate_named("margin-ndcg", labels, scores)[1]
         assert grad @ labels < 0
-        assert not run("margin-ndcg", labels, scores, bound="tight")[1].any()
+        assert not evaluate_named("margin-ndcg", labels, scores, bound="tight")[1].any()
 
 
 def test_report_06_ten_tied_documents_have_the_ndcg_of_a_random_order_with_sinkhorn():
     labels = [0, 2, 0, 1, 0, 0, 0, 1, 0, 0]
     gains, d = np.exp2(labels) - 1, 1 / np.log2(2 + np.arange(10))
     random = gains.sum() * d.mean() / (np.sort(gains)[::-1] @ d)
-    unscaled = -run("soft-ndcg", labels, np.zeros(10), ranks="binomial")[0]
-    scaled = -run("soft-ndcg", labels, np.zeros(10), ranks="sinkhorn")[0]
+    unscaled = -evaluate_named("soft-ndcg", labels, np.zeros(10), ranks="binomial")[0]
+    scaled = -evaluate_named("soft-ndcg", labels, np.zeros(10), ranks="sinkhorn")[0]
     assert scaled == pytest.approx(random, rel=1e-12)
     assert unscaled / random == pytest.approx(0.6446 / 0.7618, abs=1e-4)
 

@@ -22,8 +22,7 @@ from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import InputError, TrainingWarning, WorkerLost
 from boostrank.kernels import jit
 from boostrank.tracking import JsonLines
-from tests.cli.conftest import invoke
-from tests.cli.test_signals import asking_in
+from tests.cli.conftest import invoke, stop_in_round
 
 ROUNDS = 8
 
@@ -62,7 +61,7 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """
     night(tmp_path, "b.txt", seed=1)
     with monkeypatch.context() as patch:
-        asking_in(patch, 4)
+        stop_in_round(patch, 4)
         assert job(night(tmp_path, "a.txt"), tmp_path, "--log", tmp_path / "log").exit_code == 130
     return tmp_path
 

@@ -12,8 +12,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.model.ranking_model import tree_counts
-
-from .test_train import BACKENDS, FAST, ranking
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 ROUNDS, BEST = 6, 4
 
@@ -21,7 +20,7 @@ ROUNDS, BEST = 6, 4
 @cache
 def trained(backend: str, **options: Any) -> boostrank.RankingModel:
     params = {"objective": "regression", "max_depth": 3, **FAST}
-    model = boostrank.train(params, ranking(0), ROUNDS, backend=backend, **options)
+    model = boostrank.train(params, make_dataset(0), ROUNDS, backend=backend, **options)
     model._best_rounds = BEST
     return model
 
@@ -39,18 +38,18 @@ def test_trees_of_a_start_are_counted(backend: str, tmp_path: Path) -> None:
     assert each == 1
     assert model.num_trees() == first + ROUNDS
     assert plain.num_trees() == ROUNDS
-    leaves = model.predict(ranking(1), pred_leaf=True)
-    assert leaves.shape == (ranking(1).n_documents, first + BEST)
+    leaves = model.predict(make_dataset(1), pred_leaf=True)
+    assert leaves.shape == (make_dataset(1).n_documents, first + BEST)
     assert leaves.dtype == np.int32
-    assert model.predict(ranking(1), pred_leaf=True, start_iteration=1).shape[1] == ROUNDS - 1
-    assert model.predict(ranking(1).features[:0], pred_leaf=True).shape == (0, first + BEST)
+    assert model.predict(make_dataset(1), pred_leaf=True, start_iteration=1).shape[1] == ROUNDS - 1
+    assert model.predict(make_dataset(1).features[:0], pred_leaf=True).shape == (0, first + BEST)
     assert model.save_model(tmp_path / "m.txt") is model
     assert boostrank.RankingModel.load(tmp_path / "m.txt").num_trees() == first + BEST
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_contributions_add_up_with_a_start_whatever_the_rounds(backend: str) -> None:
-    model, rows = started(backend), ranking(1)
+    model, rows = started(backend), make_dataset(1)
     for span in (
         {},
         {"num_iteration": 2},
@@ -67,7 +66,7 @@ def test_contributions_add_up_with_a_start_whatever_the_rounds(backend: str) -> 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rounds_add_up(backend: str) -> None:
-    model, rows = started(backend), ranking(1)
+    model, rows = started(backend), make_dataset(1)
     for first in (1, ROUNDS, 99):
         later = model.predict(rows, start_iteration=first)
         np.testing.assert_allclose(
@@ -83,7 +82,7 @@ def test_rounds_add_up(backend: str) -> None:
 
 
 def test_lightgbm_says_the_same_of_its_own_model() -> None:
-    model, rows = trained("lightgbm", start="none"), ranking(1).features
+    model, rows = trained("lightgbm", start="none"), make_dataset(1).features
     booster = model.booster
     for kind in ("split", "gain"):
         for iteration in (0, 2):
@@ -121,11 +120,11 @@ def test_importance_of_named_features_without_the_start(backend: str) -> None:
 
 
 def test_a_linear_model_names_what_tells_of_its_features() -> None:
-    model = boostrank.train({"objective": "sdcg"}, ranking(0), 2, backend="linear")
+    model = boostrank.train({"objective": "sdcg"}, make_dataset(0), 2, backend="linear")
     for ask in (model.feature_importance, model.num_trees):
         with pytest.raises(ParameterError, match="no trees"):
             ask()
     with pytest.raises(ParameterError, match=r"contributions\(\)"):
-        model.predict(ranking(1), pred_leaf=True)
-    parts = model.predict(ranking(1), pred_contrib=True)
-    np.testing.assert_allclose(parts.sum(axis=1), model.predict(ranking(1)), atol=1e-9)
+        model.predict(make_dataset(1), pred_leaf=True)
+    parts = model.predict(make_dataset(1), pred_contrib=True)
+    np.testing.assert_allclose(parts.sum(axis=1), model.predict(make_dataset(1)), atol=1e-9)

@@ -146,7 +146,7 @@ def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: s
         unnamed = trained(backend, as_data(), 2, init_model=model, start="none")
         np.testing.assert_array_equal(unnamed.trees().forest.kind, at_once.trees().forest.kind)
     assert data.join(other.like(data)).categories == data.categories
-    with pytest.raises(DataError, match="different categories cannot be joined"):
+    with pytest.raises(DataError, match="different categories"):
         data.join(other)
 
 
@@ -207,14 +207,12 @@ def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> Non
     ):
         with pytest.raises(DataError, match=match):
             model.predict(wrong)
-    with pytest.raises(DataError, match=r"'kind' .* has only codes without names"):
+    with pytest.raises(DataError, match=r"'kind' .*codes without names"):
         codes.predict(frame)
-    with pytest.raises(
-        DataError, match=r"'kind' contains categories .* has only codes without names"
-    ):
+    with pytest.raises(DataError, match=r"'kind' contains .*without names"):
         codes.predict(as_data(frame))
     plain = trained(codes.backend, as_data())
-    with pytest.raises(DataError, match="column names, but the model does not"):
+    with pytest.raises(DataError, match="column names"):
         plain.predict(frame)
     with pytest.raises(DataError, match="'flag' contains categories"):
         model.predict(as_data(frame.assign(flag=frame["flag"].astype("category"))))
@@ -316,16 +314,16 @@ def test_models_of_other_categories_are_not_averaged() -> None:
 
 def test_what_takes_no_categories_says_so() -> None:
     data = as_data(arrow_table(COLUMNS, KINDS))
-    with pytest.raises(DataError, match="feature 'kind' is categorical, which a linear mod"):
+    with pytest.raises(DataError, match=r"'kind' .*linear"):
         boostrank.train({"metric": "none"}, data, 2, backend="linear")
-    with pytest.warns(DataWarning, match="within_query ignores 'kind': codes"):
+    with pytest.warns(DataWarning, match="within_query ignores 'kind'"):
         model = boostrank.train(PARAMS, data, 2, start="none", within_query="rank")
     assert "rank(kind|query)" not in model.column_names
-    with pytest.raises(ParameterError, match=r"within_query: .*'kind' as a number"):
+    with pytest.raises(ParameterError, match=r"within_query: .*'kind'"):
         boostrank.train(
             PARAMS, data, 2, start="none", within_query=boostrank.WithinQuery("rank", of="kind")
         )
-    with pytest.raises(ParameterError, match="'kind' is categorical, and has no direction"):
+    with pytest.raises(ParameterError, match=r"'kind' .*no direction"):
         boostrank.train(
             PARAMS | {"monotone_constraints": [0, 0, 0, 1]},
             data,

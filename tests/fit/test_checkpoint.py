@@ -15,6 +15,7 @@ import boostrank
 from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import StopTraining
+from tests.fit.conftest import save_bytes
 
 FAST = {
     "objective": "shf-sdcg",
@@ -87,12 +88,6 @@ def stopped(
     )
 
 
-def files(model: boostrank.RankingModel, folder: Path) -> tuple[bytes, bytes]:
-    """The model file and its sidecar, which holds the metrics of every round."""
-    model.save(folder / "model")
-    return (folder / "model").read_bytes(), (folder / "model.meta.json").read_bytes()
-
-
 CASES: dict[str, Any] = {
     "plain": lambda backend: ({}, lambda: []),
     "sampling": lambda backend: ({**SAMPLING[backend], "seed": 5}, lambda: []),
@@ -125,22 +120,24 @@ def test_fault_075_a_resumed_training_gives_the_same_files(
     case: str, backend: str, tmp_path: Path
 ) -> None:
     params, callbacks = CASES[case](backend)
-    whole = files(trained(params, backend, callbacks=callbacks()), tmp_path)
+    whole = save_bytes(trained(params, backend, callbacks=callbacks()), tmp_path)
     for round in (2, 4):
         stopped(tmp_path / "checkpoint", round, params, callbacks(), backend=backend)
         checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", every=2, resume=True)
         again = trained(params, backend, callbacks=callbacks(), checkpoint=checkpoint)
         assert checkpoint.resumed_at == round + 1
-        assert files(again, tmp_path) == whole
+        assert save_bytes(again, tmp_path) == whole
 
 
 @backends
 def test_fault_075_a_continued_model_is_resumed_too(backend: str, tmp_path: Path) -> None:
     first = trained({}, backend, num_boost_round=3)
-    whole = files(trained({}, backend, init_model=first), tmp_path)
+    whole = save_bytes(trained({}, backend, init_model=first), tmp_path)
     stopped(tmp_path / "checkpoint", 5, {}, backend=backend, init_model=first)
     checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", resume=True)
-    assert files(trained({}, backend, init_model=first, checkpoint=checkpoint), tmp_path) == whole
+    assert (
+        save_bytes(trained({}, backend, init_model=first, checkpoint=checkpoint), tmp_path) == whole
+    )
     assert checkpoint.resumed_at == 6
 
 
@@ -151,7 +148,9 @@ def test_a_checkpoint_changes_nothing_of_the_training(backend: str, tmp_path: Pa
         backend,
         checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint", every=3),
     )
-    assert files(with_it, tmp_path) == files(trained(SAMPLING[backend], backend), tmp_path)
+    assert save_bytes(with_it, tmp_path) == save_bytes(
+        trained(SAMPLING[backend], backend), tmp_path
+    )
 
 
 @backends
@@ -337,7 +336,7 @@ def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) ->
     def second(env: Any) -> None:
         if not inside:
             inside.append(True)
-            with pytest.raises(InputError, match=r"checkpoint: process \d+ is writing it"):
+            with pytest.raises(InputError, match=r"checkpoint: process \d+ "):
                 trained(
                     {}, num_boost_round=1, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint")
                 )
@@ -367,5 +366,5 @@ def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) ->
 def test_what_cannot_be_resumed_exactly_has_no_checkpoint(
     backend: str, params: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ParameterError, match=f"no checkpoint with these parameters: .*{words}"):
+    with pytest.raises(ParameterError, match=f"no checkpoint .*{words}"):
         trained(params, backend, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint"))

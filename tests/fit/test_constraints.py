@@ -16,50 +16,14 @@ from boostrank.engines import get_backend
 from boostrank.engines.trees import LinearStart
 from boostrank.kernels.curves import Curve
 from boostrank.model.constraints import first_break
+from tests.fit.conftest import ROUGH_NAMES, TREES, make_rough_dataset
 
 ENGINES = ("lightgbm", "xgboost")
-NAMES = ("rising", "zeros", "coarse", "square [m]", "tail", "code")
-TREES: dict[str, dict[str, Any]] = {
-    "lightgbm": {
-        "objective": "lambdarank",
-        "num_leaves": 15,
-        "min_data_in_leaf": 3,
-        "num_threads": 1,
-        "verbosity": -1,
-    },
-    "xgboost": {
-        "objective": "lambdarank",
-        "num_leaves": 15,
-        "min_child_weight": 0.1,
-        "num_threads": 1,
-    },
-}
-
-
-def made(seed: int = 0, gaps: float = 0.08) -> boostrank.RankingDataset:
-    """No feature goes one way; missing values, many zeros, few values, a tail."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(480, 6))
-    x[rng.random(480) < 0.3, 1] = 0.0
-    x[:, 2], x[:, 4], x[:, 5] = np.round(2 * x[:, 2]), np.exp(2 * x[:, 4]), rng.integers(0, 5, 480)
-    relevance = (
-        x[:, 0]
-        + np.sin(3 * x[:, 0])
-        - 0.7 * x[:, 1]
-        + 0.5 * x[:, 3] ** 2
-        + (x[:, 5] == 2)
-        + rng.normal(size=480)
-    )
-    x[rng.random(x.shape) < gaps] = np.nan
-    labels = np.clip(np.round(relevance + 1), 0, 4)
-    return boostrank.RankingDataset.from_arrays(
-        x.astype(np.float32), labels, group=[12] * 40, feature_names=NAMES
-    )
 
 
 @pytest.fixture(scope="module")
 def data() -> boostrank.RankingDataset:
-    return made()
+    return make_rough_dataset()
 
 
 def trained(data: Any, backend: str, rounds: int = 12, start: Any = "linear", **params: Any) -> Any:
@@ -172,7 +136,7 @@ def test_what_names_no_feature_is_refused(
 
 @pytest.mark.parametrize("method", ["intermediate", "advanced"])
 def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: str) -> None:
-    full, gaps = made(gaps=0.0), made()
+    full, gaps = make_rough_dataset(gaps=0.0), make_rough_dataset()
     params = {
         "monotone_constraints": [1] * 6,
         "monotone_constraints_method": method,
@@ -200,12 +164,10 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     "params", [{"linear_tree": True}, {"quant_train_renew_leaf": True}], ids=str
 )
 def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None:
-    with pytest.raises(
-        ParameterError, match=f"monotone_constraints does not work with {next(iter(params))}"
-    ):
+    with pytest.raises(ParameterError, match=f"monotone_constraints .*{next(iter(params))}"):
         trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)
     for start in ("linear", "auto", "none"):
-        with pytest.raises(ParameterError, match="'code' is categorical, and has no direction"):
+        with pytest.raises(ParameterError, match=r"'code' .*no direction"):
             trained(
                 data,
                 "lightgbm",
@@ -236,7 +198,7 @@ def test_a_start_is_continued_only_the_way_it_goes(data: Any) -> None:
     steps = replace(
         Curve(np.array([0.0, 0.5]), np.array([0.0, 0.25, 1.0]), 0.0), documents=np.ones(4)
     )
-    old = get_backend("lightgbm").begin_with(LinearStart(NAMES, {0: steps})).native
+    old = get_backend("lightgbm").begin_with(LinearStart(ROUGH_NAMES, {0: steps})).native
     for sign in (1, -1):
         params = {**TREES["lightgbm"], "monotone_constraints": {"rising": sign}}
         if sign == 1:
@@ -307,7 +269,10 @@ def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(
 
 def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
     counted = boostrank.RankingDataset.from_arrays(
-        np.nan_to_num(data.features), data.labels, group=data.queries.sizes, feature_names=NAMES
+        np.nan_to_num(data.features),
+        data.labels,
+        group=data.queries.sizes,
+        feature_names=ROUGH_NAMES,
     )
     for spelt in ([5], "name:code", ["code"], 5, "5"):
         model = trained(

@@ -13,15 +13,13 @@ import boostrank
 from boostrank.core.errors import ModelError
 from boostrank.data.dataset import RankingDataset
 from boostrank.reporting import why
+from tests.fit.conftest import BACKENDS, FAST, TREES, make_dataset, make_rough_dataset
 from tests.model.real_models import SIZE, data, train_lightgbm, train_xgboost
-
-from .test_constraints import TREES, made
-from .test_train import BACKENDS, FAST, ranking
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_contributions_sum_to_the_scores_of_the_best_round(backend: str) -> None:
-    train, valid = ranking(0), ranking(1)
+    train, valid = make_dataset(0), make_dataset(1)
     params = {"objective": "regression", "early_stopping_round": 2, **FAST}
     model = boostrank.train(params, train, 12, valid_sets=[valid], backend=backend)
     parts = model.contributions(valid)
@@ -61,19 +59,21 @@ def test_rows_come_back_in_the_order_in_which_they_were_given(backend: str) -> N
 
 
 def test_no_rows_no_contributions() -> None:
-    model = boostrank.train({"objective": "regression", **FAST}, ranking(0), 2)
-    assert model.contributions(ranking(0).features[:0]).shape == (0, model.n_features + 1)
+    model = boostrank.train({"objective": "regression", **FAST}, make_dataset(0), 2)
+    assert model.contributions(make_dataset(0).features[:0]).shape == (0, model.n_features + 1)
 
 
 @pytest.fixture(scope="module")
 def sets() -> tuple[RankingDataset, RankingDataset]:
     """Training set, and another one: missing values, zeros, few values, a tail."""
-    return made(0), made(1)
+    return make_rough_dataset(0), make_rough_dataset(1)
 
 
 @cache
 def model(backend: str, start: str, rounds: int = 40) -> boostrank.RankingModel:
-    return boostrank.train(TREES[backend], made(0), rounds, backend=backend, start=start)
+    return boostrank.train(
+        TREES[backend], make_rough_dataset(0), rounds, backend=backend, start=start
+    )
 
 
 EVERY = [(backend, start) for backend in BACKENDS for start in ("linear", "none")]

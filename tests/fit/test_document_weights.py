@@ -11,15 +11,14 @@ import pytest
 import boostrank
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.data.dataset import RankingDataset
-
-from .test_train import BACKENDS, FAST, ranking
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 PARAMS = {"gain": "linear", "metric": "none", **FAST}
 
 
 def pair() -> tuple[RankingDataset, RankingDataset]:
     """A data set with weights of documents, and one whose linear gains are its weighted ones."""
-    data = ranking(0)
+    data = make_dataset(0)
     weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], data.n_documents)
     weighted = replace(data, queries=replace(data.queries, document_weights=weights))
     return weighted, replace(data, labels=data.labels * weights)
@@ -27,7 +26,7 @@ def pair() -> tuple[RankingDataset, RankingDataset]:
 
 def scores(data: RankingDataset, rounds: int = 4, **options: Any) -> np.ndarray:
     params = PARAMS | options.pop("params", {})
-    return boostrank.train(params, data, rounds, **options).predict(ranking(1))
+    return boostrank.train(params, data, rounds, **options).predict(make_dataset(1))
 
 
 @pytest.mark.parametrize("start", ["linear", "none"])
@@ -36,7 +35,7 @@ def test_auto_trains_on_the_weighted_gains(backend: str, start: str) -> None:
     weighted, by_labels = pair()
     ours = scores(weighted, backend=backend, start=start)
     np.testing.assert_array_equal(ours, scores(by_labels, backend=backend, start=start))
-    assert not np.array_equal(ours, scores(ranking(0), backend=backend, start=start))
+    assert not np.array_equal(ours, scores(make_dataset(0), backend=backend, start=start))
 
 
 @pytest.mark.parametrize("initial", ["regression", "zero"])
@@ -67,7 +66,7 @@ def test_regression_on_weighted_losses_errs_less_where_the_weight_is(backend: st
     heavy = np.where(weighted.labels > 0, 5.0, 1.0)
     weighted = replace(weighted, queries=replace(weighted.queries, document_weights=heavy))
     params = {"objective": "regression", "metric": "none", **FAST}
-    light = boostrank.train(params, ranking(0), 5, backend=backend).predict(weighted)
+    light = boostrank.train(params, make_dataset(0), 5, backend=backend).predict(weighted)
     ours = boostrank.train(params, weighted, 5, backend=backend).predict(weighted)
     assert np.average((ours - weighted.labels) ** 2, weights=heavy) < np.average(
         (light - weighted.labels) ** 2, weights=heavy
@@ -76,22 +75,20 @@ def test_regression_on_weighted_losses_errs_less_where_the_weight_is(backend: st
 
 def test_what_does_not_know_them_refuses_by_name() -> None:
     weighted, _ = pair()
-    with pytest.raises(DataError, match=r"objective 'ranknet' does not support"):
+    with pytest.raises(DataError, match=r"'ranknet' .*not support"):
         scores(weighted, params={"objective": "ranknet"})
-    with pytest.raises(DataError, match=r"lightgbm:lambdarank does not support document weights"):
+    with pytest.raises(DataError, match=r"lightgbm:lambdarank .*document weights"):
         scores(weighted, params={"objective": "lightgbm:lambdarank"})
-    with pytest.raises(DataError, match="custom objective does not support"):
+    with pytest.raises(DataError, match="custom objective"):
         boostrank.train(
             {"objective": lambda scores, data: (scores, np.ones_like(scores))}, weighted, 3
         )
     with pytest.raises(
         ParameterError,
-        match=r"the linear start .* objective 'regression' .*: start='none' omits it",
+        match=r"'regression' .*start='none'",
     ):
         scores(weighted, params={"objective": "regression"}, start="linear")
-    with pytest.raises(
-        ParameterError, match=r"initial=regression .* 'regression' .*: initial=zero needs none"
-    ):
+    with pytest.raises(ParameterError, match=r"initial=regression .*initial=zero"):
         boostrank.train({"objective": "regression"}, weighted, 3, backend="linear")
     assert boostrank.train(
         {"objective": "regression", "initial": "zero"}, weighted, 3, backend="linear"

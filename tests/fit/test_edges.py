@@ -20,12 +20,11 @@ from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.store import stream_files as stream_libsvm
-
-from .test_train import BACKENDS, FAST, ranking
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 
 def frame(seed: int = 0, columns: str = "abcde") -> pd.DataFrame:
-    data = ranking(seed)
+    data = make_dataset(seed)
     table = pd.DataFrame(data.features, columns=list(columns))
     return table.assign(label=data.labels, qid=data.queries.row_ids())
 
@@ -50,7 +49,7 @@ def test_data_frames_train_and_validate_though_their_columns_are_read_only(backe
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_any_name_may_stand_for_a_validation_set_and_metrics_keep_every_digit(backend: str) -> None:
-    train, valid = ranking(0), ranking(1)
+    train, valid = make_dataset(0), make_dataset(1)
     model = boostrank.train(
         {"objective": "sdcg", "metric": "ndcg@5", **FAST},
         train,
@@ -81,9 +80,9 @@ def test_columns_go_by_name_wherever_there_are_names(backend: str) -> None:
     )
     assert watched.evals_result["valid_0"] == watched.evals_result["training"]
     other = RankingDataset.from_frame(frame(0, columns="abcdx"))
-    with pytest.raises(DataError, match="no feature 'e', which the model has"):
+    with pytest.raises(DataError, match=r"'e', .*the model"):
         model.predict(other)
-    with pytest.raises(DataError, match="no feature 'e', which the training set has"):
+    with pytest.raises(DataError, match=r"'e', .*training set"):
         boostrank.train(
             {"objective": "sdcg", **FAST}, train, 1, valid_sets=[other], backend=backend
         )
@@ -92,7 +91,7 @@ def test_columns_go_by_name_wherever_there_are_names(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_names_that_an_engine_refuses_stay_the_users(backend: str, tmp_path: Path) -> None:
     names = ["price [EUR]", 'a "b"', "x,y:{z}", "café <1>", "price ]EUR["]
-    data = ranking(0)
+    data = make_dataset(0)
     table = pd.DataFrame(data.features, columns=names)
     train = RankingDataset.from_arrays(table, data.labels, group=data.queries.sizes)
     model = boostrank.train({"objective": "sdcg", **FAST}, train, 3, backend=backend)
@@ -106,17 +105,17 @@ def test_names_that_an_engine_refuses_stay_the_users(backend: str, tmp_path: Pat
     ("as_rows", "words"), [(np.array, "column 'f2' has"), (sparse.csr_matrix, "a column has")]
 )
 def test_infinite_values_that_xgboost_does_not_take_are_refused(as_rows: Any, words: str) -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     rows = np.array(data.features)
     rows[7, 1] = np.inf
     train = RankingDataset.from_arrays(as_rows(rows), data.labels, group=data.queries.sizes)
-    with pytest.raises(DataError, match=f"{words} infinite values.*use the lightgbm backend"):
+    with pytest.raises(DataError, match=f"{words} infinite .*lightgbm"):
         boostrank.train({"objective": "sdcg", **FAST}, train, 1, backend="xgboost")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_damaged_model_is_not_continued(backend: str, tmp_path: Path) -> None:
-    train = ranking(0)
+    train = make_dataset(0)
     boostrank.train({"objective": "sdcg", **FAST}, train, 3, backend=backend).save(
         tmp_path / "model"
     )
@@ -130,7 +129,7 @@ def test_a_damaged_model_is_not_continued(backend: str, tmp_path: Path) -> None:
 def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(
     backend: str, tmp_path: Path
 ) -> None:
-    train, valid = ranking(0), ranking(1)
+    train, valid = make_dataset(0), make_dataset(1)
     params = {
         "objective": "lambdarank",
         "early_stopping_round": 3,
@@ -155,7 +154,7 @@ def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(
 def test_a_continued_model_keeps_its_objective_unless_another_is_said(
     backend: str, tmp_path: Path
 ) -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     for record in (
         "lambdarank",
         "mix(shf-sdcg, regression)",
@@ -192,7 +191,7 @@ def test_a_tiny_data_set_trains_unless_parameters_forbid_it() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_num_iteration_means_the_same_on_both_engines(backend: str) -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     model = boostrank.train({"objective": "sdcg", **FAST}, data, 4, backend=backend)
     everything = model.predict(data)
     for rounds in (0, -1, 4, 100):
@@ -202,7 +201,7 @@ def test_num_iteration_means_the_same_on_both_engines(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_predicting_from_several_threads_is_safe(backend: str) -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     model = boostrank.train({"objective": "sdcg", **FAST}, data, 4, backend=backend)
     expected, failures = model.predict(data, threads=1), []
 
@@ -223,7 +222,7 @@ def test_predicting_from_several_threads_is_safe(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_whatever_the_parameters_were_the_model_can_be_saved(backend: str, tmp_path: Path) -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     model = boostrank.train(
         {
             "objective": "sdcg",
@@ -248,7 +247,7 @@ def test_whatever_the_parameters_were_the_model_can_be_saved(backend: str, tmp_p
 def test_early_stopping_does_not_go_with_dart(backend: str) -> None:
     params = {"objective": "sdcg", "boosting": "dart", "early_stopping_round": 3, **FAST}
     with pytest.raises(ParameterError, match="dart"):
-        boostrank.train(params, ranking(0), 5, valid_sets=[ranking(1)], backend=backend)
+        boostrank.train(params, make_dataset(0), 5, valid_sets=[make_dataset(1)], backend=backend)
 
 
 @pytest.mark.parametrize(
@@ -258,14 +257,12 @@ def test_early_stopping_does_not_go_with_dart(backend: str) -> None:
 def test_xgboosts_parameters_of_dart_need_dart(name: str, booster: dict[str, str]) -> None:
     pytest.importorskip("xgboost")
     params = {"objective": "sdcg", name: 1, **booster, **FAST}
-    with pytest.raises(
-        ParameterError, match=f"^'{name}' is a parameter of dart: set booster=dart$"
-    ):
-        boostrank.train(params, ranking(0), 5, backend="xgboost")
+    with pytest.raises(ParameterError, match=f"^'{name}' .*booster=dart$"):
+        boostrank.train(params, make_dataset(0), 5, backend="xgboost")
 
 
 def test_a_model_of_another_objective_keeps_its_name(tmp_path: Path) -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     native = lgb.train(
         {"objective": "binary", "verbosity": -1},
         lgb.Dataset(data.features, (data.labels > 1).astype(float)),
@@ -278,7 +275,7 @@ def test_a_model_of_another_objective_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_a_continued_xgboost_model_keeps_its_own_start() -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
     theirs = xgb.train(
         {"base_score": 2.5, "objective": "reg:squarederror", "max_depth": 2}, matrix, 1
@@ -291,7 +288,7 @@ def test_a_continued_xgboost_model_keeps_its_own_start() -> None:
 
 
 def test_best_score_says_nothing_about_rounds_it_did_not_see(tmp_path: Path) -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     first = boostrank.train({"objective": "sdcg", **FAST}, data, 5)
     second = boostrank.train(
         {"objective": "sdcg", **FAST}, data, 3, valid_sets=[data], init_model=first
@@ -323,5 +320,5 @@ def test_data_without_a_single_feature_are_refused(
     (tmp_path / "bare").write_text("".join(f"{i % 3} qid:{i // 5}\n" for i in range(20)))
     data = (stream_libsvm if streamed else read_libsvm)(tmp_path / "bare")
     for objective in ("sdcg", "auto"):  # the second begins with a linear start
-        with pytest.raises(DataError, match="the training data have no features"):
+        with pytest.raises(DataError, match="no features"):
             boostrank.train({"objective": objective, **FAST}, data, 3, backend=backend)

@@ -22,7 +22,7 @@ from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
 from boostrank.files.writer import write_libsvm
 from boostrank.fit.start import cross_fit
-from tests.engines.test_linear import ranking
+from tests.engines.conftest import make_scaled_dataset
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
@@ -58,7 +58,7 @@ def outcome(
 
 @pytest.fixture(scope="module")
 def sets() -> Sets:
-    return ranking(0, gaps=True), ranking(1, gaps=True)
+    return make_scaled_dataset(0, gaps=True), make_scaled_dataset(1, gaps=True)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_whatever_the_data_are_given_as(
 
 def start_of(model: boostrank.RankingModel) -> Any:
     """The trees of the start, and the scores of a few rows by them alone."""
-    rows = ranking(2, queries=3, gaps=True).features
+    rows = make_scaled_dataset(2, queries=3, gaps=True).features
     if model.backend == "lightgbm":
         count = count_start_trees(model)
         return count, model._booster.native.predict(rows, num_iteration=count).tolist()

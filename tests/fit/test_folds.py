@@ -14,13 +14,12 @@ from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
 from boostrank.fit.execute import execute
 from boostrank.fit.folds import number_queries
-from boostrank.fit.plan import Training
 from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
 from boostrank.metrics import BoundMetrics
 from boostrank.options import TrainOptions
-from tests.tuning.test_tuning import made
+from tests.fit.conftest import make_short_lists, train_folds
 
 PARAMS: dict[str, Any] = {
     "objective": "regression",
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
-    return made(50, 2)
+    return make_short_lists(50, 2)
 
 
 @pytest.fixture(scope="module")
@@ -50,25 +49,6 @@ def coarse(data: RankingDataset) -> RankingDataset:
     return replace(
         data, features=np.round(np.clip(data.features, -1.0, 1.0)) + 1.0, queries=queries
     )
-
-
-def folded(
-    params: dict[str, Any],
-    data: RankingDataset,
-    rounds: int = 12,
-    folds: int = 3,
-    start: Any = "auto",
-    **options: Any,
-) -> tuple[RankingModel, list[RankingModel]]:
-    """The average, and what it is made of."""
-    seen: list[RankingModel] = []
-
-    def keep(_: int, __: Training, model: RankingModel) -> bool:
-        seen.append(model)
-        return True
-
-    options = TrainOptions(params=params, rounds=rounds, folds=folds, start=start, **options)
-    return execute(resolve(options, data), keep), seen
 
 
 def parts_of(
@@ -108,7 +88,7 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(
     data: RankingDataset, within: str | None
 ) -> None:
-    averaged, seen = folded(PARAMS, data, 40, within_query=within)
+    averaged, seen = train_folds(PARAMS, data, 40, within_query=within)
     by_fold = []
     for model, (_, inside) in zip(seen, parts_of(data, 3, 7), strict=True):
         measured = BoundMetrics(["ndcg@5"], inside.labels, inside.queries)
@@ -143,7 +123,7 @@ def test_each_model_is_that_of_a_training_which_shares_no_bins(
 ) -> None:
     data = replace(coarse, features=storage(coarse.features))
     directions = {"monotone_constraints": [0, 1, 0, -1]}
-    _, seen = folded(PARAMS | directions, data, backend=backend)
+    _, seen = train_folds(PARAMS | directions, data, backend=backend)
     for model, other in zip(seen, alone(PARAMS | directions, data, backend=backend), strict=True):
         np.testing.assert_array_equal(model.predict(data), other.predict(data))
         assert model.evals_result == other.evals_result
@@ -155,7 +135,7 @@ def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(
 ) -> None:
     backend = objective.partition(":")[0]
     params = {"objective": objective, "verbosity": -1, "num_threads": 1, "seed": 7}
-    averaged, seen = folded(params, coarse, 5, backend=backend)
+    averaged, seen = train_folds(params, coarse, 5, backend=backend)
     for model, other in zip(seen, alone(params, coarse, 5, backend=backend), strict=True):
         np.testing.assert_array_equal(model.predict(coarse), other.predict(coarse))
     assert averaged.info["folds"]["rounds"] == [5, 5, 5]
@@ -167,13 +147,15 @@ def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(
 ) -> None:
     params = PARAMS | {"early_stopping_round": 0}
     (_, before), (_, inside) = (
-        folded(params, data, 5, backend=backend, start="linear"),
+        train_folds(params, data, 5, backend=backend, start="linear"),
         parts_of(data, 3, 7)[1],
     )
     changed = data.labels.copy()
     of_fold = np.isin(data.queries.row_ids(), inside.queries.qid)
     changed[of_fold] = 3.0 - changed[of_fold]
-    _, after = folded(params, replace(data, labels=changed), 5, backend=backend, start="linear")
+    _, after = train_folds(
+        params, replace(data, labels=changed), 5, backend=backend, start="linear"
+    )
     assert [a.to_bytes() == b.to_bytes() for a, b in zip(before, after, strict=True)] == [
         False,
         True,
@@ -184,7 +166,7 @@ def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(
 @pytest.mark.parametrize("backend", ENGINES)
 def test_threads_and_lookers_on_change_no_byte(data: RankingDataset, backend: str) -> None:
     params = PARAMS | {"early_stopping_round": 0}
-    averaged, _ = folded(params, data, 5, backend=backend, start="linear")
+    averaged, _ = train_folds(params, data, 5, backend=backend, start="linear")
     again = train(params | {"num_threads": 2}, data, 5, folds=3, backend=backend, start="linear")
     assert averaged.to_bytes() == again.to_bytes()
     assert averaged.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(
@@ -219,8 +201,8 @@ def test_starts_of_folds_are_those_of_the_same_sums(
 
 
 def test_a_fold_may_be_one_query() -> None:
-    few = made(12, 2)
-    _, seen = folded(PARAMS | {"early_stopping_round": 0}, few, 1, folds=12, start="linear")
+    few = make_short_lists(12, 2)
+    _, seen = train_folds(PARAMS | {"early_stopping_round": 0}, few, 1, folds=12, start="linear")
     assert min(np.ptp(model.predict(few)) for model in seen) > 0.5
 
 
@@ -264,7 +246,5 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
 
 
 def test_more_folds_than_queries_are_refused(data: RankingDataset) -> None:
-    with pytest.raises(
-        ParameterError, match=r"folds=51 must be .* at most the number of training queries, 50"
-    ):
+    with pytest.raises(ParameterError, match=r"folds=51 .* 50"):
         train(PARAMS, data, folds=51)

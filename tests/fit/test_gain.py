@@ -105,7 +105,7 @@ def test_a_search_gives_the_expression_back():
 def test_what_does_not_go_together_is_refused():
     data = _data(0, 20)
     with_gain = data.with_gain(GAIN)
-    with pytest.raises(DataError, match="the labels are already the gain"):
+    with pytest.raises(DataError, match="already the gain"):
         boostrank.train(TREES | {"gain": "exponential"}, with_gain, 2)
     with pytest.raises(DataError, match="are the gain"):
         boostrank.train(TREES | {"gain": "label + f1*f1"}, with_gain, 2)
@@ -116,7 +116,7 @@ def test_what_does_not_go_together_is_refused():
     ).info.gain
     with pytest.raises(ParameterError, match="integer grades"):
         boostrank.train(TREES | {"objective": "lightgbm:lambdarank"}, with_gain, 2)
-    with pytest.raises(DataError, match=r"row 0 \(from 0, query 0\): gain 'f1 - 99' is -"):
+    with pytest.raises(DataError, match=r"row 0 .*query 0.* 'f1 - 99' is -"):
         boostrank.train(TREES | {"gain": "f1 - 99"}, data, 2)
     # A function of the user's own has labels that are gains, and metrics that know it.
     trained = boostrank.train(

@@ -19,17 +19,18 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.model.files import write_model_files
 from boostrank.model.ranking_model import RankingModel, check_finite
 from boostrank.model.scores import _finite
-from tests.cli.conftest import invoke
+from tests.cli.conftest import refuse
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 from tests.model.real_models import train_lightgbm
-
-from .test_train import BACKENDS, FAST, ranking
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def trained(request: Any) -> tuple[RankingDataset, boostrank.RankingModel]:
-    train = ranking(0)
+    train = make_dataset(0)
     params = {"objective": "reg-shf-sdcg", "gain": "linear", **FAST}
-    return train, boostrank.train(params, train, 12, valid_sets=[ranking(1)], backend=request.param)
+    return train, boostrank.train(
+        params, train, 12, valid_sets=[make_dataset(1)], backend=request.param
+    )
 
 
 def test_save_and_load_score_the_same_bits(trained: Any, tmp_path: Any) -> None:
@@ -115,7 +116,7 @@ def test_rank_counts_from_one_within_each_query(trained: Any) -> None:
 
 
 def test_rows_sorted_on_the_way_in_come_back_in_their_order() -> None:
-    train = ranking(0)
+    train = make_dataset(0)
     model = boostrank.train({"objective": "sdcg", **FAST}, train, 3)
     order = np.random.default_rng(0).permutation(train.n_documents)
     qid = train.queries.row_ids()
@@ -128,7 +129,7 @@ def test_rows_sorted_on_the_way_in_come_back_in_their_order() -> None:
 
 
 def test_a_model_made_elsewhere_loads_and_predicts(tmp_path: Any) -> None:
-    train = ranking(0)
+    train = make_dataset(0)
     native = lgb.train(
         {"objective": "lambdarank", "verbosity": -1, "num_leaves": 5},
         lgb.Dataset(train.features, train.labels, group=train.queries.sizes),
@@ -161,13 +162,12 @@ def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(
     backend: str, tmp_path: Path
 ) -> None:
     model = overflowing(backend)
-    with pytest.raises(ModelError, match=r"score of row 0 .* not a finite number"):
+    with pytest.raises(ModelError, match=r"score of row 0 .*finite"):
         model.predict(np.ones((3, 2)))
     model.save(tmp_path / "m")
     (tmp_path / "t.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:1 2:2\n")
     for words in (["predict", "-o", str(tmp_path / "s")], ["evaluate"]):
-        done = invoke(*words[:1], tmp_path / "m", tmp_path / "t.txt", *words[1:])
-        assert done.exit_code == 2
+        done = refuse(*words[:1], tmp_path / "m", tmp_path / "t.txt", *words[1:])
         words_of = {"lightgbm": "add up to more than 1e+150", "linear": "is not a finite number"}
         assert words_of[backend] in done.stderr
     assert not (tmp_path / "s").exists()
@@ -197,7 +197,7 @@ def test_fault_108_a_training_does_not_go_on_from_scores_that_are_not_finite() -
     data = RankingDataset.from_arrays(
         np.arange(80.0).reshape(40, 2), np.arange(40) % 3, group=[20, 20]
     )
-    with pytest.raises(ModelError, match="initial scores are not finite"):
+    with pytest.raises(ModelError, match=r"initial scores .*finite"):
         boostrank.train(
             {"objective": "sdcg", "min_data_in_leaf": 2},
             data,
@@ -230,7 +230,5 @@ def test_fault_110_a_sealed_sidecar_whose_content_is_of_another_kind_is_refused_
 ) -> None:
     body = train_lightgbm(1).model_to_string().encode()
     write_model_files(tmp_path / "model.txt", body, {"objective": {"name": "sdcg"}, key: value})
-    with pytest.raises(
-        ModelError, match=rf"model\.txt\.meta\.json: not written by boostrank: .*(\$\.{key}|\[)"
-    ):
+    with pytest.raises(ModelError, match=rf"model\.txt\.meta\.json: .*(\$\.{key}|\[)"):
         boostrank.RankingModel.load(tmp_path / "model.txt")

@@ -16,12 +16,11 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.objective.mixture import parse_objective
 from tests.cli.conftest import invoke
-
-from .test_train import FAST, ranking
+from tests.fit.conftest import FAST, make_dataset
 
 
 def test_boosters_are_compared_by_the_rounds_that_they_predict_with() -> None:
-    data = ranking(1)
+    data = make_dataset(1)
     X, y, sizes = np.asarray(data.features), data.labels, data.queries.sizes
     first = lgb.train(FAST | {"objective": "lambdarank"}, lgb.Dataset(X, y, group=sizes), 4)
     first.best_iteration = 2
@@ -33,7 +32,7 @@ def test_boosters_are_compared_by_the_rounds_that_they_predict_with() -> None:
 
 
 def test_queries_come_as_ids_or_sizes() -> None:
-    data, metric = ranking(1), boostrank.Metric("ndcg", (5,))
+    data, metric = make_dataset(1), boostrank.Metric("ndcg", (5,))
     scores = data.labels + np.random.default_rng(0).normal(size=data.n_documents)
     expected = metric.evaluate(data.labels, scores, data.queries).mean
     for queries in (
@@ -42,7 +41,7 @@ def test_queries_come_as_ids_or_sizes() -> None:
         data.queries.sizes.tolist(),
     ):
         assert metric.evaluate(data.labels, scores, queries).mean == expected
-    with pytest.raises(DataError, match="group sizes that sum to 1200"):
+    with pytest.raises(DataError, match=r"group sizes .*1200"):
         metric.evaluate(data.labels, scores, [600, 599])
     with pytest.raises(DataError, match="from_ids"):
         QueryIndex.of(np.ones(3, int), 3)
@@ -59,7 +58,7 @@ def test_queries_come_as_ids_or_sizes() -> None:
 )
 def test_a_word_that_is_nearly_one_is_recognised(options: dict[str, Any], suggested: str) -> None:
     with pytest.raises(ParameterError, match=f"Did you mean '{suggested}'"):
-        boostrank.train({"objective": "regression", **FAST}, ranking(0), 1, **options)
+        boostrank.train({"objective": "regression", **FAST}, make_dataset(0), 1, **options)
 
 
 def test_the_command_lists_the_starts() -> None:
@@ -74,7 +73,7 @@ def test_auto_alone_names_its_mixture() -> None:
 
 
 def test_cross_validation_that_cuts_queries_is_refused() -> None:
-    data = ranking(0)
+    data = make_dataset(0)
     X, y, ids = np.asarray(data.features), data.labels, data.queries.row_ids()
     params = FAST | {"objective": boostrank.Objective("sdcg"), "metric": "ndcg"}
 
@@ -89,7 +88,7 @@ def test_cross_validation_that_cuts_queries_is_refused() -> None:
 
 
 def test_cross_validation_of_xgboost_keeps_queries_whole() -> None:
-    data, sizes = ranking(0), []
+    data, sizes = make_dataset(0), []
     objective = boostrank.Objective("sdcg")
 
     def watched(scores: Any, matrix: xgb.DMatrix) -> Any:

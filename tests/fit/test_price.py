@@ -13,8 +13,7 @@ from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
 from boostrank.model.averaging import cap_trees, count_trees, limit_trees
 from boostrank.model.ranking_model import tree_counts
-from tests.fit.test_folds import folded
-from tests.tuning.test_tuning import made
+from tests.fit.conftest import make_short_lists, train_folds
 
 PARAMS: dict[str, Any] = {
     "verbosity": -1,
@@ -32,12 +31,12 @@ pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
-    return made(60, 3)
+    return make_short_lists(60, 3)
 
 
 @pytest.fixture(scope="module")
 def models(data: RankingDataset) -> list[RankingModel]:
-    return folded(PARAMS, data, 20)[1]
+    return train_folds(PARAMS, data, 20)[1]
 
 
 def file_trees(model: RankingModel) -> int:
@@ -57,7 +56,7 @@ def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
             assert kept_rounds == [min(max(kept_rounds), model_rounds) for model_rounds in rounds]
             assert max(kept_rounds) >= min(cap, max(rounds))
     with pytest.raises(
-        ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees, including {start} "
+        ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees.* {start} "
     ):
         cap_trees(models, start + 2)
 
@@ -90,7 +89,7 @@ def test_a_start_of_too_many_trees_is_refused_before_the_first_round(
         watch = [lambda env: rounds.append(env.iteration)]
         return boostrank.train(few, data, 2, backend=backend, callbacks=watch, max_trees=max_trees)
 
-    with pytest.raises(ParameterError, match=r"max_trees=1 .*the model has at least") as refused:
+    with pytest.raises(ParameterError, match=r"max_trees=1 .*at least") as refused:
         trained(1)
     start = int(re.search(r"including (\d+)", str(refused.value))[1])  # type: ignore[index]
     with pytest.raises(ParameterError, match=f"at least {start + 1}"):
@@ -117,7 +116,7 @@ def test_fewer_trees_than_a_start_has_are_refused(
 def test_xgboost_counts_as_many(data: RankingDataset) -> None:
     pytest.importorskip("xgboost")
     params = {"objective": "auto", "num_leaves": 5, "num_threads": 1, "seed": 7}
-    _, [first, _] = folded(params, data, 4, folds=2, backend="xgboost")
+    _, [first, _] = train_folds(params, data, 4, folds=2, backend="xgboost")
     start, each = tree_counts(first)
     assert (start > 1, each) == (True, 1)
     assert limit_trees(first, start + 2).best_iteration == 2
@@ -126,5 +125,5 @@ def test_xgboost_counts_as_many(data: RankingDataset) -> None:
 def test_limits_that_cannot_be_kept_are_refused(data: RankingDataset) -> None:
     with pytest.raises(ParameterError, match="max_trees=0"):
         boostrank.train(PARAMS, data, 2, max_trees=0)
-    with pytest.raises(ParameterError, match="backend='linear' have no trees"):
+    with pytest.raises(ParameterError, match="backend='linear' "):
         boostrank.train({}, data, 2, backend="linear", max_trees=5)

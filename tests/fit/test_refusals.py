@@ -97,15 +97,13 @@ def test_arguments_that_do_not_go_together(
 
 
 def test_a_checkpoint_of_no_rounds(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="every=0: expected at least one round"):
+    with pytest.raises(ParameterError, match="every=0: "):
         boostrank.Checkpoint(tmp_path / "c", every=0)
 
 
 def test_early_stopping_on_what_is_not_evaluated(data: RankingDataset) -> None:
     stop = EarlyStopping(3, dataset="test")
-    with pytest.raises(
-        ParameterError, match=r"early stopping needs a metric on test, .* valid_0's ndcg"
-    ):
+    with pytest.raises(ParameterError, match=r"early stopping .*test, .* valid_0"):
         boostrank.train(PARAMS, data, 2, valid_sets=[data.take(np.arange(5))], callbacks=[stop])
 
 
@@ -121,7 +119,7 @@ def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
     for score in (model.predict, model.rank, plain.predict, plain.rank):
         with pytest.raises(DataError, match=r"3 query ids .* 2 rows"):
             score(data.features[:2], qid=[1, 1, 2])
-        with pytest.raises(DataError, match="group has 3 rows, the data have 2"):
+        with pytest.raises(DataError, match=r"group .*3 rows, .* 2"):
             score(data.features[:2], group=[3])
 
 
@@ -137,10 +135,10 @@ def test_a_checkpoint_among_the_callbacks(
     every: int | None, data: RankingDataset, tmp_path: Path
 ) -> None:
     checkpoint = boostrank.Checkpoint(tmp_path / "c", every=every)
-    with pytest.raises(ParameterError, match=r"pass it to boostrank\.train as checkpoint="):
+    with pytest.raises(ParameterError, match=r"boostrank\.train .*checkpoint="):
         boostrank.train(PARAMS, data, 2, callbacks=[checkpoint])
     native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
-    with pytest.raises(ParameterError, match=r"pass it to boostrank\.train as checkpoint="):
+    with pytest.raises(ParameterError, match=r"boostrank\.train .*checkpoint="):
         lgb.train(PARAMS | {"objective": "lambdarank"}, native, 2, callbacks=[checkpoint])
 
 

@@ -24,7 +24,7 @@ from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
 from boostrank.options import TrainOptions
-from tests.cli.conftest import invoke
+from tests.cli.conftest import succeed
 
 ENGINES = ["lightgbm", "xgboost"]
 PARAMS: dict[str, Any] = {"num_threads": 1, "verbosity": -1, "seed": 3, "learning_rate": 0.2}
@@ -274,8 +274,7 @@ def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path
     model, data = tmp_path / "m.txt", tmp_path / "d.txt"
     write_libsvm(data, few)
     train(PARAMS | {"objective": "lambdarank"}, boostrank.read(data), num_boost_round=3).save(model)
-    result = invoke("refit", model, data, "-o", tmp_path / "new.txt", "--keep", 0.2)
-    assert result.exit_code == 0, result.output
+    succeed("refit", model, data, "-o", tmp_path / "new.txt", "--keep", 0.2)
     assert RankingModel.load(tmp_path / "new.txt").info["renewed"]["queries"] == len(few.queries)
 
 
@@ -292,10 +291,9 @@ def test_the_command_says_that_leaves_come_from_the_validation_queries(
     train_file, valid_file = tmp_path / "t.txt", tmp_path / "v.txt"
     write_libsvm(train_file, few)
     write_libsvm(valid_file, make_ranking_data(queries=10, seed=4).dataset)
-    result = invoke(
+    result = succeed(
         "train", train_file, "--valid", valid_file, "--quality", "quick", "-m", tmp_path / "m.txt"
     )
-    assert result.exit_code == 0, result.output
     assert "40 queries" in result.stderr
     valid_set = boostrank.read(valid_file)
     with pytest.warns(DataWarning, match="v.txt: training read"):

@@ -21,23 +21,12 @@ from boostrank.core.errors import (
     TrainingWarning,
 )
 from boostrank.data.dataset import RankingDataset
-
-BACKENDS = ["lightgbm", "xgboost"]
-FAST = {"num_leaves": 7, "learning_rate": 0.2, "verbosity": -1, "num_threads": 1}
-
-
-def ranking(seed: int = 0, queries: int = 60, size: int = 20) -> RankingDataset:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(queries * size, 5)).astype(np.float32)
-    signal = X[:, 0] + 0.5 * X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=len(X))
-    return RankingDataset.from_arrays(
-        X, np.digitize(signal, [0.0, 1.0, 1.8]), group=[size] * queries
-    )
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 
 @pytest.fixture(scope="module")
 def data() -> tuple[RankingDataset, RankingDataset]:
-    return ranking(0), ranking(1)
+    return make_dataset(0), make_dataset(1)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -294,7 +283,7 @@ def test_fault_071_a_linear_model_of_equal_labels_is_no_silent_success_either() 
     flat = RankingDataset.from_arrays(
         np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20]
     )
-    with pytest.raises(NothingToLearn, match="all documents have the same gain"):
+    with pytest.raises(NothingToLearn, match="the same gain"):
         boostrank.train({}, flat, 3, backend="linear")
 
 
@@ -310,7 +299,7 @@ def test_hessians_that_were_floored_are_counted_in_the_summary(data: Any) -> Non
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_validation_set_without_rows_is_refused(backend: str, data: Any) -> None:
     empty = RankingDataset.from_arrays(np.zeros((0, data[0].n_features)), [], group=[])
-    with pytest.raises(DataError, match="validation set 'valid_0' has no rows"):
+    with pytest.raises(DataError, match=r"'valid_0' .*no rows"):
         boostrank.train(
             {"objective": "sdcg", **FAST}, data[0], 1, valid_sets=[empty], backend=backend
         )

@@ -12,8 +12,7 @@ from scipy import sparse
 import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit import execute as training
-
-from .test_train import BACKENDS
+from tests.fit.conftest import BACKENDS
 
 ROWS, COLUMNS = 500, 200_000
 NARROW = {"objective": "lambdarank", "num_leaves": 4, "learning_rate": 0.3, "verbose": -1}

@@ -128,16 +128,14 @@ def test_rows_without_queries_and_targets_that_see_one_document_are_refused(
 ) -> None:
     model = models[backend]
     for work in (model.predict, model.contributions):
-        with pytest.raises(DataError, match=r"computes rank\(age\|query\), .* pass qid or group"):
+        with pytest.raises(DataError, match=r"rank\(age\|query\), .* qid"):
             work(TEST.features)
     with pytest.raises(DataError, match="the data has 8 features"):
         model.predict(np.zeros((3, 8)), group=[3])
     assert not model.scores_rows_alone
     assert scores_of_files(model, tmp_path / "none") is None
     for target in ("solr", "c", "lightgbm", "xgboost"):
-        with pytest.raises(
-            ExportError, match=r"computes rank\(age\|query\).* one document at a time"
-        ):
+        with pytest.raises(ExportError, match=r"rank\(age\|query\).* document"):
             boostrank.export_model(model, tmp_path / "out", target)
 
 
@@ -303,7 +301,7 @@ def test_a_continued_model_goes_on_with_its_own_columns(
     with pytest.raises(ParameterError, match="init_model has rank"):
         train(params, TRAIN, 3, init_model=model, backend=backend, within_query="rank")
     plain = train(params, TRAIN, 2, backend=backend)
-    with pytest.raises(ParameterError, match="has no columns within queries, which cannot change"):
+    with pytest.raises(ParameterError, match="no columns within queries"):
         train(params, TRAIN, 3, init_model=plain, backend=backend, within_query="rank")
     with pytest.raises(ParameterError, match="different features"):
         boostrank.average([model, plain])
@@ -389,7 +387,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     taken = RankingDataset(
         TRAIN.features, TRAIN.labels, TRAIN.queries, ("a", "b", "c", "rank(a|query)")
     )
-    with pytest.raises(ParameterError, match=r"'rank\(a\|query\)' has the name of a column"):
+    with pytest.raises(ParameterError, match=r"'rank\(a\|query\)' .*column"):
         train(PARAMS, taken, 1, within_query=WithinQuery("rank", "a"))
     assert train(PARAMS | OWN["lightgbm"], taken, 1).n_features == 4
 

@@ -11,6 +11,7 @@ from boostrank.kernels import expsum
 from boostrank.kernels.expsum import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
 from boostrank.kernels.lambda_sums import _FAST
 from boostrank.objectives import OBJECTIVES
+from tests.kernels.conftest import make_scores
 from tests.objectives.conformance import cases, close, evaluate, make_query
 
 SMOOTH = [spec for spec in OBJECTIVES if "sums" in [p.name for p in spec.params]]
@@ -114,13 +115,7 @@ def long_queries(draw):
     n = draw(st.sampled_from([32, 48, 64, 100, 256, 300, 768]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = draw(st.sampled_from(["spread", "wide", "tied", "clusters", "equal"]))
-    scores = {
-        "spread": rng.normal(size=n),
-        "wide": 100 * rng.normal(size=n),
-        "tied": rng.integers(-3, 3, n).astype(float),
-        "clusters": rng.choice([-1e4, 0.0, 1.0, 1e4], n) + rng.choice([0.0, 1e-9, 0.3], n),
-        "equal": np.full(n, 0.25),
-    }[shape]
+    scores = make_scores(shape, n, rng)
     labels = rng.integers(0, draw(st.sampled_from([2, 5, 32])), n)
     if draw(st.booleans()):
         labels = np.where(np.arange(n) == rng.integers(n), 3, 0)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostrank.kernels.gauss import gaussian_rank_changes
+from tests.kernels.conftest import make_scores
 
 
 def by_pairs(x, centre, deviation, gains, drop):
@@ -75,13 +76,7 @@ def test_no_other_document_is_as_far_away_as_none():
 @settings(max_examples=60, deadline=None)
 def test_moves_equal_the_sum_over_pairs(n, shape, deviation, noise, seed):
     rng = np.random.default_rng(seed)
-    x = {
-        "spread": rng.normal(size=n),
-        "wide": 100 * rng.normal(size=n),
-        "tied": rng.integers(-3, 3, n).astype(float),
-        "clusters": rng.choice([-1e4, 0.0, 1.0, 1e4], n) + rng.choice([0.0, 1e-9, 0.3], n),
-        "equal": np.full(n, 0.25),
-    }[shape]
+    x = make_scores(shape, n, rng)
     x = np.sort(x)[::-1].copy()
     centre = x + noise * deviation * rng.uniform(-1.0, 1.0, n)
     check(

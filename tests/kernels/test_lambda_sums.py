@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from boostrank.kernels import expsum
 from boostrank.objectives.lambdaloss import SPEC
+from tests.kernels.conftest import make_scores
 from tests.kernels.lambda_sums import (  # noqa: F401
     check,
     test_drops_of_the_discount_keep_their_stated_error,
@@ -30,13 +31,7 @@ from tests.objectives.conformance import close, evaluate, make_query
 def test_far_pairs_equal_those_of_the_pair_loop(n, shape, grades, lift, parts, blend, seed):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, grades, n)
-    scores = {
-        "spread": rng.normal(size=n),
-        "wide": 100 * rng.normal(size=n),
-        "tied": rng.integers(-3, 3, n).astype(float),
-        "clusters": rng.choice([-1e4, 0.0, 1.0, 1e4], n) + rng.choice([0.0, 1e-9, 0.3], n),
-        "equal": np.full(n, 0.25),
-    }[shape]
+    scores = make_scores(shape, n, rng)
     # Ties by ascending gain, as the worst order of a list.
     order = np.lexsort((labels, -(scores + lift * labels)))
     gains = np.exp2(labels[order]) / 500.0

@@ -78,7 +78,7 @@ def test_what_is_empty_depends_on_where_relevance_begins() -> None:
 def test_when_no_query_counts_the_message_says_why() -> None:
     with pytest.raises(
         DataError,
-        match=r"ndcg: none of the 1 queries is included \(1 have no relevant document, 0 have one",
+        match=r"ndcg: .*1 have no .*0 have",
     ):
         evaluate("ndcg", [0, 0], [1.0, 2.0], QueryIndex.from_sizes([2]))
 
@@ -171,7 +171,5 @@ def test_err_takes_the_largest_label_of_the_data_as_the_best_grade_unless_told()
     assert result("err", gain="linear").per_query[0] == pytest.approx(1 / 3)
     with pytest.raises(DataError, match=r"row 5 .*label 2 has"):
         result("err", max_grade=0)
-    with pytest.raises(
-        DataError, match="label 2 has a stop probability above 1; max_grade=1"
-    ):  # (2^2 - 1) / 2^1
+    with pytest.raises(DataError, match=r"label 2 .*max_grade=1"):  # (2^2 - 1) / 2^1
         result("err", max_grade=1)

@@ -68,7 +68,7 @@ def test_text_that_is_no_metric_is_refused(text: str) -> None:
 
 
 def test_an_unknown_metric_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ParameterError, match=r"unknown metric 'ndgc'\. Did you mean 'ndcg'"):
+    with pytest.raises(ParameterError, match=r"'ndgc'.* 'ndcg'"):
         Metric.parse("ndgc@10")
 
 
@@ -134,7 +134,7 @@ def test_a_perfect_ranking_is_exactly_one_and_never_more() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused_with_its_row_and_query(bad: float) -> None:
     index = QueryIndex.from_ids(["shoes", "shoes", "hats"])
-    with pytest.raises(DataError, match=r"score of row 2 \(query hats\) is"):
+    with pytest.raises(DataError, match=r"row 2 .query hats. is"):
         evaluate("ndcg", [1, 0, 1], [1.0, 2.0, bad], index)
 
 

@@ -18,31 +18,21 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.model.calibration import reliability
 from boostrank.model.ranking_model import calibrated_scores
-
-PARAMS = {"objective": "lambdarank", "num_leaves": 7, "min_data_in_leaf": 5, "verbosity": -1}
-
-
-def made(seed: int, queries: int = 60) -> RankingDataset:
-    """Grades 0 to 2 that depend on the first of three features."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(5, 25, queries)
-    x = rng.normal(size=(sizes.sum(), 3))
-    labels = np.digitize(x[:, 0] + rng.normal(size=x.shape[0]), [0.7, 2.0]).astype(np.float64)
-    return RankingDataset(x, labels, QueryIndex.from_sizes(sizes))
+from tests.model.conftest import CALIBRATION, make_graded_dataset
 
 
 @pytest.fixture(scope="module")
 def model() -> boostrank.RankingModel:
-    return boostrank.train(PARAMS, made(0), num_boost_round=10)
+    return boostrank.train(CALIBRATION, make_graded_dataset(0), num_boost_round=10)
 
 
 @pytest.fixture(scope="module")
 def calibrated_model(model: boostrank.RankingModel) -> boostrank.RankingModel:
-    return boostrank.calibrate(model, made(1))
+    return boostrank.calibrate(model, make_graded_dataset(1))
 
 
 def test_no_document_changes_its_place(calibrated_model: boostrank.RankingModel) -> None:
-    data = made(2)
+    data = make_graded_dataset(2)
     scores, values = calibrated_model.predict(data), calibrated_model.predict(data, calibrated=True)
     assert np.array_equal(
         np.unique(scores, return_inverse=True)[1], np.unique(values, return_inverse=True)[1]
@@ -75,22 +65,23 @@ def test_the_record_keeps_the_map(
     assert (tmp_path / "known.txt").read_bytes() == (tmp_path / "model.txt").read_bytes()
     assert again.info.calibration == calibrated_model.info.calibration
     assert np.array_equal(
-        again.predict(made(2), calibrated=True), calibrated_model.predict(made(2), calibrated=True)
+        again.predict(make_graded_dataset(2), calibrated=True),
+        calibrated_model.predict(make_graded_dataset(2), calibrated=True),
     )
     assert (
-        boostrank.calibrate(tmp_path / "model.txt", made(1)).info.calibration
+        boostrank.calibrate(tmp_path / "model.txt", make_graded_dataset(1)).info.calibration
         == calibrated_model.info.calibration
     )
 
 
 def test_error_and_shares_are_of_queries_left_out(calibrated_model: boostrank.RankingModel) -> None:
-    data, record = made(1), calibrated_model.info["calibration"]
+    data, record = make_graded_dataset(1), calibrated_model.info["calibration"]
     assert record["queries"] == 60
     assert record["rows"] == data.n_documents
     error, low, high = record["error"]
     assert low <= error < high
     assert error < 0.3 * record["uncalibrated_error"]
-    fresh = made(3, 600)
+    fresh = make_graded_dataset(3, 600)
     values = calibrated_model.predict(fresh, calibrated=True)
     explained = 1.0 - np.var(fresh.labels - values) / np.var(fresh.labels)
     assert record["explained"] == pytest.approx(explained, abs=0.08)
@@ -98,7 +89,7 @@ def test_error_and_shares_are_of_queries_left_out(calibrated_model: boostrank.Ra
 
 
 def test_labels_of_two_grades_give_probabilities(model: boostrank.RankingModel) -> None:
-    data, fresh = made(1), made(3, 600)
+    data, fresh = make_graded_dataset(1), make_graded_dataset(3, 600)
     data = replace(data, labels=(data.labels >= 2).astype(np.float64))
     fresh = replace(fresh, labels=(fresh.labels >= 2).astype(np.float64))
     values = boostrank.calibrate(model, data).predict(fresh, calibrated=True)
@@ -107,7 +98,7 @@ def test_labels_of_two_grades_give_probabilities(model: boostrank.RankingModel) 
 
 
 def test_bins_are_compared_with_their_grades() -> None:
-    data = made(4)
+    data = make_graded_dataset(4)
     weighted = QueryIndex(
         data.queries.ptr, data.queries.qid, np.linspace(1.0, 3.0, len(data.queries))
     )
@@ -137,9 +128,9 @@ def test_bins_are_compared_with_their_grades() -> None:
 
 
 def test_data_that_cannot_tell_are_refused(model: boostrank.RankingModel) -> None:
-    data, rng = made(1), np.random.default_rng(0)
+    data, rng = make_graded_dataset(1), np.random.default_rng(0)
     with pytest.raises(DataError, match="trained"):
-        boostrank.calibrate(model, made(0))
+        boostrank.calibrate(model, make_graded_dataset(0))
     for labels in (
         np.ones(data.n_documents),
         rng.permutation(data.labels),
@@ -155,8 +146,8 @@ def test_data_that_tell_little_cause_a_warning(
     model: boostrank.RankingModel, tmp_path: Path
 ) -> None:
     with pytest.warns(DataWarning, match="12 queries"):
-        boostrank.calibrate(model, made(5, 12))
-    data = made(1)
+        boostrank.calibrate(model, make_graded_dataset(5, 12))
+    data = make_graded_dataset(1)
     of_query = 5.0 * np.random.default_rng(0).integers(0, 2, len(data.queries))
     labels = data.labels + of_query[data.queries.of_rows()]
     with pytest.warns(DataWarning, match="query explains"):
@@ -169,7 +160,7 @@ def test_data_that_tell_little_cause_a_warning(
     lines = [f"{y:g} qid:{q} 1:{x[0]} 2:{x[1]} 3:{x[2]}" for y, q, x in rows]
     (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
     read = boostrank.read(tmp_path / "data.txt")
-    model_of_file = boostrank.train(PARAMS, read.take(np.arange(30)), num_boost_round=5)
+    model_of_file = boostrank.train(CALIBRATION, read.take(np.arange(30)), num_boost_round=5)
     with pytest.warns(DataWarning, match=r"data\.txt"):
         boostrank.calibrate(model_of_file, read.take(np.arange(30, 60)))
 
@@ -178,7 +169,7 @@ def test_the_map_is_for_the_rounds_it_was_fitted_to(
     model: boostrank.RankingModel, calibrated_model: boostrank.RankingModel, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match="calibrate"):
-        model.predict(made(2), calibrated=True)
+        model.predict(make_graded_dataset(2), calibrated=True)
     for options in (
         {"num_iteration": 3},
         {"pred_contrib": True},
@@ -186,16 +177,19 @@ def test_the_map_is_for_the_rounds_it_was_fitted_to(
         {"start_iteration": 2},
     ):
         with pytest.raises(ParameterError, match="calibrated"):
-            calibrated_model.predict(made(2), calibrated=True, **options)
-    expected = calibrated_model.predict(made(2), calibrated=True)
+            calibrated_model.predict(make_graded_dataset(2), calibrated=True, **options)
+    expected = calibrated_model.predict(make_graded_dataset(2), calibrated=True)
     assert np.array_equal(
-        calibrated_model.predict(made(2), calibrated=True, num_iteration=10), expected
+        calibrated_model.predict(make_graded_dataset(2), calibrated=True, num_iteration=10),
+        expected,
     )  # all rounds
     with pytest.warns(DataWarning, match="calibration"):
         calibrated_model.save(tmp_path / "short.txt", num_iteration=3)
     assert boostrank.RankingModel.load(tmp_path / "short.txt").info.calibration is None
     assert boostrank.average([calibrated_model, model]).info.calibration is None
-    more = boostrank.train(PARAMS, made(0), num_boost_round=2, init_model=calibrated_model)
+    more = boostrank.train(
+        CALIBRATION, make_graded_dataset(0), num_boost_round=2, init_model=calibrated_model
+    )
     assert more.info.calibration is None
 
 

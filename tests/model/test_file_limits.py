@@ -30,9 +30,7 @@ def test_what_is_written_can_be_read_back(tmp_path: Path, monkeypatch: pytest.Mo
             write_model_files(tmp_path / name, BODY, SAID)
             assert read_model_files(tmp_path / name) == (BODY, SAID)
             patched.setattr(model_files, name, size - 1)
-            with pytest.raises(
-                TrainingError, match=f"{len(BODY)} bytes and its sidecar {len(beside)}"
-            ):
+            with pytest.raises(TrainingError, match=rf"{len(BODY)} .* {len(beside)}"):
                 write_model_files(tmp_path / "more", BODY, SAID)
             assert not (tmp_path / "more").exists()
 
@@ -45,13 +43,13 @@ def test_a_file_is_read_in_pieces_to_its_end(
     path, body = tmp_path / "a", bytes(range(100))
     path.write_bytes(body)
     assert read_file(path) == read_file(path, 100) == read_file(path, 1000) == body
-    with pytest.raises(ModelError, match="a: 100 bytes, more than the 99 that are read"):
+    with pytest.raises(ModelError, match=r"a: 100 bytes, .* 99 "):
         read_file(path, 99)
     path.write_bytes(b"")
     assert read_file(path, 0) == b""
-    with pytest.raises(ModelError, match="cannot be read: No such file"):
+    with pytest.raises(ModelError, match="No such file"):
         read_file(tmp_path / "b")
-    with pytest.raises(ModelError, match=r"not an ordinary file|Is a directory"):
+    with pytest.raises(ModelError, match=r"ordinary file|directory"):
         read_file(tmp_path)
 
 
@@ -63,7 +61,7 @@ def test_a_sidecar_is_json_of_a_line_a_value_and_may_be_laid_out_otherwise(tmp_p
     assert text.endswith("\n ]\n}\n")
     sidecar_path(path).write_text(json.dumps(json.loads(text), sort_keys=True, indent=7))
     assert read_model_files(path) == (BODY, SAID)
-    with pytest.raises(ValueError, match="the sidecar's key 'file' is taken by the checksums"):
+    with pytest.raises(ValueError, match=r"'file' .*checksums"):
         write_model_files(path, BODY, SAID | {"file": 1})
     with pytest.raises(ValueError, match="JSON compliant"):
         write_model_files(path, BODY, SAID | {"price": float("nan")})
@@ -85,9 +83,7 @@ def test_a_sidecar_of_a_later_schema_is_refused_with_the_version_that_reads_it(
         return
     with pytest.raises(ModelError) as caught:
         read_model_files(path)
-    assert f"schema version {version}, but this boostrank reads up to {SCHEMA_VERSION}" in str(
-        caught.value
-    )
+    assert f"version {version}, " in str(caught.value)
     assert str(caught.value).endswith(f"install boostrank 9.8.7{'x' * 15} or later")
 
 
@@ -110,9 +106,7 @@ def test_json_of_models_keeps_letters_and_what_is_no_letter() -> None:
     document = {"größe": [1, 0.5, float("inf")], "a\ud800": None}
     assert write_json(document) == '{"größe": [1, 0.5, Infinity], "a\\ud800": null}'.encode()
     assert read_json(write_json(document)) == document
-    with pytest.raises(
-        ModelError, match="broken JSON; the file is damaged or not a model: Expecting value: line 1"
-    ):
+    with pytest.raises(ModelError, match=r"broken JSON; .*line 1"):
         read_json(b"[1,")
 
 
@@ -139,6 +133,6 @@ def test_one_condition_or_one_of_many_refuses(wrong: bool, is_refused: bool) -> 
 def test_a_file_of_no_format_names_all_of_them() -> None:
     with pytest.raises(ModelError) as caught:
         format_of(b"x")
-    assert "LightGBM's model text, XGBoost's JSON or a linear model" in str(caught.value)
-    with pytest.raises(ModelError, match=r"or a linear model: it is empty"):
+    assert "or a linear model" in str(caught.value)
+    with pytest.raises(ModelError, match="is empty"):
         format_of(b"")

@@ -34,7 +34,7 @@ from boostrank.model.scores import scores_of
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.records import SCHEMA_VERSION, ModelInfo, as_record, jsonable
 from boostrank.reporting.section import read_matters
-from tests.cli.conftest import invoke
+from tests.cli.conftest import succeed
 from tests.model.golden.make import STUDY, named
 
 FOLDER = Path(__file__).parent / "golden"
@@ -252,7 +252,7 @@ def test_a_training_beside_a_cache_of_another_version_is_one_without(version: st
 @of_each_version
 def test_a_configuration_of_every_version_is_taken_by_train(version: str) -> None:
     data = ("rows.txt", "--valid", "new.txt")
-    done = invoke(
+    succeed(
         "train",
         *data,
         "--config",
@@ -264,7 +264,6 @@ def test_a_configuration_of_every_version_is_taken_by_train(version: str) -> Non
         "--threads",
         1,
     )
-    assert done.exit_code == 0, done.stderr
     with open("tune.toml", "rb") as file:
         tuned = tomllib.load(file)
     info = RankingModel.load("new.model").info
@@ -279,8 +278,7 @@ def test_a_configuration_of_every_version_is_taken_by_train(version: str) -> Non
 @of_each_version
 def test_a_study_of_every_version_goes_on(version: str) -> None:
     then = Path("tune.toml").read_text()
-    done = invoke("tune", *STUDY, "--trials", "2", "--resume", "-o", "tune.toml")
-    assert done.exit_code == 0, done.stderr
+    done = succeed("tune", *STUDY, "--trials", "2", "--resume", "-o", "tune.toml")
     assert "2/2" not in done.stderr  # no trial is run again
     assert tomllib.loads(Path("tune.toml").read_text()) == tomllib.loads(then)
 

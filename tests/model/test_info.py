@@ -13,7 +13,7 @@ import boostrank
 from boostrank import RankingModel
 from boostrank.model.files import sidecar_path
 from boostrank.records import History, ModelInfo, as_record
-from tests.model.test_third_engine import ranking
+from tests.model.conftest import make_named_dataset
 
 KNOWN: dict[str, Any] = {
     "backend": "lightgbm",
@@ -73,7 +73,9 @@ def test_the_sidecar_of_a_training_is_the_same_after_loading_and_saving(tmp_path
         "num_threads": 1,
         "seed": 5,
     }
-    boostrank.train(params, ranking(0), 3, valid_sets=[ranking(1)]).save(tmp_path / "a")
+    boostrank.train(params, make_named_dataset(0), 3, valid_sets=[make_named_dataset(1)]).save(
+        tmp_path / "a"
+    )
     RankingModel.load(tmp_path / "a").save(tmp_path / "b")
     written = sidecar_path(tmp_path / "a").read_bytes()
     assert sidecar_path(tmp_path / "b").read_bytes() == written

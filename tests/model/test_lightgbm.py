@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.format import LIGHTGBM, stamped
+from tests.model.lightgbm_text import make_chain, resize_trees, set_entry, set_header, set_line
 from tests.model.real_models import ROWS, SIZE, data, lightgbm_models, squared_error, train_lightgbm
 
 NAMES = sorted(lightgbm_models())
@@ -25,68 +26,6 @@ def check_lightgbm_text(text: str) -> None:
 
 def stamp_lightgbm(text: str, objective: str = "lambdarank") -> str:
     return stamped(text.encode(), objective.encode()).decode()
-
-
-def resized(text: str) -> str:
-    """The text with the tree_sizes that its trees have now: only a hostile writer keeps this in
-    order.
-    """
-    trees = text[text.index("Tree=") : text.index("end of trees")]
-    sizes = " ".join(
-        str(len(part.encode())) for part in re.findall(r"Tree=(?:(?!Tree=).)*", trees, re.DOTALL)
-    )
-    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={sizes}", text, count=1, flags=re.MULTILINE)
-
-
-def line(key: str, value: str, *, tree: int = 0) -> Callable[[str], str]:
-    """Replace one line of one tree."""
-
-    def edit(text: str) -> str:
-        start = text.index(f"Tree={tree}\n")
-        return resized(
-            text[:start] + re.sub(rf"(?m)^{key}=.*$", f"{key}={value}", text[start:], count=1)
-        )
-
-    return edit
-
-
-def entry(key: str, position: int, value: str) -> Callable[[str], str]:
-    """Replace one number of the first tree."""
-
-    def edit(text: str) -> str:
-        words = re.search(rf"(?m)^{key}=(.*)$", text[text.index("Tree=0") :])[1].split(" ")
-        words[position] = value
-        return line(key, " ".join(words))(text)
-
-    return edit
-
-
-def header(pattern: str, value: str) -> Callable[[str], str]:
-    return lambda text: re.sub(pattern, value, text, count=1, flags=re.MULTILINE)
-
-
-def chain(depth: int) -> str:
-    """A tree whose every right child is the next node."""
-    template = lightgbm_models()["lambdarank"]
-    nodes = depth
-    fields = {
-        "num_leaves": str(nodes + 1),
-        "split_feature": " ".join(["0"] * nodes),
-        "split_gain": " ".join(["1"] * nodes),
-        "threshold": " ".join(["0"] * nodes),
-        "decision_type": " ".join(["2"] * nodes),
-        "left_child": " ".join(str(~i) for i in range(nodes)),
-        "right_child": " ".join([*map(str, range(1, nodes)), str(~nodes)]),
-        "leaf_value": " ".join(["0.5"] * (nodes + 1)),
-        "leaf_weight": " ".join(["1"] * (nodes + 1)),
-        "leaf_count": " ".join(["1"] * (nodes + 1)),
-        "internal_value": " ".join(["1"] * nodes),
-        "internal_weight": " ".join(["1"] * nodes),
-        "internal_count": " ".join(["1"] * nodes),
-    }
-    for key, value in fields.items():
-        template = line(key, value)(template)
-    return template
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -159,113 +98,127 @@ def test_a_stamped_model_can_be_trained_further() -> None:
 
 
 HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
-    "child beyond the nodes": (entry("left_child", 0, "99999"), "child is out of range"),
-    "child beyond the leaves": (entry("right_child", 0, "-8"), "child is out of range"),
-    "child beyond 32 bits": (entry("right_child", 0, "4294967297"), "out of range"),
-    "child beyond 64 bits": (entry("right_child", 0, "9" * 30), "not a number"),
-    "the root as a child": (entry("left_child", 1, "0"), "child is out of range"),
+    "child beyond the nodes": (set_entry("left_child", 0, "99999"), "child is out of range"),
+    "child beyond the leaves": (set_entry("right_child", 0, "-8"), "child is out of range"),
+    "child beyond 32 bits": (set_entry("right_child", 0, "4294967297"), "out of range"),
+    "child beyond 64 bits": (set_entry("right_child", 0, "9" * 30), "not a number"),
+    "the root as a child": (set_entry("left_child", 1, "0"), "child is out of range"),
     "a node with two parents": (
-        line("left_child", "1 1 3 -2 -4 -5"),
+        set_line("left_child", "1 1 3 -2 -4 -5"),
         "a node has no parent or two parents",
     ),
     "a leaf with two parents": (
-        entry("left_child", 5, "-1"),
+        set_entry("left_child", 5, "-1"),
         "a leaf has no parent or two parents",
     ),
     "a cycle": (
-        lambda t: line("right_child", "-2 2 1 -4 -6 -7")(line("left_child", "3 -1 -3 4 5 -5")(t)),
+        lambda t: set_line("right_child", "-2 2 1 -4 -6 -7")(
+            set_line("left_child", "3 -1 -3 4 5 -5")(t)
+        ),
         "cycle",
     ),
     "a feature that is not there": (
-        entry("split_feature", 0, "6"),
+        set_entry("split_feature", 0, "6"),
         "split_feature is out of range",
     ),
-    "a negative feature": (entry("split_feature", 0, "-1"), "split_feature is out of range"),
+    "a negative feature": (set_entry("split_feature", 0, "-1"), "split_feature is out of range"),
     "a count of leaves beyond the file": (
-        line("num_leaves", "1000000000"),
+        set_line("num_leaves", "1000000000"),
         "num_leaves is '1000000000'",
     ),
     "a count of leaves that is one off": (
-        line("num_leaves", "8"),
+        set_line("num_leaves", "8"),
         "leaf_value has 7 entries, but needs 8",
     ),
-    "a count of leaves below one": (line("num_leaves", "0"), "num_leaves"),
-    "a count of categories beyond the file": (line("num_cat", "1000000000"), "num_cat"),
-    "no categories though promised": (line("num_cat", "2"), "cat_boundaries"),
-    "a categorical split without a set": (entry("decision_type", 0, "1"), "set of categories"),
-    "an unknown kind of split": (entry("decision_type", 0, "12"), "decision_type is out of range"),
-    "a score that is not a number": (entry("leaf_value", 3, "nan"), "leaf_value is not finite"),
-    "a score beyond float64": (entry("leaf_value", 3, "1e999"), "leaf_value is not finite"),
+    "a count of leaves below one": (set_line("num_leaves", "0"), "num_leaves"),
+    "a count of categories beyond the file": (set_line("num_cat", "1000000000"), "num_cat"),
+    "no categories though promised": (set_line("num_cat", "2"), "cat_boundaries"),
+    "a categorical split without a set": (set_entry("decision_type", 0, "1"), "set of categories"),
+    "an unknown kind of split": (
+        set_entry("decision_type", 0, "12"),
+        "decision_type is out of range",
+    ),
+    "a score that is not a number": (set_entry("leaf_value", 3, "nan"), "leaf_value is not finite"),
+    "a score beyond float64": (set_entry("leaf_value", 3, "1e999"), "leaf_value is not finite"),
     "a word instead of a number": (
-        entry("threshold", 3, "0.5x"),
+        set_entry("threshold", 3, "0.5x"),
         "threshold has something that is not a number",
     ),
     "a number with an underscore": (
-        entry("leaf_count", 3, "1_0"),
+        set_entry("leaf_count", 3, "1_0"),
         "leaf_count has something that is not a number",
     ),
-    "a number of ten thousand digits": (entry("leaf_value", 0, "1" * 10_000), "not a number"),
-    "a missing entry": (line("threshold", "1 2 3 4 5"), "threshold has 5 entries, but needs 6"),
+    "a number of ten thousand digits": (set_entry("leaf_value", 0, "1" * 10_000), "not a number"),
+    "a missing entry": (set_line("threshold", "1 2 3 4 5"), "threshold has 5 entries, but needs 6"),
     "a missing line": (
-        lambda t: resized(t.replace("\nleft_child=", "\nleft_chlid=", 1)),
+        lambda t: resize_trees(t.replace("\nleft_child=", "\nleft_chlid=", 1)),
         "no 'left_child'",
     ),
     "a line twice": (
-        lambda t: resized(t.replace("\nnum_cat=0", "\nnum_cat=0\nnum_cat=0", 1)),
+        lambda t: resize_trees(t.replace("\nnum_cat=0", "\nnum_cat=0\nnum_cat=0", 1)),
         "repeated line",
     ),
     "too many lines": (
-        lambda t: resized(
+        lambda t: resize_trees(
             t.replace("\nnum_cat", "".join(f"\nx{i}=1" for i in range(9)) + "\nnum_cat", 1)
         ),
         "not closed",
     ),
-    "a linear tree without its models": (line("is_linear", "1"), "linear models"),
+    "a linear tree without its models": (set_line("is_linear", "1"), "linear models"),
     "more trees than there are": (
-        header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000),
+        set_header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000),
         "lists 1004 trees",
     ),
     "a tree of another size": (
-        header(r"^tree_sizes=\d+", "tree_sizes=1000000000"),
+        set_header(r"^tree_sizes=\d+", "tree_sizes=1000000000"),
         "tree_sizes gives 1000000000",
     ),
-    "a tree of a smaller size": (header(r"^tree_sizes=\d+", "tree_sizes=9"), "tree_sizes gives 9"),
+    "a tree of a smaller size": (
+        set_header(r"^tree_sizes=\d+", "tree_sizes=9"),
+        "tree_sizes gives 9",
+    ),
     "more classes than trees a round": (
-        header(r"^num_class=1", "num_class=2"),
+        set_header(r"^num_class=1", "num_class=2"),
         "2 outputs per document",
     ),
     "trees out of order": (lambda t: t.replace("Tree=1\n", "Tree=2\n"), "expected 'Tree=1'"),
     "too few names": (
-        header(r"^max_feature_idx=5", "max_feature_idx=6"),
+        set_header(r"^max_feature_idx=5", "max_feature_idx=6"),
         "7 features, but feature_names has 6",
     ),
     "more features than memory": (
-        header(r"^max_feature_idx=5", "max_feature_idx=2147483646"),
+        set_header(r"^max_feature_idx=5", "max_feature_idx=2147483646"),
         "feature_names has 6",
     ),
-    "no features at all": (header(r"^max_feature_idx=5", "max_feature_idx=-1"), "max_feature_idx"),
-    "a range that is none": (header(r"\[0:39\]", "[0"), "feature_infos of feature 4"),
-    "a newer format": (header(r"^version=v4", "version=v5"), "v5.*supported: v2, v3, v4"),
-    "no format": (header(r"^version=v4\n", ""), "no 'version'"),
-    "a header line twice": (header(r"^num_class=1", "num_class=1\nnum_class=1"), "repeated"),
+    "no features at all": (
+        set_header(r"^max_feature_idx=5", "max_feature_idx=-1"),
+        "max_feature_idx",
+    ),
+    "a range that is none": (set_header(r"\[0:39\]", "[0"), "feature_infos of feature 4"),
+    "a newer format": (set_header(r"^version=v4", "version=v5"), "v5.*supported: v2, v3, v4"),
+    "no format": (set_header(r"^version=v4\n", ""), "no 'version'"),
+    "a header line twice": (set_header(r"^num_class=1", "num_class=1\nnum_class=1"), "repeated"),
     "a NUL byte": (lambda t: t.replace("split_gain", "split\0gain", 1), "NUL byte at offset"),
     "a lone surrogate": (lambda t: t.replace("Column_0", "\udc80", 1), "not UTF-8 text"),
     "converted line ends": (lambda t: t.replace("\n", "\r\n"), "CRLF"),
     "a parameter without a colon": (
-        header(r"^\[boosting: gbdt\]", "[boosting gbdt]"),
+        set_header(r"^\[boosting: gbdt\]", "[boosting gbdt]"),
         "broken line '.boosting gbdt.'",
     ),
-    "parameters without an end": (header(r"^end of parameters", ""), "no line 'end of parameters'"),
+    "parameters without an end": (
+        set_header(r"^end of parameters", ""),
+        "no line 'end of parameters'",
+    ),
     "categories nested without end": (
-        header(r"^pandas_categorical:null", "pandas_categorical:" + "[" * 300 + "]" * 300),
+        set_header(r"^pandas_categorical:null", "pandas_categorical:" + "[" * 300 + "]" * 300),
         "broken JSON",
     ),
     "leaves beyond all numbers": (
-        lambda t: resized(re.sub("leaf_value=[^ ]+", "leaf_value=-5e149", t)),
+        lambda t: resize_trees(re.sub("leaf_value=[^ ]+", "leaf_value=-5e149", t)),
         "add up to more than 1e.150",
     ),
     "broken categories": (
-        header(r"^pandas_categorical:null", "pandas_categorical:[["),
+        set_header(r"^pandas_categorical:null", "pandas_categorical:[["),
         "broken JSON",
     ),
     "text that is cut in its tail": (lambda t: t[:-8], "truncated"),
@@ -285,20 +238,20 @@ def test_fault_086_hostile_text_is_refused_with_words(name: str) -> None:
 
 
 def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
-    check_lightgbm_text(chain(2000))
+    check_lightgbm_text(make_chain(2000))
     with pytest.raises(ModelError, match="deeper than 4096"):
-        check_lightgbm_text(chain(6000))
+        check_lightgbm_text(make_chain(6000))
 
 
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (entry("cat_boundaries", -1, "99"), "cat_boundaries is out of range"),
-        (entry("cat_boundaries", 0, "1"), "cat_boundaries do not fit"),
-        (entry("cat_boundaries", -1, "1"), "cat_boundaries do not fit"),
-        (entry("cat_threshold", 0, "1 1"), "cat_boundaries do not fit"),
-        (entry("cat_threshold", 0, "4294967296"), "cat_threshold is out of range"),
-        (entry("cat_threshold", 0, "-1"), "cat_threshold is out of range"),
+        (set_entry("cat_boundaries", -1, "99"), "cat_boundaries is out of range"),
+        (set_entry("cat_boundaries", 0, "1"), "cat_boundaries do not fit"),
+        (set_entry("cat_boundaries", -1, "1"), "cat_boundaries do not fit"),
+        (set_entry("cat_threshold", 0, "1 1"), "cat_boundaries do not fit"),
+        (set_entry("cat_threshold", 0, "4294967296"), "cat_threshold is out of range"),
+        (set_entry("cat_threshold", 0, "-1"), "cat_threshold is out of range"),
     ],
 )
 def test_fault_086_sets_of_categories_stay_inside_their_list(
@@ -316,7 +269,7 @@ def test_fault_086_a_categorical_split_names_one_of_the_sets_of_its_tree() -> No
     split = next(i for i, kind in enumerate(tree["decision_type"].split(" ")) if int(kind) & 1)
     for value in (tree["num_cat"], "-1", "0.5", "nan"):
         with pytest.raises(ModelError, match="set of categories"):
-            check_lightgbm_text(entry("threshold", split, value)(text))
+            check_lightgbm_text(set_entry("threshold", split, value)(text))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +286,7 @@ def test_fault_086_linear_leaves_use_features_that_are_there(
     key: str, value: str, words: str
 ) -> None:
     with pytest.raises(ModelError, match=words):
-        check_lightgbm_text(line(key, value)(lightgbm_models()["linear trees"]))
+        check_lightgbm_text(set_line(key, value)(lightgbm_models()["linear trees"]))
 
 
 def test_a_linear_leaf_that_stands_alone_needs_all_lines_that_the_loader_asks_for() -> None:
@@ -342,15 +295,15 @@ def test_a_linear_leaf_that_stands_alone_needs_all_lines_that_the_loader_asks_fo
     text = lightgbm_models()["one linear leaf"]
     for key in ("left_child", "threshold"):
         with pytest.raises(ModelError, match=f"no '{key}'"):
-            check_lightgbm_text(resized(re.sub(rf"(?m)^{key}=.*\n", "", text)))
-    with pytest.raises(ModelError, match="leaf_weight has 0 entries, but needs 1"):
-        check_lightgbm_text(line("leaf_weight", "")(text))
+            check_lightgbm_text(resize_trees(re.sub(rf"(?m)^{key}=.*\n", "", text)))
+    with pytest.raises(ModelError, match=r"leaf_weight .*0 .*1"):
+        check_lightgbm_text(set_line("leaf_weight", "")(text))
 
 
 def test_linear_trees_are_no_start_though_nobody_counted_their_documents() -> None:
     text = lightgbm_models()["linear trees"]
     leaves = len(re.search(r"(?m)^leaf_count=(.*)$", text)[1].split(" "))
-    uncounted = LIGHTGBM.parse(line("leaf_count", "0" + " 0" * (leaves - 1))(text).encode())
+    uncounted = LIGHTGBM.parse(set_line("leaf_count", "0" + " 0" * (leaves - 1))(text).encode())
     assert uncounted.start_trees == LIGHTGBM.parse(text.encode()).start_trees == 0
 
 

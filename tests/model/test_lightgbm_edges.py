@@ -13,8 +13,8 @@ import pytest
 
 from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.format import LIGHTGBM
+from tests.model.lightgbm_text import make_chain, resize_trees, set_entry, set_header, set_line
 from tests.model.real_models import lightgbm_models
-from tests.model.test_lightgbm import chain, entry, header, line, resized
 
 LARGEST = 2**31 - 1
 TINY = float(np.finfo(np.float64).tiny)
@@ -38,11 +38,11 @@ def text_of(edit: Text, model: str = "lambdarank") -> bytes:
 def more_lines(number: int) -> Text:
     """The first tree with so many lines more; it has 16, and the loader reads 22."""
     lines = "".join(f"x{i}=1\n" for i in range(number))
-    return lambda text: resized(text.replace("num_cat=0\n", f"num_cat=0\n{lines}", 1))
+    return lambda text: resize_trees(text.replace("num_cat=0\n", f"num_cat=0\n{lines}", 1))
 
 
 def without(key: str) -> Text:
-    return lambda text: resized(re.sub(rf"(?m)^{key}=.*\n", "", text, count=1))
+    return lambda text: resize_trees(re.sub(rf"(?m)^{key}=.*\n", "", text, count=1))
 
 
 def tail(before: str, after: str) -> Text:
@@ -57,42 +57,48 @@ def ending(last: str) -> Text:
     return lambda text: text[: text.index("\nparameters:")] + "\n" + last + "\n"
 
 
-FEATURES = header(
+FEATURES = set_header(
     r"^feature_infos=.*$", "feature_infos=none [-1e+300:+.5E-3] [-inf:nan] 1:-2:2147483647 7 [0:2]"
 )
 TAKEN: dict[str, Text] = {
-    "an older format": header("^version=v4", "version=v3"),
-    "the oldest format": header("^version=v4", "version=v2"),
-    "no label": header("^label_index=0", "label_index=-1"),
-    "the last label": header("^label_index=0", f"label_index={LARGEST}"),
-    "no trees a round": header("^num_tree_per_iteration=1\n", ""),
-    "no objective": header("^objective=lambdarank\n", ""),
-    "an objective with words": header(
+    "an older format": set_header("^version=v4", "version=v3"),
+    "the oldest format": set_header("^version=v4", "version=v2"),
+    "no label": set_header("^label_index=0", "label_index=-1"),
+    "the last label": set_header("^label_index=0", f"label_index={LARGEST}"),
+    "no trees a round": set_header("^num_tree_per_iteration=1\n", ""),
+    "no objective": set_header("^objective=lambdarank\n", ""),
+    "an objective with words": set_header(
         "^objective=lambdarank", "objective=lambda_rank2 sqrt sigmoid:0.5"
     ),
     "features of every kind": FEATURES,
-    "constraints": header("^feature_names", "monotone_constraints=-1 0 1 0  1 -1\nfeature_names"),
-    "names with a sign": header("Column_0", "a=b=c"),
-    "no sizes": header("^tree_sizes=.*\n", ""),
+    "constraints": set_header(
+        "^feature_names", "monotone_constraints=-1 0 1 0  1 -1\nfeature_names"
+    ),
+    "names with a sign": set_header("Column_0", "a=b=c"),
+    "no sizes": set_header("^tree_sizes=.*\n", ""),
     "as many lines as the loader reads": more_lines(6),
     **{
-        f"{key} {s}": entry(key, 0, f"{s}{LARGEST}")
+        f"{key} {s}": set_entry(key, 0, f"{s}{LARGEST}")
         for key in ("leaf_count", "internal_count")
         for s in ("", "-")
     },
-    "the last feature": entry("split_feature", 0, "5"),
-    "the last kind of split": entry("decision_type", 1, "10"),
+    "the last feature": set_entry("split_feature", 0, "5"),
+    "the last kind of split": set_entry("decision_type", 1, "10"),
     **{
-        f"missing values {word} {kind}": lambda text, word=word, kind=kind: entry(
+        f"missing values {word} {kind}": lambda text, word=word, kind=kind: set_entry(
             "decision_type", 0, kind
-        )(entry("threshold", 0, word)(text))
+        )(set_entry("threshold", 0, word)(text))
         for word, kind in (("inf", "8"), ("1e999", "4"))
     },
-    "values of nodes that are not finite": lambda text: line("internal_value", "inf nan 1 2 3 4")(
-        line("internal_weight", "inf nan 1 2 3 4")(line("leaf_weight", "nan inf 1 2 3 4 5")(text))
+    "values of nodes that are not finite": lambda text: set_line(
+        "internal_value", "inf nan 1 2 3 4"
+    )(
+        set_line("internal_weight", "inf nan 1 2 3 4")(
+            set_line("leaf_weight", "nan inf 1 2 3 4 5")(text)
+        )
     ),
-    "gains that are not finite": line("split_gain", "inf nan 1 2 3 4"),
-    "a number of 40 digits": entry("leaf_value", 0, "0." + "1" * 38),
+    "gains that are not finite": set_line("split_gain", "inf nan 1 2 3 4"),
+    "a number of 40 digits": set_entry("leaf_value", 0, "0." + "1" * 38),
     "no gains": without("split_gain"),
     "no values of nodes": without("internal_value"),
     "no weights of nodes": without("internal_weight"),
@@ -106,7 +112,7 @@ TAKEN: dict[str, Text] = {
     "an end in an importance": ending("Column_0=11"),
     "an end of a parser": ending("end of parser"),
     "an end of parameters": lambda text: text[: text.index("\npandas_categorical")],
-    "categories": header("^pandas_categorical:null", 'pandas_categorical:[["a", "b"]]'),
+    "categories": set_header("^pandas_categorical:null", 'pandas_categorical:[["a", "b"]]'),
     "a parameter without a value": tail("[boosting: gbdt]", "[boosting_2: ]"),
 }
 
@@ -121,7 +127,7 @@ LONG = "y" * 100
 HEADER = "the model's header has "
 REFUSED: dict[str, tuple[Text, str]] = {
     **{
-        f"no {key}": (header(f"^{key}=.*\n", ""), f"{HEADER}no {key!r}")
+        f"no {key}": (set_header(f"^{key}=.*\n", ""), f"{HEADER}no {key!r}")
         for key in (
             "version",
             "num_class",
@@ -132,83 +138,83 @@ REFUSED: dict[str, tuple[Text, str]] = {
         )
     },
     "a long line twice": (
-        header("^num_class", f"{LONG}=1\n{LONG}=1\nnum_class"),
+        set_header("^num_class", f"{LONG}=1\n{LONG}=1\nnum_class"),
         f"{HEADER}a repeated or broken line '{LONG[:80]}'",
     ),
     "a tree in the head": (
-        header("^num_class", "Tree=0\nnum_class"),
+        set_header("^num_class", "Tree=0\nnum_class"),
         f"{HEADER}a repeated or broken line 'Tree=0'",
     ),
     "a sign in a value": (
-        header("^objective=", "objective=a="),
+        set_header("^objective=", "objective=a="),
         f"{HEADER}a repeated or broken line 'objective=a=lam",
     ),
     "a long version": (
-        header("^version=v4", f"version={LONG}"),
+        set_header("^version=v4", f"version={LONG}"),
         f"the model is in LightGBM's format version '{LONG[:20]}'; supported: v2, v3, v4",
     ),
     "no class": (
-        header("^num_class=1", "num_class=0"),
+        set_header("^num_class=1", "num_class=0"),
         f"num_class is '0', not a whole number from 1 to {LARGEST}",
     ),
     "several classes": (
-        header("^num_class=1", "num_class=3"),
+        set_header("^num_class=1", "num_class=3"),
         "the model has 3 outputs per document: a multiclass",
     ),
     "no tree a round": (
-        header("^num_tree_per_iteration=1", "num_tree_per_iteration=0"),
+        set_header("^num_tree_per_iteration=1", "num_tree_per_iteration=0"),
         "num_tree_per_iteration is '0'",
     ),
     "trees a round": (
-        header("^num_tree_per_iteration=1", "num_tree_per_iteration=2"),
+        set_header("^num_tree_per_iteration=1", "num_tree_per_iteration=2"),
         "the model has 2 outputs per ",
     ),
     "a long objective": (
-        header("^objective=.*$", f"objective=A{LONG}"),
+        set_header("^objective=.*$", f"objective=A{LONG}"),
         f"the header's objective is 'A{LONG[:79]}', which is not a valid name",
     ),
     "an objective of nothing": (
-        header("^objective=.*$", "objective="),
+        set_header("^objective=.*$", "objective="),
         "the header's objective is '', which is",
     ),
     "a label below none": (
-        header("^label_index=0", "label_index=-2"),
+        set_header("^label_index=0", "label_index=-2"),
         "label_index is '-2', not a whole number from -1",
     ),
     "a label beyond all": (
-        header("^label_index=0", f"label_index={LARGEST + 1}"),
+        set_header("^label_index=0", f"label_index={LARGEST + 1}"),
         f"label_index is '{LARGEST + 1}'",
     ),
     "a long label": (
-        header("^label_index=0", f"label_index={LONG}"),
+        set_header("^label_index=0", f"label_index={LONG}"),
         f"label_index is '{LONG[:80]}', not a whole",
     ),
     "no last feature": (
-        header("^max_feature_idx=5", "max_feature_idx=-1"),
+        set_header("^max_feature_idx=5", "max_feature_idx=-1"),
         "max_feature_idx is '-1', not a whole number f",
     ),
     "too few features": (
-        header("^feature_infos=.*$", "feature_infos=none none"),
+        set_header("^feature_infos=.*$", "feature_infos=none none"),
         "max_feature_idx gives 6 features, but feature_infos",
     ),
     "too few constraints": (
-        header("^feature_infos", "monotone_constraints=1\nfeature_infos"),
+        set_header("^feature_infos", "monotone_constraints=1\nfeature_infos"),
         "max_feature_idx gives 6 features, but monotone_constraints has 1",
     ),
     "a constraint that is none": (
-        header("^feature_infos", "monotone_constraints=0 0 2 0 0 0\nfeature_infos"),
+        set_header("^feature_infos", "monotone_constraints=0 0 2 0 0 0\nfeature_infos"),
         "monotone_constraints is '2', not a whole number from -1 to 1",
     ),
     "a constraint below all": (
-        header("^feature_infos", "monotone_constraints=0 0 0 0 0 -2\nfeature_infos"),
+        set_header("^feature_infos", "monotone_constraints=0 0 0 0 0 -2\nfeature_infos"),
         "monotone_constraints is '-2', not",
     ),
     "a long range": (
-        header(r"\[0:39\]", LONG),
+        set_header(r"\[0:39\]", LONG),
         f"feature_infos of feature 4 is '{LONG[:80]}', not a range or a list",
     ),
     "a tree of no size": (
-        header(r"^tree_sizes=\d+", "tree_sizes=0"),
+        set_header(r"^tree_sizes=\d+", "tree_sizes=0"),
         "tree_sizes is '0', not a whole number from 1 to",
     ),
     "words before the trees": (
@@ -216,69 +222,75 @@ REFUSED: dict[str, tuple[Text, str]] = {
         f"expected 'Tree=0' after the model's header, found b'{LONG[:40]}'",
     ),
     "a tree of a long name": (
-        lambda text: resized(text.replace("Tree=1\n", f"Tree={LONG}\n")),
+        lambda text: resize_trees(text.replace("Tree=1\n", f"Tree={LONG}\n")),
         f"expected 'Tree=1', found b'Tree={LONG[:35]}'",
     ),
     "one line more than the loader reads": (more_lines(7), "tree 0 is not closed by an empty line"),
     "a tree that ends in one line end": (
-        lambda text: resized(text.replace("\n\n\nTree=1", "\nTree=1")),
+        lambda text: resize_trees(text.replace("\n\n\nTree=1", "\nTree=1")),
         "tree 0 is not closed by an empty line",
     ),
     "a line without a sign": (
-        lambda text: resized(text.replace("num_cat=0\n", f"num_cat=0\n{LONG}\n", 1)),
+        lambda text: resize_trees(text.replace("num_cat=0\n", f"num_cat=0\n{LONG}\n", 1)),
         f"tree 0 has a broken or repeated line b'{LONG[:80]}'",
     ),
     "no number of leaves": (without("num_leaves"), "tree 0: num_leaves is ''"),
     "more leaves than entries": (
-        line("num_leaves", "800"),
+        set_line("num_leaves", "800"),
         "tree 0: leaf_value has 7 entries, but needs 800",
     ),
     "a count of sets below none": (
-        line("num_cat", "-1"),
+        set_line("num_cat", "-1"),
         "tree 0: num_cat is '-1', not a whole number from 0 to ",
     ),
     "leaves that are linear twice": (
-        line("is_linear", "2"),
+        set_line("is_linear", "2"),
         "tree 0: is_linear is '2', not a whole number from 0 to 1",
     ),
-    "the node behind the last": (entry("left_child", 0, "6"), "tree 0: a child is out of range"),
-    "the leaf behind the last": (entry("right_child", 0, "-8"), "tree 0: a child is out of range"),
+    "the node behind the last": (
+        set_entry("left_child", 0, "6"),
+        "tree 0: a child is out of range",
+    ),
+    "the leaf behind the last": (
+        set_entry("right_child", 0, "-8"),
+        "tree 0: a child is out of range",
+    ),
     "a child beyond 32 bits": (
-        entry("left_child", 0, f"{LARGEST + 1}"),
+        set_entry("left_child", 0, f"{LARGEST + 1}"),
         "tree 0: left_child is out of range",
     ),
     "a child below 32 bits": (
-        entry("right_child", 0, f"-{LARGEST + 1}"),
+        set_entry("right_child", 0, f"-{LARGEST + 1}"),
         "tree 0: right_child is out of range",
     ),
     "a fault in another tree": (
-        line("left_child", "6 6 6 6 6 6", tree=1),
+        set_line("left_child", "6 6 6 6 6 6", tree=1),
         "tree 1: a child is out of range",
     ),
     "a kind of split below all": (
-        entry("decision_type", 0, "-1"),
+        set_entry("decision_type", 0, "-1"),
         "tree 0: decision_type is out of range",
     ),
     "a count of a leaf beyond 32 bits": (
-        entry("leaf_count", 0, f"{LARGEST + 1}"),
+        set_entry("leaf_count", 0, f"{LARGEST + 1}"),
         "tree 0: leaf_count is out of range",
     ),
     "a count of a leaf below 32 bits": (
-        entry("leaf_count", 0, f"-{LARGEST + 1}"),
+        set_entry("leaf_count", 0, f"-{LARGEST + 1}"),
         "tree 0: leaf_count is out of range",
     ),
     "a count of a node beyond 32 bits": (
-        entry("internal_count", 0, f"{LARGEST + 1}"),
+        set_entry("internal_count", 0, f"{LARGEST + 1}"),
         "tree 0: internal_count is out of range",
     ),
     "a count of a node below 32 bits": (
-        entry("internal_count", 0, f"-{LARGEST + 1}"),
+        set_entry("internal_count", 0, f"-{LARGEST + 1}"),
         "tree 0: internal_count is out of range",
     ),
     **{
         f"a threshold {word} of kind {kind}": (
-            lambda text, word=word, kind=kind: entry("decision_type", 0, kind)(
-                entry("threshold", 0, word)(text)
+            lambda text, word=word, kind=kind: set_entry("decision_type", 0, kind)(
+                set_entry("threshold", 0, word)(text)
             ),
             "tree 0: threshold is not finite",
         )
@@ -291,37 +303,40 @@ REFUSED: dict[str, tuple[Text, str]] = {
             ("-nan", "2"),
         )
     },
-    "shrinkage that is not finite": (line("shrinkage", "inf"), "tree 0: shrinkage is not finite"),
+    "shrinkage that is not finite": (
+        set_line("shrinkage", "inf"),
+        "tree 0: shrinkage is not finite",
+    ),
     "shrinkage of two numbers": (
-        line("shrinkage", "1 2"),
+        set_line("shrinkage", "1 2"),
         "tree 0: shrinkage has 2 entries, but needs 1",
     ),
     "a number of 41 digits": (
-        entry("leaf_value", 0, "0." + "1" * 39),
+        set_entry("leaf_value", 0, "0." + "1" * 39),
         "tree 0: leaf_value has something that is not a ",
     ),
     "a word for a gain": (
-        entry("split_gain", 0, "x"),
+        set_entry("split_gain", 0, "x"),
         "tree 0: split_gain has something that is not a number",
     ),
     "a word for a value of a node": (
-        entry("internal_value", 0, "x"),
+        set_entry("internal_value", 0, "x"),
         "tree 0: internal_value has something that is",
     ),
     "a word for a weight of a node": (
-        entry("internal_weight", 0, "x"),
+        set_entry("internal_weight", 0, "x"),
         "tree 0: internal_weight has something that is",
     ),
     "a word for a weight of a leaf": (
-        entry("leaf_weight", 0, "x"),
+        set_entry("leaf_weight", 0, "x"),
         "tree 0: leaf_weight has something that is not",
     ),
     "a gain too few": (
-        line("split_gain", "1 2 3 4 5"),
+        set_line("split_gain", "1 2 3 4 5"),
         "tree 0: split_gain has 5 entries, but needs 6",
     ),
     "a weight of a leaf too few": (
-        line("leaf_weight", "1 2 3 4 5 6"),
+        set_line("leaf_weight", "1 2 3 4 5 6"),
         "tree 0: leaf_weight has 6 entries, but needs",
     ),
     "parameters without an end": (
@@ -334,7 +349,7 @@ REFUSED: dict[str, tuple[Text, str]] = {
     ),
     "a long last line": (ending(LONG), f"the last line is '{LONG[:80]}': the file is truncated"),
     "nested categories": (
-        header("^pandas_categorical:null", "pandas_categorical:" + "[" * 100_000),
+        set_header("^pandas_categorical:null", "pandas_categorical:" + "[" * 100_000),
         "pandas_categorical: is followed by broken JSON: the file is damaged",
     ),
 }
@@ -357,12 +372,16 @@ def test_no_count_is_believed_that_the_text_of_a_tree_cannot_hold() -> None:
             f"tree 0: {key} is '{size + 1}', not a whole number from {int(key == 'num_leaves')} to"
             f" {size}"
         )
-        refused(LIGHTGBM.parse, text_of(line(key, str(size + 1))), words)
+        refused(LIGHTGBM.parse, text_of(set_line(key, str(size + 1))), words)
     refused(
-        LIGHTGBM.parse, text_of(line("num_leaves", str(size))), "tree 0: leaf_value has 7 entries"
+        LIGHTGBM.parse,
+        text_of(set_line("num_leaves", str(size))),
+        "tree 0: leaf_value has 7 entries",
     )
-    refused(LIGHTGBM.parse, text_of(line("num_cat", str(size))), "tree 0 has no 'cat_boundaries'")
-    one_more = text_of(header(r"^tree_sizes=\d+", f"tree_sizes={size - 1}"))
+    refused(
+        LIGHTGBM.parse, text_of(set_line("num_cat", str(size))), "tree 0 has no 'cat_boundaries'"
+    )
+    one_more = text_of(set_header(r"^tree_sizes=\d+", f"tree_sizes={size - 1}"))
     refused(
         LIGHTGBM.parse, one_more, f"tree 0 has {size - 2} bytes, but tree_sizes gives {size - 1}"
     )
@@ -395,8 +414,8 @@ def test_a_text_says_where_it_is_no_text() -> None:
 
 
 def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:
-    LIGHTGBM.parse(chain(4096).encode())
-    refused(LIGHTGBM.parse, chain(4097).encode(), "tree 0: it is deeper than 4096 nodes")
+    LIGHTGBM.parse(make_chain(4096).encode())
+    refused(LIGHTGBM.parse, make_chain(4097).encode(), "tree 0: it is deeper than 4096 nodes")
 
 
 @pytest.mark.parametrize(("key", "of"), [("leaf_const", 0), ("leaf_coeff", 0)])
@@ -414,7 +433,7 @@ def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(
         (False, "-4.9e-324"),
         (False, "+0.0001e-320"),
     ):
-        body = line(key, " ".join([leaf_number, *words[1:]]), tree=tree)(text).encode()
+        body = set_line(key, " ".join([leaf_number, *words[1:]]), tree=tree)(text).encode()
         if taken:
             LIGHTGBM.parse(body)
         else:
@@ -425,16 +444,16 @@ def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(
 
 @pytest.mark.parametrize("value", [0, 2**32 - 1])
 def test_words_of_sets_of_categories_may_be_of_32_bits(value: int) -> None:
-    body = text_of(entry("cat_threshold", 0, str(value)), "sets of categories")
+    body = text_of(set_entry("cat_threshold", 0, str(value)), "sets of categories")
     assert LIGHTGBM.parse(body).sets[0][0][0] == value
 
 
 def test_the_tree_with_the_broken_number_is_named_not_the_one_with_the_longest() -> None:
     words = re.search(r"(?m)^leaf_value=(.*)$", lightgbm_models()["lambdarank"])[1].split()
-    long = line("leaf_value", " ".join(["0." + "1" * 38, *words[1:]]))
+    long = set_line("leaf_value", " ".join(["0." + "1" * 38, *words[1:]]))
     for bad in ("0." + "1" * 39, "0.5x", "1e5e5"):
         body = text_of(
-            lambda text, bad=bad: line("leaf_value", " ".join([bad, *words[1:]]), tree=1)(
+            lambda text, bad=bad: set_line("leaf_value", " ".join([bad, *words[1:]]), tree=1)(
                 long(text)
             )
         )
@@ -448,8 +467,8 @@ def test_a_set_of_categories_may_be_empty() -> None:
     assert int(words[1]) > 0
     before = LIGHTGBM.parse(text.encode()).sets[0][1]
     after = LIGHTGBM.parse(
-        line("cat_boundaries", " ".join(["0", "0", *words[2:]]))(text).encode()
+        set_line("cat_boundaries", " ".join(["0", "0", *words[2:]]))(text).encode()
     ).sets[0][1]
     assert after.tolist() == [0, before[0] + before[1], *before[2:]]
-    falling = line("cat_boundaries", " ".join(["0", words[-1], *words[2:]]))(text).encode()
+    falling = set_line("cat_boundaries", " ".join(["0", words[-1], *words[2:]]))(text).encode()
     refused(LIGHTGBM.parse, falling, "tree 0: cat_boundaries do not fit cat_threshold")

@@ -69,9 +69,9 @@ def test_a_number_that_a_file_cannot_hold_is_not_written() -> None:
 
 def test_what_needs_trees_is_refused_and_a_stamp_changes_nothing() -> None:
     model = LINEAR.parse(body())
-    with pytest.raises(ModelError, match="models of linear cannot be exported"):
+    with pytest.raises(ModelError, match=r"linear .*exported"):
         LINEAR.served(model)
-    with pytest.raises(ModelError, match="models of linear cannot be averaged"):
+    with pytest.raises(ModelError, match=r"linear .*averaged"):
         LINEAR.merge([model, model])
     assert LINEAR.stamp(body()) == body()
 
@@ -238,7 +238,7 @@ def test_fault_086_categories_are_numbers_of_their_type(kind: int) -> None:
 def test_fault_086_a_category_may_be_the_empty_text() -> None:
     assert count_categories(CategoryNames([97], [0, 0, 1]), "cats") == 2
     for offsets in ([0, 2, 1], [1, 1, 1], [0, 0, 2]):
-        with pytest.raises(ModelError, match="offsets do not fit the text"):
+        with pytest.raises(ModelError, match="offsets"):
             count_categories(CategoryNames([97], offsets), "cats")
 
 

@@ -20,7 +20,7 @@ from boostrank.model.files import (
     sidecar_path,
     write_model_files,
 )
-from tests.core.test_files import fail_call
+from tests.core.conftest import fail_call
 from tests.model.real_models import lightgbm_models, train_xgboost, xgboost_models
 
 OLD = lightgbm_models()["lambdarank"].encode(), {"objective": "sdcg", "rounds": 3}
@@ -152,7 +152,7 @@ def test_fault_082_a_crash_before_the_first_model_leaves_a_clean_error(
         crash_after(patch, 1)
         with pytest.raises(Crash):
             write_model_files(path, *NEW)
-    with pytest.raises(ModelError, match=r"model\.txt: cannot be read: No such file"):
+    with pytest.raises(ModelError, match=r"model\.txt: .*No such"):
         read_model_files(path)
 
 
@@ -205,7 +205,7 @@ def test_a_sidecar_of_another_model_is_refused_with_both_ways_out(tmp_path: Path
     path.write_bytes(NEW[0])
     with pytest.raises(
         ModelError,
-        match=r"model\.txt: .* do not match the checksum .*restore.*model\.txt\.meta\.json",
+        match=r"checksum .*restore.*\.meta\.json",
     ):
         read_model_files(path)
     sidecar_path(path).unlink()
@@ -219,7 +219,7 @@ def test_an_edited_sidecar_is_refused_and_a_reformatted_one_is_not(tmp_path: Pat
     sidecar_path(path).write_text(json.dumps(sidecar, sort_keys=True, indent=4))
     assert read_model_files(path) == OLD
     sidecar_path(path).write_text(json.dumps({**sidecar, "objective": "lambdarank"}))
-    with pytest.raises(ModelError, match=r"meta\.json: its checksum does not match"):
+    with pytest.raises(ModelError, match=r"meta\.json: its checksum"):
         read_model_files(path)
 
 
@@ -229,9 +229,7 @@ def test_fault_087_a_newer_schema_is_refused_with_the_version_that_reads_it(tmp_
         patch.setattr(model_text, "SCHEMA_VERSION", 3)
         patch.setattr(model_text, "READABLE_SINCE", "1.4.0")
         write_model_files(path, *OLD)
-    with pytest.raises(
-        ModelError, match=r"schema version 3.*reads up to 2; install boostrank 1\.4\.0 or later"
-    ):
+    with pytest.raises(ModelError, match=r"version 3.*up to 2; .*boostrank 1\.4\.0"):
         read_model_files(path)
 
 
@@ -254,7 +252,7 @@ def test_a_sidecar_that_is_none_is_refused_by_name(tmp_path: Path, sidecar: byte
     path = tmp_path / "model.txt"
     path.write_bytes(OLD[0])
     sidecar_path(path).write_bytes(sidecar)
-    with pytest.raises(ModelError, match=r"model\.txt\.meta\.json.*restore"):
+    with pytest.raises(ModelError, match=r"txt\.meta\.json.*restore"):
         read_model_files(path)
 
 
@@ -282,10 +280,10 @@ def test_files_beyond_the_limits_are_refused_before_they_are_read(
     path = tmp_path / "model.txt"
     write_model_files(path, *OLD)
     os.truncate(sidecar_path(path), model_text.MAX_SIDECAR_BYTES + 1)  # sparse: takes no room
-    with pytest.raises(ModelError, match=r"meta\.json: 268435457 bytes, more than"):
+    with pytest.raises(ModelError, match=r"meta\.json: 268435457 bytes"):
         read_model_files(path)
     os.truncate(path, model_text.MAX_MODEL_BYTES + 1)
-    with pytest.raises(ModelError, match=r"model\.txt: 2147483649 bytes, more than"):
+    with pytest.raises(ModelError, match=r"model\.txt: 2147483649 bytes"):
         read_model_files(path)
     monkeypatch.setattr(model_text, "MAX_SIDECAR_BYTES", 100)
     with pytest.raises(TrainingError, match=r"\d+ bytes and its sidecar \d+"):

@@ -17,17 +17,11 @@ from boostrank.engines.lightgbm.model_text import Tree, start_trees
 from boostrank.engines.trees import NOTHING, LinearStart, StepTree, just_above, parts_of, split
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from boostrank.kernels.curves import LOWEST, Curve
+from tests.model.conftest import STEPS, TWO
+from tests.model.lightgbm_text import set_line
 from tests.model.real_models import xgboost_models
-from tests.model.test_lightgbm import line
 
 NAMES = ("a", "b", "c")
-STEPS = Curve(
-    np.array([-1.25, 0.5, 3.25]),
-    np.array([0.5, -1.5, 2.0, 4.0]),
-    0.25,
-    np.array([5.0, 1.0, 7.0, 2.0, 3.0]),
-)
-TWO = Curve(np.array([0.75]), np.array([1.0, -2.0]), -0.5, np.array([4.0, 9.0, 1.0]))
 LEVEL = Curve(np.zeros(0), np.array([1.5]), 2.0, np.array([6.0, 2.0]))
 CURVES = {"steps": STEPS, "two": TWO, "level": LEVEL}
 VALUES = np.array(
@@ -83,7 +77,9 @@ def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_t
 
 def test_two_trees_of_one_feature_add_up_and_others_stay() -> None:
     text = lightgbm_file({0: STEPS, 1: TWO, 2: LEVEL}).decode()
-    curves = read_start(LIGHTGBM.parse(line("split_feature", "0 0", tree=1)(text).encode()).trees)
+    curves = read_start(
+        LIGHTGBM.parse(set_line("split_feature", "0 0", tree=1)(text).encode()).trees
+    )
     assert sorted(curves) == [0, 2]
     assert said(curves[0]) == [a + b for a, b in zip(said(STEPS), said(TWO), strict=True)]
     document = json.loads(xgboost_file({0: STEPS, 1: TWO, 2: LEVEL}))
@@ -288,9 +284,7 @@ def test_a_start_in_xgboosts_json_has_every_field_of_its_nodes() -> None:
 )
 def test_what_is_no_start_is_none_though_it_is_promised(edit: dict[str, Any]) -> None:
     assert XGBOOST.parse(started()).start_trees == 1
-    with pytest.raises(
-        ModelError, match=f"{ATTRIBUTE} claims '1' trees of a linear start, but the file has 0"
-    ):
+    with pytest.raises(ModelError, match=f"{ATTRIBUTE} .*'1' .* 0"):
         XGBOOST.parse(started(**edit))
 
 

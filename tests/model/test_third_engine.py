@@ -19,7 +19,8 @@ from boostrank.records import jsonable
 from boostrank.reporting import report
 from boostrank.reporting import why as explain
 from boostrank.reporting.sections.learning import learning
-from tests.report.studies import study
+from tests.model.conftest import make_named_dataset
+from tests.reporting.studies import study
 
 PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}
 
@@ -37,23 +38,9 @@ def registered() -> Iterator[None]:
         yield
 
 
-def ranking(seed: int, queries: int = 40) -> RankingDataset:
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(10 * queries, 4)).astype(np.float32)
-    rows[rng.random(rows.shape) < 0.05] = np.nan
-    labels = np.clip(
-        np.round(1.5 + np.nan_to_num(rows[:, 1] - rows[:, 3]) + 0.3 * rng.normal(size=len(rows))),
-        0,
-        4,
-    )
-    return RankingDataset.from_arrays(
-        rows, labels, group=[10] * queries, feature_names=["age", "price", "x", "y [m]"]
-    )
-
-
 @pytest.fixture(scope="module")
 def data(registered: None) -> tuple[RankingDataset, RankingDataset]:
-    return ranking(0), ranking(1)
+    return make_named_dataset(0), make_named_dataset(1)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +92,7 @@ def test_it_is_saved_and_loaded(
     with pytest.raises(ModelError, match="no toy stumps"):
         RankingModel.load(tmp_path / "damaged.toy")
     (tmp_path / "poem").write_text("about trees")
-    with pytest.raises(ModelError, match=r"LightGBM's model text, .* or toy stumps"):
+    with pytest.raises(ModelError, match=r"LightGBM.* toy stumps"):
         RankingModel.load(tmp_path / "poem")
 
 
@@ -153,7 +140,7 @@ def test_what_it_cannot_do_is_refused_with_words(
         boostrank.train(PARAMS, data[0], 2, backend="toy", start="linear")
     with pytest.raises(ParameterError, match=r"^start="):
         boostrank.train(PARAMS, data[0], 2, start=model)
-    with pytest.raises(ParameterError, match="a model of toy cannot be continued by lightgbm"):
+    with pytest.raises(ParameterError, match=r"toy .*continued by lightgbm"):
         boostrank.train(PARAMS, data[0], 2, init_model=model)
-    with pytest.raises(ParameterError, match=r"init_model must be a path.*, not object"):
+    with pytest.raises(ParameterError, match=r"init_model .*path.* object"):
         boostrank.train(PARAMS, data[0], 2, init_model=object(), backend="toy")

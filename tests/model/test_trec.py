@@ -19,7 +19,7 @@ from boostrank.core.errors import (
 from boostrank.files.assemble import Named
 from boostrank.files.judgements import values_by_query
 from boostrank.model.trec import evaluate_run, run_text
-from tests.cli.conftest import FEW, invoke, messages
+from tests.cli.conftest import FEW, invoke, messages, refuse, succeed
 from tests.model.trec_golden import NAMES, Values, by_trec_eval, draw
 
 
@@ -62,12 +62,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells = "".join(f"{q},D{d}-{q},{g},{x + g}\n" for q, d, g, x in rows)
     (folder / "table.csv").write_text("qid,sku,label,f1\n" + cells)
     (folder / "qrels").write_text("".join(f"{q} 0 D{d}-{q} {g}\n" for q, d, g, _ in rows))
-    done = invoke("train", folder / "data.txt", "-m", folder / "m.txt", *FEW)
-    assert done.exit_code == 0, done.stderr
-    done = invoke(
-        "predict", folder / "m.txt", folder / "data.txt", "--run", "mine", "-o", folder / "run"
-    )
-    assert done.exit_code == 0, done.stderr
+    succeed("train", folder / "data.txt", "-m", folder / "m.txt", *FEW)
+    succeed("predict", folder / "m.txt", folder / "data.txt", "--run", "mine", "-o", folder / "run")
     return folder
 
 
@@ -102,10 +98,9 @@ def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -
     lines = (files / "run").read_text().splitlines(keepends=True)
     kept = "".join(line for line in lines if not line.startswith(("1 ", "2 ")))
     (files / "worse").write_text(kept + "99 Q0 x 1 2 t\n")
-    done = invoke(
+    done = succeed(
         "evaluate", files / "run", files / "worse", "--qrels", files / "qrels", "--metric", "P_5"
     )
-    assert done.exit_code == 0, done.stderr
     (message,) = messages(done)
     assert message.startswith(f"{files / 'worse'}: ")
     assert "2 queries" in message
@@ -141,8 +136,7 @@ def test_a_run_of_other_queries_is_refused() -> None:
 
 
 def test_rows_without_names_make_no_run(files: Path) -> None:
-    done = invoke("predict", files / "m.txt", files / "table.csv", "--drop", "sku", "--run", "mine")
-    assert done.exit_code == 2
+    done = refuse("predict", files / "m.txt", files / "table.csv", "--drop", "sku", "--run", "mine")
     assert "--id" in done.stderr
     for name in ("", "a b"):
         with pytest.raises(InputError, match="names"):
@@ -166,8 +160,7 @@ def test_files_of_trec_are_recognised_in_other_places(
         argument for argument in arguments if (files / argument).exists() or argument == "new.txt"
     }
     paths = [files / argument if argument in in_folder else argument for argument in arguments]
-    done = invoke(*paths)
-    assert done.exit_code == 2
+    done = refuse(*paths)
     assert "TREC" in done.stderr
     assert "--qrels" in done.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,14 @@ from boostrank.engines.xgboost.format import XGBOOST, _base, _sets_of, tree_weig
 from boostrank.engines.xgboost.model_json import names_in, with_names
 from boostrank.model.ranking_model import RankingModel
 from tests.model.real_models import ROWS, SIZE, data, frame, train_xgboost, xgboost_models
-
-Edit = Callable[[dict[str, Any]], None]
+from tests.model.xgboost_json import (
+    Edit,
+    get_forest,
+    make_chain,
+    set_in_forest,
+    set_in_learner,
+    set_in_tree,
+)
 
 
 def check_xgboost_json(model: bytes | dict[str, Any]) -> None:
@@ -34,63 +39,15 @@ def check_xgboost_json(model: bytes | dict[str, Any]) -> None:
     XGBOOST.parse(body)
 
 
-def forest(model: dict[str, Any]) -> dict[str, Any]:
-    booster = model["learner"]["gradient_booster"]
-    return booster.get("gbtree", booster)["model"]
-
-
-def put(*path: str | int) -> Edit:
-    """Set a value inside the forest: the path, then the value."""
-
-    def edit(model: dict[str, Any]) -> None:
-        owner: Any = forest(model)
-        for key in path[:-2]:
-            owner = owner[key]
-        owner[path[-2]] = path[-1]
-
-    return edit
-
-
-def in_tree(*path: str | int) -> Edit:
-    return put("trees", 0, *path)
-
-
-def in_learner(*path: Any) -> Edit:
-    def edit(model: dict[str, Any]) -> None:
-        owner = model["learner"]
-        for key in path[:-2]:
-            owner = owner[key]
-        owner[path[-2]] = path[-1]
-
-    return edit
-
-
 def cycle(model: dict[str, Any]) -> None:
     """Node `above` hangs below its own child, whose left subtree moves up to take its place."""
-    tree = forest(model)["trees"][0]
+    tree = get_forest(model)["trees"][0]
     left, right, parents = tree["left_children"], tree["right_children"], tree["parents"]
     child = next(i for i in range(1, len(left)) if left[i] != -1 and parents[i] != 0)
     above, moved = parents[child], left[child]
     side = left if left[parents[above]] == above else right
     side[parents[above]], parents[moved] = moved, parents[above]
     left[child], parents[above] = above, child
-
-
-def chain(depth: int) -> bytes:
-    """A tree whose every right child is the next node."""
-    model = json.loads(xgboost_models()["one leaf"])
-    tree = forest(model)["trees"][0]
-    n = 2 * depth + 1
-    inner = [i % 2 == 0 and i < n - 1 for i in range(n)]
-    tree["left_children"] = [i + 1 if inner[i] else -1 for i in range(n)]
-    tree["right_children"] = [i + 2 if inner[i] else -1 for i in range(n)]
-    tree["parents"] = [2**31 - 1, *((i - 1) // 2 * 2 for i in range(1, n))]
-    for key in ("split_indices", "default_left", "split_type"):
-        tree[key] = [0] * n
-    for key in ("split_conditions", "base_weights", "loss_changes", "sum_hessian"):
-        tree[key] = [0.5] * n
-    tree["tree_param"]["num_nodes"] = str(n)
-    return json.dumps(model).encode()
 
 
 @pytest.mark.parametrize("name", sorted(xgboost_models()))
@@ -102,7 +59,7 @@ def test_what_xgboost_writes_is_accepted_as_bytes_and_parsed(name: str) -> None:
 def test_pruning_leaves_deleted_nodes_in_the_file() -> None:
     # What makes the next test's models worth trying: without such nodes the exemption for them
     # would go untested.
-    trees = forest(json.loads(xgboost_models()["pruned"]))["trees"]
+    trees = get_forest(json.loads(xgboost_models()["pruned"]))["trees"]
     assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
 
 
@@ -110,7 +67,7 @@ def test_a_deleted_node_has_both_marks() -> None:
     # XGBoost counts the nodes whose feature and default direction are both all ones, and refuses
     # another count.
     model = json.loads(xgboost_models()["pruned"])
-    tree = next(t for t in forest(model)["trees"] if int(t["tree_param"]["num_deleted"]))
+    tree = next(t for t in get_forest(model)["trees"] if int(t["tree_param"]["num_deleted"]))
     tree["default_left"][tree["split_indices"].index(2**31 - 1)] = 0
     with pytest.raises(ModelError, match="num_deleted"):
         check_xgboost_json(model)
@@ -120,97 +77,109 @@ def strangers(model: dict[str, Any]) -> None:
     """The children of the root, the other way round: XGBoost would go from the right one to the
     node behind it.
     """
-    tree = forest(model)["trees"][0]
+    tree = get_forest(model)["trees"][0]
     left, right = tree["left_children"], tree["right_children"]
     left[0], right[0] = right[0], left[0]
 
 
 HOSTILE: dict[str, tuple[Edit, str]] = {
     "child beyond the nodes": (
-        in_tree("left_children", 0, 99999),
+        set_in_tree("left_children", 0, 99999),
         "left_children|a child is not a node",
     ),
     "child below minus one": (
-        in_tree("left_children", 0, -2),
+        set_in_tree("left_children", 0, -2),
         "left_children|a child is not a node",
     ),
     "child beyond 64 bits": (
-        in_tree("left_children", 0, 10**30),
+        set_in_tree("left_children", 0, 10**30),
         "left_children|a child is not a node",
     ),
-    "a node with two parents": (in_tree("left_children", 0, 3), "no parent or two parents"),
-    "the root as a child": (in_tree("left_children", 0, 0), "no parent or two parents"),
-    "one child only": (in_tree("right_children", 0, -1), "one child"),
+    "a node with two parents": (set_in_tree("left_children", 0, 3), "no parent or two parents"),
+    "the root as a child": (set_in_tree("left_children", 0, 0), "no parent or two parents"),
+    "one child only": (set_in_tree("right_children", 0, -1), "one child"),
     "a cycle": (cycle, "cycle"),
     "children that are not neighbours": (strangers, "a right child is not next to the left one"),
-    "a parent beyond the nodes": (in_tree("parents", 1, 99999), "parent is out of range"),
-    "a parent that is not": (in_tree("parents", 1, 2), "parents and children do not agree"),
-    "a root with a parent": (in_tree("parents", 0, 1), "parent is out of range"),
+    "a parent beyond the nodes": (set_in_tree("parents", 1, 99999), "parent is out of range"),
+    "a parent that is not": (set_in_tree("parents", 1, 2), "parents and children do not agree"),
+    "a root with a parent": (set_in_tree("parents", 0, 1), "parent is out of range"),
     "a feature that is not there": (
-        in_tree("split_indices", 0, 6),
+        set_in_tree("split_indices", 0, 6),
         "feature that the model does not have",
     ),
-    "deleted nodes that are not": (in_tree("tree_param", "num_deleted", "1"), "num_deleted"),
-    "more nodes than there are": (in_tree("tree_param", "num_nodes", "1000000000"), "num_nodes"),
-    "a vector in every leaf": (in_tree("tree_param", "size_leaf_vector", "9"), "tree 0"),
-    "a tree of another width": (in_tree("tree_param", "num_feature", "7"), "num_feature is 7"),
-    "a number that is text": (in_tree("split_conditions", 0, "0.5"), "split_conditions"),
-    "a fraction for a node": (in_tree("left_children", 0, 1.0), "left_children"),
-    "an unknown threshold": (in_tree("split_conditions", 0, float("nan")), "not finite"),
-    "a score beyond float32": (in_tree("split_conditions", -1, 1e39), "not finite"),
-    "a score beyond float64": (in_tree("split_conditions", -1, 10**400), "split_conditions"),
-    "a short array": (in_tree("sum_hessian", [1.0]), "sum_hessian has 1 entries"),
-    "an array that is none": (in_tree("default_left", None), "default_left"),
-    "a switch that is a number": (in_tree("default_left", 0, 2), "default_left"),
-    "an id beyond the trees": (in_tree("id", 1000000), "has id 1000000"),
-    "an id twice": (put("trees", 1, "id", 0), "tree 1 has id 0"),
-    "a tree that is none": (put("trees", 0, 5), "trees.0."),
+    "deleted nodes that are not": (set_in_tree("tree_param", "num_deleted", "1"), "num_deleted"),
+    "more nodes than there are": (
+        set_in_tree("tree_param", "num_nodes", "1000000000"),
+        "num_nodes",
+    ),
+    "a vector in every leaf": (set_in_tree("tree_param", "size_leaf_vector", "9"), "tree 0"),
+    "a tree of another width": (set_in_tree("tree_param", "num_feature", "7"), "num_feature is 7"),
+    "a number that is text": (set_in_tree("split_conditions", 0, "0.5"), "split_conditions"),
+    "a fraction for a node": (set_in_tree("left_children", 0, 1.0), "left_children"),
+    "an unknown threshold": (set_in_tree("split_conditions", 0, float("nan")), "not finite"),
+    "a score beyond float32": (set_in_tree("split_conditions", -1, 1e39), "not finite"),
+    "a score beyond float64": (set_in_tree("split_conditions", -1, 10**400), "split_conditions"),
+    "a short array": (set_in_tree("sum_hessian", [1.0]), "sum_hessian has 1 entries"),
+    "an array that is none": (set_in_tree("default_left", None), "default_left"),
+    "a switch that is a number": (set_in_tree("default_left", 0, 2), "default_left"),
+    "an id beyond the trees": (set_in_tree("id", 1000000), "has id 1000000"),
+    "an id twice": (set_in_forest("trees", 1, "id", 0), "tree 1 has id 0"),
+    "a tree that is none": (set_in_forest("trees", 0, 5), "trees.0."),
     "more trees than there are": (
-        put("gbtree_model_param", "num_trees", "1000000000"),
+        set_in_forest("gbtree_model_param", "num_trees", "1000000000"),
         "num_trees",
     ),
-    "a negative count": (put("gbtree_model_param", "num_trees", "-4"), "num_trees"),
-    "a group that is not there": (put("tree_info", 0, 1), "tree_info"),
-    "too few groups": (put("tree_info", [0]), "tree_info has 1 entries, but needs 4"),
-    "rounds beyond the trees": (put("iteration_indptr", 1, 5), "iteration_indptr"),
+    "a negative count": (set_in_forest("gbtree_model_param", "num_trees", "-4"), "num_trees"),
+    "a group that is not there": (set_in_forest("tree_info", 0, 1), "tree_info"),
+    "too few groups": (set_in_forest("tree_info", [0]), "tree_info has 1 entries, but needs 4"),
+    "rounds beyond the trees": (set_in_forest("iteration_indptr", 1, 5), "iteration_indptr"),
     "rounds that fall": (
-        put("iteration_indptr", [0, 2, 1, 3, 4]),
+        set_in_forest("iteration_indptr", [0, 2, 1, 3, 4]),
         "iteration_indptr does not divide",
     ),
-    "rounds that lose trees": (put("iteration_indptr", [0, 1]), "iteration_indptr does not divide"),
-    "no rounds": (put("iteration_indptr", []), "iteration_indptr does not divide"),
-    "too few categories": (put("cats", "enc", [{"type": 13, "values": []}]), "describe 1 columns"),
-    "an order without columns": (put("cats", "sorted_idx", [0]), "sorted_idx"),
-    "no features": (in_learner("learner_model_param", "num_feature", "0"), "num_feature"),
+    "rounds that lose trees": (
+        set_in_forest("iteration_indptr", [0, 1]),
+        "iteration_indptr does not divide",
+    ),
+    "no rounds": (set_in_forest("iteration_indptr", []), "iteration_indptr does not divide"),
+    "too few categories": (
+        set_in_forest("cats", "enc", [{"type": 13, "values": []}]),
+        "describe 1 columns",
+    ),
+    "an order without columns": (set_in_forest("cats", "sorted_idx", [0]), "sorted_idx"),
+    "no features": (set_in_learner("learner_model_param", "num_feature", "0"), "num_feature"),
     "more features than numbers": (
-        in_learner("learner_model_param", "num_feature", "99999999999"),
+        set_in_learner("learner_model_param", "num_feature", "99999999999"),
         "num_feature",
     ),
     "a wider model": (
-        in_learner("learner_model_param", "num_feature", "9"),
+        set_in_learner("learner_model_param", "num_feature", "9"),
         "num_feature is 6, but the model has 9",
     ),
     "several classes": (
-        in_learner("learner_model_param", "num_class", "3"),
+        set_in_learner("learner_model_param", "num_class", "3"),
         "3 outputs per document",
     ),
     "several targets": (
-        in_learner("learner_model_param", "num_target", "2"),
+        set_in_learner("learner_model_param", "num_target", "2"),
         "2 outputs per document",
     ),
     "a start that is no number": (
-        in_learner("learner_model_param", "base_score", "[x]"),
+        set_in_learner("learner_model_param", "base_score", "[x]"),
         "base_score",
     ),
-    "an infinite start": (in_learner("learner_model_param", "base_score", "inf"), "base_score"),
-    "a name too many": (in_learner("feature_names", ["a"] * 7), "feature_names has 7"),
-    "a name that is a number": (in_learner("feature_names", [1, 2, 3, 4, 5, 6]), "feature_names"),
+    "an infinite start": (set_in_learner("learner_model_param", "base_score", "inf"), "base_score"),
+    "a name too many": (set_in_learner("feature_names", ["a"] * 7), "feature_names has 7"),
+    "a name that is a number": (
+        set_in_learner("feature_names", [1, 2, 3, 4, 5, 6]),
+        "feature_names",
+    ),
     "an attribute that is a number": (
-        in_learner("attributes", {"best_iteration": 3}),
+        set_in_learner("attributes", {"best_iteration": 3}),
         "attributes",
     ),
-    "no objective": (in_learner("objective", None), "objective"),
-    "another booster": (in_learner("gradient_booster", "name", "gblinear"), "'gblinear'"),
+    "no objective": (set_in_learner("objective", None), "objective"),
+    "another booster": (set_in_learner("gradient_booster", "name", "gblinear"), "'gblinear'"),
     "no version": (lambda model: model.pop("version"), "version"),
 }
 
@@ -226,7 +195,7 @@ def test_fault_086_a_hostile_model_is_refused_with_words(name: str) -> None:
 
 def categorical_leaf(model: dict[str, Any]) -> None:
     """The last node, a leaf, gets a set of categories of its own."""
-    tree = forest(model)["trees"][0]
+    tree = get_forest(model)["trees"][0]
     tree["split_type"][-1] = 1
     tree["categories_nodes"].append(len(tree["split_type"]) - 1)
     tree["categories_segments"].append(len(tree["categories"]))
@@ -235,36 +204,42 @@ def categorical_leaf(model: dict[str, Any]) -> None:
 
 
 CATEGORICAL: dict[str, tuple[Edit, str]] = {
-    "a set beyond the list": (in_tree("categories_sizes", 0, 1000), "categories_sizes"),
-    "an empty set": (in_tree("categories_sizes", 0, 0), "categories_sizes"),
-    "a set that begins elsewhere": (in_tree("categories_segments", 0, 1), "do not fit the list"),
-    "a set of no node": (in_tree("categories_nodes", []), "not the nodes with a categorical split"),
+    "a set beyond the list": (set_in_tree("categories_sizes", 0, 1000), "categories_sizes"),
+    "an empty set": (set_in_tree("categories_sizes", 0, 0), "categories_sizes"),
+    "a set that begins elsewhere": (
+        set_in_tree("categories_segments", 0, 1),
+        "do not fit the list",
+    ),
+    "a set of no node": (
+        set_in_tree("categories_nodes", []),
+        "not the nodes with a categorical split",
+    ),
     "a set of another node": (
-        in_tree("categories_nodes", 0, 3),
+        set_in_tree("categories_nodes", 0, 3),
         "not the nodes with a categorical split",
     ),
     "a set of a leaf": (categorical_leaf, "not the nodes with a categorical split"),
     "text that no name uses": (
-        lambda m: forest(m)["cats"]["enc"][4]["values"].append(65),
+        lambda m: get_forest(m)["cats"]["enc"][4]["values"].append(65),
         "offsets do not fit",
     ),
-    "a category beyond memory": (in_tree("categories", 0, 2**31 - 1), "categories"),
-    "an unknown split": (in_tree("split_type", 0, 2), "split_type"),
+    "a category beyond memory": (set_in_tree("categories", 0, 2**31 - 1), "categories"),
+    "an unknown split": (set_in_tree("split_type", 0, 2), "split_type"),
     "text beyond its end": (
-        put("cats", "enc", 4, "offsets", 1, 1000),
+        set_in_forest("cats", "enc", 4, "offsets", 1, 1000),
         "offsets do not fit the text",
     ),
-    "a column of unknown type": (put("cats", "enc", 5, "type", 99), "type"),
-    "a column of a list for a type": (put("cats", "enc", 5, "type", [15]), "type"),
+    "a column of unknown type": (set_in_forest("cats", "enc", 5, "type", 99), "type"),
+    "a column of a list for a type": (set_in_forest("cats", "enc", 5, "type", [15]), "type"),
     "segments beyond the order": (
-        put("cats", "feature_segments", 6, 9999),
+        set_in_forest("cats", "feature_segments", 6, 9999),
         "feature_segments do not fit",
     ),
     "segments that are not the columns'": (
-        put("cats", "feature_segments", 5, 1),
+        set_in_forest("cats", "feature_segments", 5, 1),
         "do not fit the columns",
     ),
-    "an order with a repeat": (put("cats", "sorted_idx", 0, 1), "not an order"),
+    "an order with a repeat": (set_in_forest("cats", "sorted_idx", 0, 1), "not an order"),
 }
 
 
@@ -272,7 +247,7 @@ CATEGORICAL: dict[str, tuple[Edit, str]] = {
 def test_fault_086_hostile_categories_are_refused_with_words(name: str) -> None:
     edit, words = CATEGORICAL[name]
     model = json.loads(xgboost_models()["sets of categories"])
-    assert forest(model)["trees"][0]["categories"], "the first tree splits by categories"
+    assert get_forest(model)["trees"][0]["categories"], "the first tree splits by categories"
     edit(model)
     with pytest.raises(ModelError, match=words):
         check_xgboost_json(json.dumps(model).encode())
@@ -280,13 +255,13 @@ def test_fault_086_hostile_categories_are_refused_with_words(name: str) -> None:
 
 def test_fault_086_categories_may_not_ask_for_more_memory_than_a_machine_has() -> None:
     model = json.loads(xgboost_models()["sets of categories"])
-    trees = forest(model)["trees"]
+    trees = get_forest(model)["trees"]
     trees[0]["categories"][-1] = 2**24
     check_xgboost_json(model)
     copies = 600
     trees[:] = [{**trees[0], "id": i} for i in range(copies)]
-    forest(model)["gbtree_model_param"]["num_trees"] = str(copies)
-    forest(model)["tree_info"], forest(model)["iteration_indptr"] = (
+    get_forest(model)["gbtree_model_param"]["num_trees"] = str(copies)
+    get_forest(model)["tree_info"], get_forest(model)["iteration_indptr"] = (
         [0] * copies,
         list(range(copies + 1)),
     )
@@ -295,9 +270,9 @@ def test_fault_086_categories_may_not_ask_for_more_memory_than_a_machine_has() -
 
 
 def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
-    check_xgboost_json(chain(2000))
+    check_xgboost_json(make_chain(2000))
     with pytest.raises(ModelError, match="deeper than 4096"):
-        check_xgboost_json(chain(6000))
+        check_xgboost_json(make_chain(6000))
 
 
 @pytest.mark.parametrize(
@@ -327,8 +302,8 @@ def widened(features: int, *, with_names_of_features: bool) -> Any:
         [f"f{i}" for i in range(features)] if with_names_of_features else []
     )
     model["learner"]["feature_types"] = []
-    forest(model).pop("cats", None)
-    for tree in forest(model)["trees"]:
+    get_forest(model).pop("cats", None)
+    for tree in get_forest(model)["trees"]:
         tree["tree_param"]["num_feature"] = str(features)
     return model
 
@@ -337,7 +312,7 @@ def test_fault_086_a_small_file_cannot_promise_more_features_than_data_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check_xgboost_json(widened(2**24, with_names_of_features=False))
-    with pytest.raises(ModelError, match=r"16,777,217 but the file has no feature names"):
+    with pytest.raises(ModelError, match=r"16,777,217 .*feature names"):
         check_xgboost_json(widened(2**24 + 1, with_names_of_features=False))
     monkeypatch.setattr(xgboost_schema, "_MOST_UNNAMED", 10)
     check_xgboost_json(widened(11, with_names_of_features=True))
@@ -356,7 +331,7 @@ def test_fault_086_leaves_that_add_up_beyond_float32_are_refused(
     leaf: float, base: str, weight: float, taken: bool
 ) -> None:
     model = json.loads(xgboost_models()["dart with categories"])
-    trees = forest(model)["trees"][:2]
+    trees = get_forest(model)["trees"][:2]
     assert len(trees) == 2
     for tree in trees:
         ends = [i for i, child in enumerate(tree["left_children"]) if child < 0]
@@ -368,14 +343,14 @@ def test_fault_086_leaves_that_add_up_beyond_float32_are_refused(
         weights[:] = [weight] * 2
     elif weight != 1.0:
         pytest.skip("this XGBoost writes no weights of trees")
-    forest(model)["trees"] = trees
-    forest(model)["gbtree_model_param"]["num_trees"] = "2"
-    forest(model)["tree_info"], forest(model)["iteration_indptr"] = [0, 0], [0, 1, 2]
+    get_forest(model)["trees"] = trees
+    get_forest(model)["gbtree_model_param"]["num_trees"] = "2"
+    get_forest(model)["tree_info"], get_forest(model)["iteration_indptr"] = [0, 0], [0, 1, 2]
     model["learner"]["learner_model_param"]["base_score"] = base
     if taken:
         check_xgboost_json(model)
     else:
-        with pytest.raises(ModelError, match="add up to more than the largest float32"):
+        with pytest.raises(ModelError, match="largest float32"):
             check_xgboost_json(model)
 
 
@@ -475,7 +450,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     engine, document = get_backend("xgboost"), json.loads(xgboost_models()["sets of categories"])
     model, rows = XGBOOST.parse(xgboost_models()["sets of categories"]), np.nan_to_num(data()[0])
     replaced = 0
-    for tree in forest(document)["trees"]:
+    for tree in get_forest(document)["trees"]:
         for node in tree["categories_nodes"]:
             tree["split_conditions"][node] = float("nan")
             replaced += 1
@@ -490,12 +465,10 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     of_sets = [XGBOOST.trees(parsed, 6).forest for parsed in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
     numeric = next(
-        i for i, kind in enumerate(forest(document)["trees"][0]["split_type"]) if kind == 0
+        i for i, kind in enumerate(get_forest(document)["trees"][0]["split_type"]) if kind == 0
     )
-    with pytest.raises(
-        ModelError, match="tree 0: split_conditions has a threshold that is not finite"
-    ):
-        XGBOOST.parse(edited(document, in_tree("split_conditions", numeric, float("nan"))))
+    with pytest.raises(ModelError, match=r"tree 0: split_conditions .*finite"):
+        XGBOOST.parse(edited(document, set_in_tree("split_conditions", numeric, float("nan"))))
 
 
 def edited(document: dict[str, Any], edit: Edit) -> bytes:
@@ -508,11 +481,14 @@ def edited(document: dict[str, Any], edit: Edit) -> bytes:
 def test_names_of_categories_that_xgboost_garbled_are_no_names() -> None:
     engine, document = get_backend("xgboost"), json.loads(xgboost_models()["sets of categories"])
     # x, yy, zß as XGBoost 3.1 to 3.3 write them: ends in letters, and as many bytes.
-    forest(document)["cats"]["enc"][4] = {"offsets": [0, 1, 3, 5], "values": [*b"xyyz", 0xC3 - 256]}
+    get_forest(document)["cats"]["enc"][4] = {
+        "offsets": [0, 1, 3, 5],
+        "values": [*b"xyyz", 0xC3 - 256],
+    }
     document["version"] = [3, 3, 0]
     model = RankingModel(engine.load(json.dumps(document).encode()))
     assert model.categories == {"e": Categories(), "f": Categories()}
-    with pytest.raises(DataError, match="has only codes without names"):
+    with pytest.raises(DataError, match="codes without names"):
         model.predict(frame())
     codes = np.nan_to_num(data()[0])
     alone = engine.load(xgboost_models()["sets of categories"])
@@ -562,7 +538,7 @@ def test_fault_086_a_base_that_is_no_prediction_of_its_objective_is_refused_with
         with (
             contextlib.nullcontext()
             if taken
-            else pytest.raises(ModelError, match="is not a prediction of binary")
+            else pytest.raises(ModelError, match=r"not a prediction .*binary")
         ):
             check_xgboost_json(model)
 

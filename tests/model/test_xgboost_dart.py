@@ -57,7 +57,7 @@ def test_dart_weights_are_one_for_each_tree() -> None:
     for body in dart_in_all_forms():
         model = json.loads(body)
         tree_weights(model["learner"]["gradient_booster"]).pop()
-        with pytest.raises(ModelError, match="weight_drop has 3 entries, but needs 4"):
+        with pytest.raises(ModelError, match=r"weight_drop .*3 .*4"):
             XGBOOST.parse(json.dumps(model).encode())
 
 

@@ -16,7 +16,14 @@ from boostrank.engines.trees import reals
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from tests.model.real_models import xgboost_models
 from tests.model.test_lightgbm_edges import LARGEST, LONG, refused
-from tests.model.test_xgboost import Edit, chain, forest, in_learner, in_tree, put
+from tests.model.xgboost_json import (
+    Edit,
+    get_forest,
+    make_chain,
+    set_in_forest,
+    set_in_learner,
+    set_in_tree,
+)
 
 LARGEST_32 = float(np.finfo(np.float32).max)
 
@@ -31,7 +38,7 @@ def lose(*path: str | int) -> Edit:
     """Take a key out of the first tree, or of what lies in it."""
 
     def edit(document: dict[str, Any]) -> None:
-        owner: Any = forest(document)
+        owner: Any = get_forest(document)
         for key in path[:-1]:
             owner = owner[key]
         del owner[path[-1]]
@@ -43,7 +50,7 @@ def parting(condition: float, default_left: int) -> Edit:
     """The first split has this threshold, and sends missing values this way."""
 
     def edit(document: dict[str, Any]) -> None:
-        tree = forest(document)["trees"][0]
+        tree = get_forest(document)["trees"][0]
         tree["split_conditions"][0], tree["default_left"][0] = condition, default_left
 
     return edit
@@ -54,36 +61,36 @@ def version(*numbers: Any) -> Edit:
 
 
 PARAM = "learner_model_param"
-NODES = len(forest(json.loads(xgboost_models()["rank:ndcg"]))["trees"][0]["left_children"])
+NODES = len(get_forest(json.loads(xgboost_models()["rank:ndcg"]))["trees"][0]["left_children"])
 TAKEN_JSON: dict[str, Edit] = {
     "the first version": version(0, 0, 0),
     "the last version": version(LARGEST, LARGEST, LARGEST),
-    "no number of classes": in_learner(PARAM, "num_class", "1"),
+    "no number of classes": set_in_learner(PARAM, "num_class", "1"),
     "no number of targets": lambda document: document["learner"][PARAM].pop("num_target"),
-    "targets of none": in_learner(PARAM, "num_target", "0"),
-    "the largest start": in_learner(PARAM, "base_score", f"[{LARGEST_32!r}]"),
-    "the smallest start": in_learner(PARAM, "base_score", f"{-LARGEST_32!r}"),
-    "names of all features": in_learner("feature_names", list("abcdef")),
+    "targets of none": set_in_learner(PARAM, "num_target", "0"),
+    "the largest start": set_in_learner(PARAM, "base_score", f"[{LARGEST_32!r}]"),
+    "the smallest start": set_in_learner(PARAM, "base_score", f"{-LARGEST_32!r}"),
+    "names of all features": set_in_learner("feature_names", list("abcdef")),
     "no names": lambda document: document["learner"].pop("feature_names"),
-    "types of all features": in_learner("feature_types", ["float"] * 6),
-    "words about it": in_learner("attributes", {"a": "1", "b": ""}),
+    "types of all features": set_in_learner("feature_types", ["float"] * 6),
+    "words about it": set_in_learner("attributes", {"a": "1", "b": ""}),
     "no rounds": lose("iteration_indptr"),
-    "an empty round": put("iteration_indptr", [0, 0, 4]),
+    "an empty round": set_in_forest("iteration_indptr", [0, 0, 4]),
     "no parallel trees": lose("gbtree_model_param", "num_parallel_tree"),
-    "parallel trees of none": put("gbtree_model_param", "num_parallel_tree", "0"),
+    "parallel trees of none": set_in_forest("gbtree_model_param", "num_parallel_tree", "0"),
     "no names of categories": lose("cats"),
-    "a tree of no width": in_tree("tree_param", "num_feature", "0"),
-    "leaves without a vector": in_tree("tree_param", "size_leaf_vector", "0"),
-    "an older root": in_tree("parents", 0, -1),
-    "the last feature": in_tree("split_indices", 0, 5),
-    "a switch that is true": in_tree("default_left", 0, True),
-    "the largest leaf": in_tree("split_conditions", -1, LARGEST_32),
-    "the smallest leaf": in_tree("split_conditions", -1, -LARGEST_32),
+    "a tree of no width": set_in_tree("tree_param", "num_feature", "0"),
+    "leaves without a vector": set_in_tree("tree_param", "size_leaf_vector", "0"),
+    "an older root": set_in_tree("parents", 0, -1),
+    "the last feature": set_in_tree("split_indices", 0, 5),
+    "a switch that is true": set_in_tree("default_left", 0, True),
+    "the largest leaf": set_in_tree("split_conditions", -1, LARGEST_32),
+    "the smallest leaf": set_in_tree("split_conditions", -1, -LARGEST_32),
     "missing values alone right": parting(1e39, 0),
     "missing values alone left": parting(-1e39, 1),
-    "gains that are not finite": in_tree("loss_changes", 0, float("inf")),
-    "weights that are not finite": in_tree("base_weights", 0, float("nan")),
-    "a promise of no start": in_learner("attributes", {ATTRIBUTE: "0"}),
+    "gains that are not finite": set_in_tree("loss_changes", 0, float("inf")),
+    "weights that are not finite": set_in_tree("base_weights", 0, float("nan")),
+    "a promise of no start": set_in_learner("attributes", {ATTRIBUTE: "0"}),
 }
 
 
@@ -100,184 +107,184 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "a version of two": (version(3, 2), "version"),
     "a version of text": (version("3", 2, 0), "version[0]"),
     "no learner": (lambda document: document.pop("learner"), "learner"),
-    "no booster": (in_learner("gradient_booster", 5), "gradient_booster"),
+    "no booster": (set_in_learner("gradient_booster", 5), "gradient_booster"),
     "a booster without a name": (
-        in_learner("gradient_booster", "name", 5),
+        set_in_learner("gradient_booster", "name", 5),
         "the booster is '5'",
     ),
     "a booster without trees": (
-        in_learner("gradient_booster", "model", []),
+        set_in_learner("gradient_booster", "model", []),
         "gradient_booster.model",
     ),
     "a booster of a long name": (
-        in_learner("gradient_booster", "name", LONG),
+        set_in_learner("gradient_booster", "name", LONG),
         f"the booster is '{LONG[:40]}'",
     ),
     "weights of trees that are none": (
-        in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
+        set_in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
         "gradient_booster.weight_drop",
     ),
     "weights of no trees": (
-        in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0]}),
+        set_in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0]}),
         "gbtree",
     ),
     "weights of trees without a model": (
-        in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0], "gbtree": {}}),
+        set_in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0], "gbtree": {}}),
         "model",
     ),
     "weights that are too many": (
-        in_learner("gradient_booster", "weight_drop", [1.0] * 5),
+        set_in_learner("gradient_booster", "weight_drop", [1.0] * 5),
         "weight_drop has 5 entries",
     ),
     "a weight that is too large": (
-        in_learner("gradient_booster", "weight_drop", [1.0, 1.0, 1.0, 1e39]),
+        set_in_learner("gradient_booster", "weight_drop", [1.0, 1.0, 1.0, 1e39]),
         "weight_drop has an entry that is not finite",
     ),
-    "no parameters": (in_learner(PARAM, None), "learner_model_param"),
+    "no parameters": (set_in_learner(PARAM, None), "learner_model_param"),
     "no features": (
-        in_learner(PARAM, "num_feature", "0"),
+        set_in_learner(PARAM, "num_feature", "0"),
         "num_feature",
     ),
     "features that are a number": (
-        in_learner(PARAM, "num_feature", 6),
+        set_in_learner(PARAM, "num_feature", 6),
         "learner_model_param.num_feature",
     ),
     "features in other digits": (
-        in_learner(PARAM, "num_feature", "\u0666"),
+        set_in_learner(PARAM, "num_feature", "\u0666"),
         "learner_model_param.num_feature",
     ),
     "features in eleven digits": (
-        in_learner(PARAM, "num_feature", "00000000006"),
+        set_in_learner(PARAM, "num_feature", "00000000006"),
         "learner_model_param.num_feature",
     ),
     "a long number of features": (
-        in_learner(PARAM, "num_feature", LONG),
+        set_in_learner(PARAM, "num_feature", LONG),
         "learner_model_param.num_feature",
     ),
     "two classes": (
-        in_learner(PARAM, "num_class", "2"),
+        set_in_learner(PARAM, "num_class", "2"),
         "the model has 2 outputs per document: it is not a ranker",
     ),
     "two targets": (
-        in_learner(PARAM, "num_target", "2"),
+        set_in_learner(PARAM, "num_target", "2"),
         "the model has 2 outputs per document: it is not a ranker",
     ),
     "a start beyond float32": (
-        in_learner(PARAM, "base_score", "[3.5E38]"),
+        set_in_learner(PARAM, "base_score", "[3.5E38]"),
         "base_score is '[3.5E38]', not a finite",
     ),
     "a start below float32": (
-        in_learner(PARAM, "base_score", "-3.5E38"),
+        set_in_learner(PARAM, "base_score", "-3.5E38"),
         "base_score is '-3.5E38', not a finite number",
     ),
     "a start that is not a number": (
-        in_learner(PARAM, "base_score", "nan"),
+        set_in_learner(PARAM, "base_score", "nan"),
         "base_score is 'nan', not a finite number",
     ),
     "a long start": (
-        in_learner(PARAM, "base_score", LONG),
+        set_in_learner(PARAM, "base_score", LONG),
         f"base_score is '{LONG[:40]}', not a finite number",
     ),
-    "an objective without a name": (in_learner("objective", {}), "name"),
-    "attributes that are none": (in_learner("attributes", None), "attributes"),
-    "attributes that are numbers": (in_learner("attributes", {"a": 1}), "attributes[...]"),
-    "too few names": (in_learner("feature_names", ["a"]), "feature_names"),
-    "types that are none": (in_learner("feature_types", "float"), "feature_types"),
-    "trees that are none": (put("trees", 5), "trees"),
+    "an objective without a name": (set_in_learner("objective", {}), "name"),
+    "attributes that are none": (set_in_learner("attributes", None), "attributes"),
+    "attributes that are numbers": (set_in_learner("attributes", {"a": 1}), "attributes[...]"),
+    "too few names": (set_in_learner("feature_names", ["a"]), "feature_names"),
+    "types that are none": (set_in_learner("feature_types", "float"), "feature_types"),
+    "trees that are none": (set_in_forest("trees", 5), "trees"),
     "trees that are not counted": (
-        put("gbtree_model_param", None),
+        set_in_forest("gbtree_model_param", None),
         "gbtree_model_param",
     ),
     "one tree more": (
-        put("gbtree_model_param", "num_trees", "5"),
+        set_in_forest("gbtree_model_param", "num_trees", "5"),
         "num_trees is 5, but the file has 4 trees: it is damaged",
     ),
     "parallel trees below none": (
-        put("gbtree_model_param", "num_parallel_tree", "-1"),
+        set_in_forest("gbtree_model_param", "num_parallel_tree", "-1"),
         "gbtree_model_param.num_parallel_tree",
     ),
-    "a group below all": (put("tree_info", 0, -1), "tree_info[0]"),
+    "a group below all": (set_in_forest("tree_info", 0, -1), "tree_info[0]"),
     "no groups": (lose("tree_info"), "tree_info"),
     "rounds that begin late": (
-        put("iteration_indptr", [1, 2, 3, 4]),
+        set_in_forest("iteration_indptr", [1, 2, 3, 4]),
         "iteration_indptr does not divide 4 trees into rou",
     ),
     "rounds that end early": (
-        put("iteration_indptr", [0, 1, 2, 3]),
+        set_in_forest("iteration_indptr", [0, 1, 2, 3]),
         "iteration_indptr does not divide 4 trees into rounds",
     ),
-    "rounds below none": (put("iteration_indptr", [0, -1, 4]), "iteration_indptr[1]"),
-    "rounds that are none": (put("iteration_indptr", 5), "iteration_indptr"),
-    "an id of truth": (put("trees", 1, "id", True), "trees[1].id"),
-    "a long id": (put("trees", 1, "id", LONG), "trees[1].id"),
+    "rounds below none": (set_in_forest("iteration_indptr", [0, -1, 4]), "iteration_indptr[1]"),
+    "rounds that are none": (set_in_forest("iteration_indptr", 5), "iteration_indptr"),
+    "an id of truth": (set_in_forest("trees", 1, "id", True), "trees[1].id"),
+    "a long id": (set_in_forest("trees", 1, "id", LONG), "trees[1].id"),
     "no id": (lose("trees", 1, "id"), "id"),
     "a tree that is not counted": (
         lose("trees", 0, "tree_param"),
         "tree_param",
     ),
-    "children that are none": (in_tree("left_children", 5), "trees[0].left_children"),
+    "children that are none": (set_in_tree("left_children", 5), "trees[0].left_children"),
     "a node too few": (
-        in_tree("tree_param", "num_nodes", str(NODES - 1)),
+        set_in_tree("tree_param", "num_nodes", str(NODES - 1)),
         "tree 0: num_nodes",
     ),
     "a tree of no nodes": (
-        in_tree("tree_param", "num_nodes", "0"),
+        set_in_tree("tree_param", "num_nodes", "0"),
         "tree 0: num_nodes",
     ),
     "a tree one feature wider": (
-        in_tree("tree_param", "num_feature", "7"),
+        set_in_tree("tree_param", "num_feature", "7"),
         "tree 0: num_feature is 7, but the model has 6 features",
     ),
     "leaves of two numbers": (
-        in_tree("tree_param", "size_leaf_vector", "2"),
+        set_in_tree("tree_param", "size_leaf_vector", "2"),
         "tree 0",
     ),
     "the child behind the last": (
-        in_tree("left_children", 0, NODES),
+        set_in_tree("left_children", 0, NODES),
         "tree 0: a child",
     ),
     "the right child behind the last": (
-        in_tree("right_children", 0, NODES),
+        set_in_tree("right_children", 0, NODES),
         "tree 0: a child",
     ),
     "a right child below none": (
-        in_tree("right_children", 0, -2),
+        set_in_tree("right_children", 0, -2),
         "trees[0].right_children[0]",
     ),
-    "a feature below all": (in_tree("split_indices", 0, -1), "trees[0].split_indices[0]"),
+    "a feature below all": (set_in_tree("split_indices", 0, -1), "trees[0].split_indices[0]"),
     "a feature beyond 32 bits": (
-        in_tree("split_indices", 0, LARGEST + 1),
+        set_in_tree("split_indices", 0, LARGEST + 1),
         "trees[0].split_indices[0]",
     ),
     "the feature behind the last": (
-        in_tree("split_indices", 0, 6),
+        set_in_tree("split_indices", 0, 6),
         "tree 0: splits by a feature that the model does not have",
     ),
-    "a parent below none": (in_tree("parents", 1, -2), "trees[0].parents[1]"),
-    "a parent of none": (in_tree("parents", 1, -1), "tree 0: a parent is out of range"),
+    "a parent below none": (set_in_tree("parents", 1, -2), "trees[0].parents[1]"),
+    "a parent of none": (set_in_tree("parents", 1, -1), "tree 0: a parent is out of range"),
     "the parent behind the last": (
-        in_tree("parents", 1, NODES),
+        set_in_tree("parents", 1, NODES),
         "tree 0: a parent is out of range",
     ),
-    "a root below itself": (in_tree("parents", 0, 0), "tree 0: a parent is out of range"),
-    "another parent": (in_tree("parents", -1, 0), "tree 0: parents and children do not agree"),
-    "a switch below none": (in_tree("default_left", 0, -1), "trees[0].default_left[0]"),
+    "a root below itself": (set_in_tree("parents", 0, 0), "tree 0: a parent is out of range"),
+    "another parent": (set_in_tree("parents", -1, 0), "tree 0: parents and children do not agree"),
+    "a switch below none": (set_in_tree("default_left", 0, -1), "trees[0].default_left[0]"),
     "a weight too few": (
-        in_tree("base_weights", [1.0]),
+        set_in_tree("base_weights", [1.0]),
         f"tree 0: base_weights has 1 entries, but needs {NODES}",
     ),
-    "a gain that is text": (in_tree("loss_changes", 0, "x"), "trees[0].loss_changes[0]"),
-    "hessians that are none": (in_tree("sum_hessian", None), "trees[0].sum_hessian"),
+    "a gain that is text": (set_in_tree("loss_changes", 0, "x"), "trees[0].loss_changes[0]"),
+    "hessians that are none": (set_in_tree("sum_hessian", None), "trees[0].sum_hessian"),
     "one deleted node": (
-        in_tree("tree_param", "num_deleted", "1"),
+        set_in_tree("tree_param", "num_deleted", "1"),
         "tree 0: num_deleted is not the number of deleted nodes",
     ),
     "a leaf that is not a number": (
-        in_tree("split_conditions", -1, float("nan")),
+        set_in_tree("split_conditions", -1, float("nan")),
         "tree 0: split_conditions has a leaf value that is not finite",
     ),
     "a leaf below float32": (
-        in_tree("split_conditions", -1, -1e39),
+        set_in_tree("split_conditions", -1, -1e39),
         "tree 0: split_conditions has a leaf value that",
     ),
     **{
@@ -288,21 +295,21 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         for number, left in (("inf", 1), ("-inf", 0), ("1e39", 1), ("nan", 1))
     },
     "a threshold that is not a number": (
-        in_tree("split_conditions", 0, float("nan")),
+        set_in_tree("split_conditions", 0, float("nan")),
         "tree 0: split_conditions has a threshold that is not finite",
     ),
     "a promise of a start": (
-        in_learner("attributes", {ATTRIBUTE: LONG}),
+        set_in_learner("attributes", {ATTRIBUTE: LONG}),
         f"{ATTRIBUTE} claims '{LONG[:40]}' trees of a linear start, but the file has 0",
     ),
-    "categories that are none": (put("cats", 5), "cats"),
-    "columns that are none": (put("cats", {}), "enc"),
-    "too few columns": (put("cats", "enc", [{"values": []}]), "cats describe 1 columns"),
-    "a column that is none": (put("cats", "enc", [5] * 6), "cats.enc[0]"),
-    "columns of no type": (put("cats", "enc", [{"values": []}] * 6), "cats of column 0"),
-    "an order of nothing": (put("cats", "sorted_idx", 5), "cats.sorted_idx"),
+    "categories that are none": (set_in_forest("cats", 5), "cats"),
+    "columns that are none": (set_in_forest("cats", {}), "enc"),
+    "too few columns": (set_in_forest("cats", "enc", [{"values": []}]), "cats describe 1 columns"),
+    "a column that is none": (set_in_forest("cats", "enc", [5] * 6), "cats.enc[0]"),
+    "columns of no type": (set_in_forest("cats", "enc", [{"values": []}] * 6), "cats of column 0"),
+    "an order of nothing": (set_in_forest("cats", "sorted_idx", 5), "cats.sorted_idx"),
     "an order without columns": (
-        put("cats", "sorted_idx", [0]),
+        set_in_forest("cats", "sorted_idx", [0]),
         "cats: sorted_idx without columns",
     ),
 }
@@ -333,5 +340,5 @@ def test_json_numbers_are_of_one_kind_and_count() -> None:
 
 
 def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:
-    XGBOOST.parse(chain(4095))
-    refused(XGBOOST.parse, chain(4096), "tree 0: it is deeper than 4096 nodes")
+    XGBOOST.parse(make_chain(4095))
+    refused(XGBOOST.parse, make_chain(4096), "tree 0: it is deeper than 4096 nodes")

@@ -1,5 +1,5 @@
 """What every objective must keep, as plain functions of (spec, twin): run over the registry by the
-tests beside this file, and over mutated sources by `tests/mutation`."""
+tests beside this file, and over mutated sources by `qa/mutation`."""
 
 from __future__ import annotations
 

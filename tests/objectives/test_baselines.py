@@ -15,27 +15,16 @@ from boostrank.engines import get_backend
 from boostrank.fit.settings import split_params
 from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
-from tests.objectives.conformance import evaluate, make_query
+from tests.objectives.conftest import evaluate_named, sigmoid
 from tests.reference import xe_ndcg as xe_twin
 from tests.reference.noise import round_seed, uniforms
 
 RANDOM = [spec for spec in OBJECTIVES if spec.random]
 
 
-def run(name, labels, scores, gain="exponential", **changed):
-    spec = OBJECTIVES.get(name)
-    return evaluate(
-        spec, make_query(labels, gain), scores, {p.name: p.default for p in spec.params} | changed
-    )
-
-
-def sigmoid(t):
-    return 1 / (1 + exp(-t))
-
-
 def test_ranknet_of_three_documents():
     # Pairs (1, 0) wrong by 2, (1, 2) right by 1, (0, 2) right by 3.
-    loss, grad, hess = run("ranknet", [1, 2, 0], [3.0, 1.0, 0.0])
+    loss, grad, hess = evaluate_named("ranknet", [1, 2, 0], [3.0, 1.0, 0.0])
     assert loss == pytest.approx(log(1 + exp(2)) + log(1 + exp(-1)) + log(1 + exp(-3)), rel=1e-14)
     assert grad == pytest.approx(
         [sigmoid(2) - sigmoid(-3), -sigmoid(2) - sigmoid(-1), sigmoid(-1) + sigmoid(-3)], rel=1e-13
@@ -45,7 +34,7 @@ def test_ranknet_of_three_documents():
 
 def test_the_loss_of_a_thousand_tied_pairs_does_not_overflow():
     # The product of the factors 2 would.
-    loss, _, _ = run("ranknet", [1] + [0] * 1500, np.zeros(1501))
+    loss, _, _ = evaluate_named("ranknet", [1] + [0] * 1500, np.zeros(1501))
     assert loss == pytest.approx(1500 * log(2), rel=1e-13)
 
 
@@ -53,47 +42,49 @@ def test_ranksvm_counts_the_pairs_that_miss_the_margin():
     labels, scores = [2, 0, 1, 0], [0.0, 0.6, 0.5, -3.0]
     # Short of the margin 1: label 2 over the first 0 by 1.6 and over 1 by 1.5, label 1 over the
     # first 0 by 1.1.
-    loss, grad, hess = run("ranksvm", labels, scores, pair_loss="hinge")
+    loss, grad, hess = evaluate_named("ranksvm", labels, scores, pair_loss="hinge")
     assert loss == pytest.approx(1.6 + 1.5 + 1.1)
     assert list(grad) == [-2.0, 2.0, 0.0, 0.0]
     assert list(hess) == [2.0, 2.0, 2.0, 0.0]
-    assert list(run("ranksvm", labels, scores, pair_loss="hinge", margin=4.0)[2] * 4) == [
+    assert list(
+        evaluate_named("ranksvm", labels, scores, pair_loss="hinge", margin=4.0)[2] * 4
+    ) == [
         3.0,
         2.0,
         3.0,
         2.0,
     ]
-    loss, grad, hess = run("ranksvm", labels, scores)
+    loss, grad, hess = evaluate_named("ranksvm", labels, scores)
     assert loss == pytest.approx((1.6**2 + 1.5**2 + 1.1**2) / 2)
     assert grad == pytest.approx([-3.1, 2.7, 0.4, 0.0])
     assert list(hess) == [2.0, 2.0, 2.0, 0.0]
 
 
 def test_a_pair_exactly_on_the_margin_is_satisfied():
-    _, grad, hess = run("ranksvm", [1, 0], [1.0, 0.0], pair_loss="hinge")
+    _, grad, hess = evaluate_named("ranksvm", [1, 0], [1.0, 0.0], pair_loss="hinge")
     assert not np.any([grad, hess])
 
 
 def test_ranksvm_keeps_its_digits_far_from_zero():
-    near = run("ranksvm", [1, 0, 2], [0.25, 0.0, 0.125])
-    far = run("ranksvm", [1, 0, 2], [1e6 + 0.25, 1e6, 1e6 + 0.125])
+    near = evaluate_named("ranksvm", [1, 0, 2], [0.25, 0.0, 0.125])
+    far = evaluate_named("ranksvm", [1, 0, 2], [1e6 + 0.25, 1e6, 1e6 + 0.125])
     assert far[0] == near[0]
     assert np.array_equal(far[1], near[1])
 
 
 def test_a_newton_step_of_gbrank_swaps_a_wrong_pair_and_leaves_tau_between():
     scores = np.array([0.3, 2.0])
-    _, grad, hess = run("gbrank", [1, 0], scores, tau=0.5)
+    _, grad, hess = evaluate_named("gbrank", [1, 0], scores, tau=0.5)
     assert scores - grad / hess == pytest.approx([2.0 + 0.5, 0.3 - 0.5])
 
 
 def test_listnet_of_two_documents():
-    loss, grad, hess = run("listnet", [1, 3], [0.5, 0.0])
+    loss, grad, hess = evaluate_named("listnet", [1, 3], [0.5, 0.0])
     p, q = sigmoid(-2), sigmoid(0.5)
     assert loss == pytest.approx(-p * log(q) - (1 - p) * log(1 - q), rel=1e-14)
     assert grad == pytest.approx([q - p, p - q], rel=1e-13)
     assert hess == pytest.approx([q * (1 - q)] * 2, rel=1e-13)
-    assert run("listnet", [1, 3], [0.5, 0.0], target="gains")[1][0] == pytest.approx(
+    assert evaluate_named("listnet", [1, 3], [0.5, 0.0], target="gains")[1][0] == pytest.approx(
         q - sigmoid(-6), rel=1e-13
     )
 
@@ -108,7 +99,7 @@ def test_xe_ndcg_is_lightgbms_formula_on_this_rounds_draws():
     for _ in range(2):
         term = rho * (params.sum() - params)
         lambdas, params = lambdas + term, term / (1 - rho)
-    loss, grad, hess = run("xe-ndcg", labels, scores, seed=4)
+    loss, grad, hess = evaluate_named("xe-ndcg", labels, scores, seed=4)
     assert loss == pytest.approx(-np.sum(phi / phi.sum() * np.log(rho)), rel=1e-13)
     assert grad == pytest.approx(lambdas, rel=1e-12)
     assert hess == pytest.approx(rho * (1 - rho), rel=1e-12)
@@ -143,36 +134,38 @@ def test_the_twin_of_xe_ndcg_grows_the_trees_of_rank_xendcg_on_lightgbms_draws()
 def test_lambdaloss_of_a_wrong_pair():
     # Gains 1 and 3; the better document second, below by 1. d(1) = 1, d(2) = 1/log2(3).
     d, z = 1 / log2(3), 3 + 1 / log2(3)
-    of_loss1 = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss1")[1]
+    of_loss1 = evaluate_named("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss1")[1]
     assert of_loss1[0] == pytest.approx((3 * d * sigmoid(1) - 1 * sigmoid(-1)) / z, rel=1e-13)
-    of_loss2 = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss2")
+    of_loss2 = evaluate_named("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss2")
     assert of_loss2[0] == pytest.approx(2 / z * (1 - d) * log(1 + exp(1)), rel=1e-12)
     assert of_loss2[1][0] == pytest.approx(2 / z * (1 - d) * sigmoid(1), rel=1e-13)
     assert of_loss2[2][0] == pytest.approx(
         2 / z * (1 - d) * (0.056 * exp(-1 / 16) + 0.223 * exp(-1 / 4) + 0.008), rel=1e-13
     )
-    both = run("lambdaloss", [1, 2], [1.0, 0.0], mu=3.0)[1]
+    both = evaluate_named("lambdaloss", [1, 2], [1.0, 0.0], mu=3.0)[1]
     assert both[0] == pytest.approx(4 * of_loss2[1][0], rel=1e-13)
 
 
 def test_ndcg_loss2_weighs_by_the_distance_in_ranks():
     # Ranks 1 and 3: delta(2) = d(2) - d(3).
-    _, grad, _ = run("lambdaloss", [1, 0, 0], [5.0, 1000.0, -5.0], weights="ndcg-loss2")
+    _, grad, _ = evaluate_named("lambdaloss", [1, 0, 0], [5.0, 1000.0, -5.0], weights="ndcg-loss2")
     assert grad[2] == pytest.approx((1 / log2(2) - 1 / log2(3)) * sigmoid(-10), rel=1e-9)
-    _, grad, _ = run("lambdaloss", [0, 0, 1], [5.0, 4.0, 0.0], weights="ndcg-loss2")
+    _, grad, _ = evaluate_named("lambdaloss", [0, 0, 1], [5.0, 4.0, 0.0], weights="ndcg-loss2")
     assert grad[0] == pytest.approx((1 / log2(3) - 1 / log2(4)) * sigmoid(5), rel=1e-9)
 
 
 def test_lambdaloss_without_delta_has_the_forces_of_lambdarank_without_norms():
     rng = np.random.default_rng(1)
     labels, scores = rng.integers(0, 4, 20), rng.normal(size=20)
-    _, grad, _ = run("lambdaloss", labels, scores, mu=0.0)
+    _, grad, _ = evaluate_named("lambdaloss", labels, scores, mu=0.0)
     plain = {"norm_distance": False, "norm_query": False, "truncation_level": 20}
-    assert grad == pytest.approx(run("lambdarank", labels, scores, **plain)[1], rel=1e-10)
+    assert grad == pytest.approx(
+        evaluate_named("lambdarank", labels, scores, **plain)[1], rel=1e-10
+    )
 
 
 def test_two_documents_are_neighbours_in_every_order_of_yetirank():
-    loss, grad, hess = run("yetirank", [0, 3], [0.7, 0.0])
+    loss, grad, hess = evaluate_named("yetirank", [0, 3], [0.7, 0.0])
     weight = 0.15 * 3
     assert loss == pytest.approx(weight * log(1 + exp(0.7)), rel=1e-13)
     assert grad == pytest.approx([weight * sigmoid(0.7), -weight * sigmoid(0.7)], rel=1e-12)
@@ -181,10 +174,14 @@ def test_two_documents_are_neighbours_in_every_order_of_yetirank():
 
 def test_tied_documents_are_neighbours_in_two_orders_of_three():
     # A pair pulls with half its weight.
-    _, grad, _ = run("yetirank", [1, 0, 0], [0.0, 0.0, 0.0], permutations=20_000, decay=1.0)
+    _, grad, _ = evaluate_named(
+        "yetirank", [1, 0, 0], [0.0, 0.0, 0.0], permutations=20_000, decay=1.0
+    )
     assert grad == pytest.approx(0.15 / 2 * 2 / 3 * np.array([-2, 1, 1]), rel=0.03)
     # With decay 0 the first two alone count: a third of the orders for each pair.
-    _, grad, _ = run("yetirank", [1, 0, 0], [0.0, 0.0, 0.0], permutations=20_000, decay=0.0)
+    _, grad, _ = evaluate_named(
+        "yetirank", [1, 0, 0], [0.0, 0.0, 0.0], permutations=20_000, decay=0.0
+    )
     assert grad == pytest.approx(0.15 / 2 / 3 * np.array([-2, 1, 1]), rel=0.05)
 
 
@@ -192,13 +189,13 @@ def test_two_documents_of_stochastic_rank_know_no_noise():
     # Both means move with the other's noise: what is left is N(x | 0, 2 sigma^2).
     sigma, x = 0.7, 0.4
     density = exp(-(x**2) / (4 * sigma**2)) / (2 * sigma * sqrt(pi))
-    loss, grad, hess = run("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma)
+    loss, grad, hess = evaluate_named("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma)
     pull = (1 - 1 / log2(3)) * density
     assert loss == pytest.approx(-1 / log2(3), rel=1e-14)
     assert grad == pytest.approx([pull, -pull], rel=1e-11)
     assert list(hess) == [1.0, 1.0]
     # mu moves the relevant document, of label 2, down by sigma mu 2.
-    shifted = run("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma, mu=0.5)[1]
+    shifted = evaluate_named("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma, mu=0.5)[1]
     assert shifted[0] == pytest.approx(
         pull / density * exp(-((x + sigma) ** 2) / (4 * sigma**2)) / (2 * sigma * sqrt(pi))
     )
@@ -210,7 +207,9 @@ def test_stochastic_rank_averages_to_the_gradient_of_the_smoothed_metric():
     ranked = np.argsort(-(scores + sigma * eps), axis=1)
     ndcg = (np.exp2(labels) - 1)[ranked] @ [1, 1 / log2(3), 0.5] / (3 + 1 / log2(3))
     expected = -(ndcg - ndcg.mean()) @ eps / len(eps) / sigma
-    _, grad, _ = run("stochastic-rank", labels, scores, sigma=sigma, draws=20_000, scale_free=0.0)
+    _, grad, _ = evaluate_named(
+        "stochastic-rank", labels, scores, sigma=sigma, draws=20_000, scale_free=0.0
+    )
     assert np.abs(expected).max() > 0.08
     assert grad == pytest.approx(expected, abs=3e-3)
 
@@ -220,8 +219,8 @@ def test_the_scale_free_gradient_has_no_part_along_the_scores():
     labels, scores = rng.integers(0, 4, 12), rng.normal(size=12)
     centred = scores - scores.mean()
     for share, left in ((1.0, 0.0), (0.25, 0.75), (0.0, 1.0)):
-        _, grad, _ = run("stochastic-rank", labels, scores, scale_free=share, nu=1e-12)
-        _, whole, _ = run("stochastic-rank", labels, scores, scale_free=0.0)
+        _, grad, _ = evaluate_named("stochastic-rank", labels, scores, scale_free=share, nu=1e-12)
+        _, whole, _ = evaluate_named("stochastic-rank", labels, scores, scale_free=0.0)
         assert grad @ centred == pytest.approx(left * (whole @ centred), abs=1e-12)
 
 

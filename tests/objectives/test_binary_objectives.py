@@ -9,8 +9,7 @@ import pytest
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError
-from boostrank.objectives import OBJECTIVES
-from tests.objectives.conformance import evaluate, make_query
+from tests.objectives.conftest import evaluate_named, sigmoid
 from tests.reference import metric_err, metric_map, metric_mrr, metric_precision
 
 SHARP = {
@@ -25,17 +24,6 @@ METRICS = {
     "smooth-mrr": (metric_mrr, None),
     "smooth-precision": (metric_precision, 3),
 }
-
-
-def run(name, labels, scores, **changed):
-    spec = OBJECTIVES.get(name)
-    return evaluate(
-        spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed
-    )
-
-
-def sigmoid(t):
-    return 1 / (1 + exp(-t))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +41,9 @@ def test_smooth_ndcg_of_another_metric_is_that_metric_when_sharp(metric, name, k
     conventions, rng = Conventions(max_grade=4), np.random.default_rng(0)
     for _ in range(30):
         labels, scores = np.append(rng.integers(0, 5, 7), [0, 4]), rng.permutation(9) / 5
-        loss, _, _ = run("smooth-ndcg", labels, scores, metric=name, k=k, sigma=1e-5, max_gain=15)
+        loss, _, _ = evaluate_named(
+            "smooth-ndcg", labels, scores, metric=name, k=k, sigma=1e-5, max_gain=15
+        )
         expected = metric.value(
             labels[np.argsort(-scores)].astype(float).tolist(), k or None, conventions
         )
@@ -65,12 +55,12 @@ def test_smooth_ndcg_of_another_metric_with_two_documents():
     x, sigma = 0.8, 0.5
     h = exp(-(x**2) / sigma) / (1 + exp(-(x**2) / sigma))
     values = {
-        name: -run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric=name)[0]
+        name: -evaluate_named("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric=name)[0]
         for name in ("map", "mrr")
     }
     assert values["map"] == pytest.approx(h * h + (1 - h) / 2, rel=1e-13)
     assert values["mrr"] == pytest.approx(h + (1 - h) * (1 - h) / 2, rel=1e-13)
-    top = run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric="precision", k=1)
+    top = evaluate_named("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric="precision", k=1)
     assert -top[0] == pytest.approx(h, rel=1e-13)
     pull = 2 * x / sigma * h * (1 - h)
     assert top[1] == pytest.approx([pull, -pull], rel=1e-12)
@@ -78,7 +68,7 @@ def test_smooth_ndcg_of_another_metric_with_two_documents():
 
 def test_precision_of_whole_lists_is_refused():
     with pytest.raises(ParameterError, match="k=10"):
-        run("smooth-ndcg", [0, 1], [0.0, 1.0], metric="precision")
+        evaluate_named("smooth-ndcg", [0, 1], [0.0, 1.0], metric="precision")
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -93,7 +83,9 @@ def test_sharpened_objectives_are_their_metric(name, relevant_from):
         relevant = labels >= max(relevant_from, 1)
         if relevant.all() or not relevant.any():
             continue
-        loss, _, _ = run(name, labels, scores, relevant_from=relevant_from, **SHARP[name])
+        loss, _, _ = evaluate_named(
+            name, labels, scores, relevant_from=relevant_from, **SHARP[name]
+        )
         expected = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k, conventions)
         assert -loss == pytest.approx(expected, abs=1e-12)
 
@@ -102,7 +94,7 @@ def test_sharpened_objectives_are_their_metric(name, relevant_from):
 def test_one_relevant_document_is_worth_its_reciprocal_smooth_rank(name):
     # Below by 1: rank 1 + sigmoid(1); it counts fully in its own precision, and is first among the
     # relevant.
-    loss, grad, hess = run(name, [0, 3], [1.0, 0.0])
+    loss, grad, hess = evaluate_named(name, [0, 3], [1.0, 0.0])
     rank = 1 + sigmoid(1)
     pull = sigmoid(1) * sigmoid(-1) / rank**2
     assert loss == pytest.approx(-1 / rank, rel=1e-14)
@@ -115,15 +107,17 @@ def test_two_relevant_documents_in_approx_ap_and_smooth_ap():
     upper, lower = 1 + sigmoid(-1) + sigmoid(-2), 1 + sigmoid(2) + sigmoid(1)
     by_score = ((1 + sigmoid(-2)) / upper + (1 + sigmoid(2)) / lower) / 2
     by_rank = ((1 + sigmoid(upper - lower)) / upper + (1 + sigmoid(lower - upper)) / lower) / 2
-    assert -run("smooth-ap", [1, 0, 1], [1.0, 0.0, -1.0])[0] == pytest.approx(by_score, rel=1e-14)
-    assert -run("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0], beta=1.0)[0] == pytest.approx(
+    assert -evaluate_named("smooth-ap", [1, 0, 1], [1.0, 0.0, -1.0])[0] == pytest.approx(
+        by_score, rel=1e-14
+    )
+    assert -evaluate_named("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0], beta=1.0)[0] == pytest.approx(
         by_rank, rel=1e-14
     )
 
 
 def test_smooth_mrr_at_tied_scores_does_not_depend_on_how_many_are_relevant():
     for relevant in (1, 5, 199):
-        loss, grad, _ = run(
+        loss, grad, _ = evaluate_named(
             "smooth-mrr", [1] * relevant + [0] * (200 - relevant), np.full(200, 0.3)
         )
         assert -loss == pytest.approx(2 / 201, rel=1e-12)
@@ -132,18 +126,18 @@ def test_smooth_mrr_at_tied_scores_does_not_depend_on_how_many_are_relevant():
 
 
 def test_smooth_mrr_lets_go_of_relevant_documents_far_below_the_first():
-    _, grad, _ = run("smooth-mrr", [1, 0, 0, 1], [10.0, 0.0, -1.0, -20.0])
+    _, grad, _ = evaluate_named("smooth-mrr", [1, 0, 0, 1], [10.0, 0.0, -1.0, -20.0])
     assert abs(grad[3]) < 1e-10
 
 
 def test_smooth_precision_reaches_relevant_documents_of_long_lists_from_a_tied_start():
     labels = np.zeros(400)
     labels[[3, 200]] = 1
-    _, grad, _ = run("smooth-precision", labels, np.zeros(400))
+    _, grad, _ = evaluate_named("smooth-precision", labels, np.zeros(400))
     assert grad[3] == pytest.approx(grad[200], rel=1e-12)
     assert grad[3] < -1e-4
 
 
 def test_smooth_precision_leaves_out_lists_that_are_no_longer_than_k():
-    assert not np.any(run("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=3)[1:])
-    assert np.all(run("smooth-precision", [1, 0, 0, 0], [0.0, 1.0, 2.0, 1.0], k=3)[1])
+    assert not np.any(evaluate_named("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=3)[1:])
+    assert np.all(evaluate_named("smooth-precision", [1, 0, 0, 0], [0.0, 1.0, 2.0, 1.0], k=3)[1])

@@ -9,26 +9,13 @@ import pytest
 
 from boostrank.objectives import OBJECTIVES, smooth_ndcg
 from tests.objectives.conformance import evaluate, make_query
+from tests.objectives.conftest import evaluate_named, read_values, sigmoid
 from tests.reference import shf_sdcg as shf_twin
-
-
-def values_of(name, **changed):
-    return {p.name: p.default for p in OBJECTIVES.get(name).params} | changed
-
-
-def run(name, labels, scores, gain="exponential", **changed):
-    return evaluate(
-        OBJECTIVES.get(name), make_query(labels, gain), scores, values_of(name, **changed)
-    )
-
-
-def sigmoid(t):
-    return 1 / (1 + exp(-t))
 
 
 def test_sdcg_of_two_documents():
     # Gains 3 and 0, the relevant one below by 1: its rank is 1 + sigmoid(1).
-    loss, grad, hess = run("sdcg", [0, 2], [1.0, 0.0])
+    loss, grad, hess = evaluate_named("sdcg", [0, 2], [1.0, 0.0])
     rank = 1 + sigmoid(1)
     w = sigmoid(1) * sigmoid(-1)
     slope = -1 / (log(2) * (1 + rank) * log2(1 + rank) ** 2)
@@ -38,12 +25,12 @@ def test_sdcg_of_two_documents():
 
 
 def test_sdcg_at_one_gives_the_document_at_rank_one_half_its_weight():
-    loss, _, _ = run("sdcg", [1, 0], [50.0, -50.0], k=1)
+    loss, _, _ = evaluate_named("sdcg", [1, 0], [50.0, -50.0], k=1)
     assert loss == pytest.approx(-0.5, rel=1e-12)
 
 
 def test_approx_ndcg_at_one_cuts_half_a_rank_lower():
-    loss, _, _ = run("approx-ndcg", [1, 0], [50.0, -50.0], k=1, beta=2.0)
+    loss, _, _ = evaluate_named("approx-ndcg", [1, 0], [50.0, -50.0], k=1, beta=2.0)
     assert loss == pytest.approx(-sigmoid(1.0), rel=1e-12)
 
 
@@ -51,7 +38,9 @@ def approximate_rank(scores, document, alpha):
     """Of ApproxNDCG, from its value where this document alone is relevant."""
     labels = np.zeros(len(scores))
     labels[document] = 1
-    return 2 ** (-1 / run("approx-ndcg", labels, scores, alpha=alpha, sums="exact")[0]) - 1
+    return (
+        2 ** (-1 / evaluate_named("approx-ndcg", labels, scores, alpha=alpha, sums="exact")[0]) - 1
+    )
 
 
 def test_approximate_ranks_are_those_of_table_1_of_qin_liu_li():
@@ -76,7 +65,9 @@ def test_approximations_keep_the_bounds_of_theorems_1_and_3_of_qin_liu_li(n):
         labels[0] = 4
         gains = np.exp2(labels) - 1
         ndcg = gains[order] @ discounts / (np.sort(gains)[::-1] @ discounts)
-        error = abs(-run("approx-ndcg", labels, scores, alpha=alpha, sums="exact")[0] - ndcg)
+        error = abs(
+            -evaluate_named("approx-ndcg", labels, scores, alpha=alpha, sums="exact")[0] - ndcg
+        )
         assert (
             error
             <= (n - 1) / (np.exp(alpha * -np.diff(scores[order]).max()) + 1) / (2 * log(2)) + 1e-9
@@ -105,7 +96,7 @@ def test_approx_ap_is_as_near_to_ap_as_its_ranks_and_comparisons_allow(n, beta):
     labels[0] = 1
     relevant = labels[np.argsort(-scores)]
     ap = (np.cumsum(relevant) / np.arange(1, n + 1))[relevant == 1].mean()
-    approximate = -run("approx-ap", labels, scores, alpha=alpha, beta=beta)[0]
+    approximate = -evaluate_named("approx-ap", labels, scores, alpha=alpha, beta=beta)[0]
     comparisons = (labels.sum() - 1) / (1 + exp(beta * (1 - 2 * e)))
     assert abs(approximate - ap) <= e + comparisons + 1e-9
 
@@ -124,7 +115,8 @@ def test_smooth_ndcg_nears_ndcg_with_the_smallest_gap_and_a_constant_for_a_large
     errors = []
     for sigma in gap**2 / np.array([1.0, 3.0, 6.0, 9.0]):
         error = abs(
-            -run("smooth-ndcg", labels, scores, sigma=sigma)[0] - gains[order] @ discounts / ideal
+            -evaluate_named("smooth-ndcg", labels, scores, sigma=sigma)[0]
+            - gains[order] @ discounts / ideal
         )
         assert (
             error
@@ -134,11 +126,13 @@ def test_smooth_ndcg_nears_ndcg_with_the_smallest_gap_and_a_constant_for_a_large
     if n == 2:  # there is one gap, and the bound is the rate
         assert errors[3] / errors[2] == pytest.approx(exp(-3), rel=0.01)
     constant = gains.mean() * discounts.sum() / ideal
-    assert -run("smooth-ndcg", labels, scores, sigma=1e9)[0] == pytest.approx(constant, rel=1e-6)
+    assert -evaluate_named("smooth-ndcg", labels, scores, sigma=1e9)[0] == pytest.approx(
+        constant, rel=1e-6
+    )
 
 
 def test_approx_ndcg_at_tied_scores_is_regression_on_centred_gains_but_for_the_slope():
-    _, grad, _ = run("approx-ndcg", [0, 1, 2, 3], [0.0] * 4)
+    _, grad, _ = evaluate_named("approx-ndcg", [0, 1, 2, 3], [0.0] * 4)
     gains = np.array([0.0, 1.0, 3.0, 7.0])
     assert -grad / -grad[3] == pytest.approx((gains - gains.mean()) / (7 - gains.mean()), rel=1e-12)
 
@@ -147,7 +141,7 @@ def test_shf_ranks_of_a_wrong_pair():
     # Gains 1 and 3, the better one below by 2: ranks 1 + A(-2) for it and 2 + A(-2) for the other.
     a = log(1 + exp(2))
     z = 3 + 1 / log2(3)
-    loss, grad, _ = run("shf-sdcg", [1, 2], [2.0, 0.0])
+    loss, grad, _ = evaluate_named("shf-sdcg", [1, 2], [2.0, 0.0])
     assert loss == pytest.approx(-(3 / log2(2 + a) + 1 / log2(3 + a)) / z, rel=1e-13)
     pull = sum(g / z / (log(2) * (1 + r) * log2(1 + r) ** 2) for g, r in ((3, 1 + a), (1, 2 + a)))
     assert grad == pytest.approx([pull * sigmoid(2), -pull * sigmoid(2)], rel=1e-13)
@@ -156,7 +150,7 @@ def test_shf_ranks_of_a_wrong_pair():
 def test_shf_with_the_linear_discount_is_a_weighted_sum_of_pair_losses():
     labels, scores = [0, 1, 3, 2], np.array([0.5, -0.2, 0.1, 2.0])
     gains = np.exp2(labels) - 1
-    _, grad, _ = run("shf-sdcg", labels, scores, train_discount=1.0, sigma=0.5)
+    _, grad, _ = evaluate_named("shf-sdcg", labels, scores, train_discount=1.0, sigma=0.5)
     z = (7 * 4 + 3 * 3 + 1 * 2) / 4
     expected = np.zeros(4)
     for i in range(4):
@@ -169,7 +163,7 @@ def test_shf_with_the_linear_discount_is_a_weighted_sum_of_pair_losses():
 
 
 def test_shf_is_ndcg_when_every_pair_is_right_by_far():
-    loss, _, _ = run("shf-sdcg", [3, 2, 0], [100.0, 0.0, -100.0])
+    loss, _, _ = evaluate_named("shf-sdcg", [3, 2, 0], [100.0, 0.0, -100.0])
     assert loss == pytest.approx(-1.0, abs=1e-12)
 
 
@@ -182,15 +176,17 @@ def test_plain_sdcg_pushes_a_very_wrong_pair_the_wrong_way_and_shf_never_does():
                 (threshold + 0.001, True),
                 (threshold + 3, True),
             ):
-                _, grad, _ = run("sdcg", labels, [0.0, gap * sigma], sigma=sigma)
+                _, grad, _ = evaluate_named("sdcg", labels, [0.0, gap * sigma], sigma=sigma)
                 assert (grad[0] > 0) == wrong_way, (labels, gap)
     for labels in ((1, 0), (2, 0), (3, 1)):
-        _, grad, _ = run("sdcg", labels, [0.0, 8.0])
+        _, grad, _ = evaluate_named("sdcg", labels, [0.0, 8.0])
         assert grad[0] < 0 < grad[1]
     for better in range(1, 5):
         for worse in range(better):
             for gap in (-40.0, -5.0, -1.5, -0.1, 0.0, 1.0, 5.0):
-                _, grad, _ = run("shf-sdcg", [better, worse], [gap * 0.5, 0.0], sigma=0.5)
+                _, grad, _ = evaluate_named(
+                    "shf-sdcg", [better, worse], [gap * 0.5, 0.0], sigma=0.5
+                )
                 assert grad[0] < 0 < grad[1], (better, worse, gap)
 
 
@@ -198,15 +194,15 @@ def test_a_shf_force_does_not_fade_where_a_pair_is_very_wrong():
     # |drank / ds| stays between 1/(2 sigma) and 1/sigma; what falls is the discount's slope alone.
     query = make_query([2, 0])
     for gap in (0.1, 1.0, 10.0, 1000.0):
-        scores, values = np.array([0.0, gap]), values_of("shf-sdcg")
+        scores, values = np.array([0.0, gap]), read_values("shf-sdcg")
         slope = abs(shf_twin.rank_slopes(query, scores, values)[0])
-        _, grad, _ = run("shf-sdcg", [2, 0], scores)
+        _, grad, _ = evaluate_named("shf-sdcg", [2, 0], scores)
         assert 0.5 * slope <= -grad[0] <= slope * (1 + 1e-12)
 
 
 def test_the_annealed_cut_gives_every_top_document_at_least_half_its_weight_and_ends_at_k():
     query = make_query([3, 2, 0, 0, 1])
-    values = values_of("shf-sdcg", k=2, sigma=0.1)
+    values = read_values("shf-sdcg", k=2, sigma=0.1)
     wrong_order, right_order = np.arange(5.0), np.array([4.0, 3.0, 1.0, 0.0, 2.0])
     assert shf_twin.freeze(query, wrong_order, values) == max(
         shf_twin.ranks(query, wrong_order, values)[:2]
@@ -217,7 +213,7 @@ def test_the_annealed_cut_gives_every_top_document_at_least_half_its_weight_and_
 def test_documents_of_equal_gain_push_each_other():
     # Both relevant documents have the same irrelevant one far below: nothing but the equal gradient
     # is left.
-    _, grad, _ = run("shf-sdcg", [2, 2, 0], [1.0, 0.0, -500.0])
+    _, grad, _ = evaluate_named("shf-sdcg", [2, 2, 0], [1.0, 0.0, -500.0])
     assert grad[0] < 0 < grad[1]
 
 
@@ -225,33 +221,35 @@ def test_the_linear_discount_goes_on_below_zero_for_inflated_ranks_and_never_tur
     # 20 sigma wrong: the relevant document's rank is 41 in a list of three; its slope is still
     # -1/n.
     for k in (0, 1):
-        _, grad, _ = run("shf-sdcg", [0, 0, 3], [20.0, 20.0, 0.0], train_discount=1.0, k=k)
+        _, grad, _ = evaluate_named(
+            "shf-sdcg", [0, 0, 3], [20.0, 20.0, 0.0], train_discount=1.0, k=k
+        )
         assert grad[2] < 0 < grad[0]
     z = 7.0
-    assert run("shf-sdcg", [0, 0, 3], [20.0, 20.0, 0.0], train_discount=1.0)[1][2] == pytest.approx(
-        -7 / 3 / z * 2, rel=1e-6
-    )
+    assert evaluate_named("shf-sdcg", [0, 0, 3], [20.0, 20.0, 0.0], train_discount=1.0)[1][
+        2
+    ] == pytest.approx(-7 / 3 / z * 2, rel=1e-6)
 
 
 def test_reg_shf_is_regression_at_one_end_and_shf_at_the_other():
     labels, scores = [0, 3, 1], [0.2, 0.4, 0.3]
-    _, grad, hess = run("reg-shf-sdcg", labels, scores, mix=1.0)
+    _, grad, hess = evaluate_named("reg-shf-sdcg", labels, scores, mix=1.0)
     assert grad == pytest.approx((np.array(scores) - labels) / 3, rel=1e-12)
     assert hess == pytest.approx(np.full(3, 1 / 3), rel=1e-12)
-    assert run("reg-shf-sdcg", labels, scores, mix=0.0)[1] == pytest.approx(
-        run("shf-sdcg", labels, scores)[1]
+    assert evaluate_named("reg-shf-sdcg", labels, scores, mix=0.0)[1] == pytest.approx(
+        evaluate_named("shf-sdcg", labels, scores)[1]
     )
-    _, on_gains, _ = run("reg-shf-sdcg", labels, scores, mix=1.0, target="gains")
+    _, on_gains, _ = evaluate_named("reg-shf-sdcg", labels, scores, mix=1.0, target="gains")
     assert on_gains[1] == pytest.approx((0.4 - 7) / 3, rel=1e-12)
 
 
 def test_listnet_steps_far_where_its_curvature_vanishes():
-    _, grad, hess = run("listnet", [0, 1], [8.0, 0.0])
+    _, grad, hess = evaluate_named("listnet", [0, 1], [8.0, 0.0])
     assert -grad[1] / hess[1] == pytest.approx(2180, rel=1e-3)
 
 
 def test_regression_also_learns_from_queries_without_relevant_documents():
-    _, grad, hess = run("regression", [0, 0], [0.5, -1.0])
+    _, grad, hess = evaluate_named("regression", [0, 0], [0.5, -1.0])
     assert grad == pytest.approx([0.5, -1.0])
     assert hess == pytest.approx([1.0, 1.0])
 
@@ -260,7 +258,7 @@ def test_smooth_ndcg_of_two_documents():
     # Gains 1 (below by x) and 0; h is the share of the other document at each anchor.
     x, sigma = 0.8, 0.5
     h = exp(-(x**2) / sigma) / (1 + exp(-(x**2) / sigma))
-    loss, grad, _ = run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma)
+    loss, grad, _ = evaluate_named("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma)
     assert loss == pytest.approx(-(h + (1 - h) / log2(3)), rel=1e-13)
     pull = 2 * x / sigma * h * (1 - h) * (1 - 1 / log2(3))
     assert grad == pytest.approx([pull, -pull], rel=1e-12)
@@ -283,10 +281,10 @@ def test_smooth_ndcg_takes_the_lattice_where_each_document_is_seen_often_enough(
 
 
 def test_smooth_ndcg_has_no_gradient_at_tied_scores_and_is_ndcg_at_small_sigma():
-    assert not run("smooth-ndcg", [0, 2, 1], [0.3, 0.3, 0.3])[1].any()
-    loss, _, _ = run("smooth-ndcg", [0, 2, 1], [0.3, 0.2, 0.1], sigma=1e-6)
+    assert not evaluate_named("smooth-ndcg", [0, 2, 1], [0.3, 0.3, 0.3])[1].any()
+    loss, _, _ = evaluate_named("smooth-ndcg", [0, 2, 1], [0.3, 0.2, 0.1], sigma=1e-6)
     assert loss == pytest.approx(-(3 / log2(3) + 1 / 2) / (3 + 1 / log2(3)), rel=1e-12)
-    assert run("smooth-ndcg", [0, 2, 1], [0.3, 0.2, 0.1], mix=1.0)[1] == pytest.approx(
+    assert evaluate_named("smooth-ndcg", [0, 2, 1], [0.3, 0.2, 0.1], mix=1.0)[1] == pytest.approx(
         (np.array([0.3, 0.2, 0.1]) - [0, 3, 1]) / 3
     )
 
@@ -297,21 +295,25 @@ def test_lambdarank_of_one_pair():
     pull = delta * sigmoid(0.5)
     total = 2 * pull
     factor = log2(1 + total) / total
-    loss, grad, hess = run("lambdarank", [0, 2], [0.5, 0.0])
+    loss, grad, hess = evaluate_named("lambdarank", [0, 2], [0.5, 0.0])
     assert loss == pytest.approx(-1 / log2(3), rel=1e-13)
     assert grad == pytest.approx([pull * factor, -pull * factor], rel=1e-12)
     assert hess == pytest.approx([delta * sigmoid(0.5) * sigmoid(-0.5) * factor] * 2, rel=1e-12)
-    plain = run("lambdarank", [0, 2], [0.5, 0.0], norm_distance=False, norm_query=False)[1]
+    plain = evaluate_named("lambdarank", [0, 2], [0.5, 0.0], norm_distance=False, norm_query=False)[
+        1
+    ]
     assert plain[0] == pytest.approx((1 - 1 / log2(3)) * sigmoid(0.5), rel=1e-12)
 
 
 def test_lambdarank_does_not_damp_tied_scores():
-    _, grad, _ = run("lambdarank", [2, 0], [0.0, 0.0], norm_query=False)
+    _, grad, _ = evaluate_named("lambdarank", [2, 0], [0.0, 0.0], norm_query=False)
     assert grad[0] == pytest.approx(-(1 - 1 / log2(3)) / 2, rel=1e-12)
 
 
 def test_lambdarank_pairs_need_one_end_above_the_truncation_level():
-    _, grad, _ = run("lambdarank", [0, 2, 0, 1], [3.0, 2.0, 1.0, 0.0], truncation_level=1)
+    _, grad, _ = evaluate_named(
+        "lambdarank", [0, 2, 0, 1], [3.0, 2.0, 1.0, 0.0], truncation_level=1
+    )
     assert grad[2] == 0.0
     assert grad[0] > 0 > grad[1]
 
@@ -329,5 +331,5 @@ def test_equal_gains_are_one_grade_whatever_the_labels():
     table = OBJECTIVES.get("shf-sdcg")
     query = make_query([1, 2, 0])
     same = type(query)(query.labels, np.array([1.0, 1.0, 0.0]))
-    _, grad, _ = evaluate(table, same, [0.0, 0.0, 0.0], values_of("shf-sdcg"))
+    _, grad, _ = evaluate(table, same, [0.0, 0.0, 0.0], read_values("shf-sdcg"))
     assert grad[0] == grad[1] < 0

@@ -20,7 +20,7 @@ from boostrank.kernels.objective import ObjectiveSpec, no_constants, objective_k
 from boostrank.objective.description import Objective
 from boostrank.objective.mixture import Mixture, objective_from_dict, parse_objective
 from boostrank.objectives import OBJECTIVES
-from tests.fit.test_train import ranking
+from tests.fit.conftest import make_dataset
 from tests.objectives.conformance import make_query
 from tests.reference import sdcg as sdcg_twin
 from tests.reference._ranking import descending
@@ -225,7 +225,7 @@ def test_k_of_each_query_is_that_of_an_objective_of_its_own(name):
 
 
 def test_k_comes_from_arrays_stays_with_its_query_and_is_refused_without_a_cutoff():
-    data = ranking()
+    data = make_dataset()
     ks = np.arange(len(data.queries)) % 4
     by_query = boostrank.RankingDataset.from_arrays(
         data.features, data.labels, group=data.queries.sizes, k=ks
@@ -354,12 +354,10 @@ def broken(scores, gains, order, doc_const, query_const, params, grad, hess, scr
 
 def test_a_broken_part_is_named():
     spec = ObjectiveSpec("broken", broken, prepare=no_constants)
-    with pytest.raises(
-        TrainingError, match=r"'mix\(sdcg, broken\)', part 'broken', round 2, query 0 \(3 documents"
-    ):
+    with pytest.raises(TrainingError, match=r"broken\)', .*'broken', round 2, query 0"):
         Mixture("sdcg", Objective(spec)).bind(LABELS, QUERIES).gradient(SCORES, 2)
     flat = QueryIndex.from_sizes([2])
-    with pytest.raises(TrainingError, match="all documents have the same gain"):
+    with pytest.raises(TrainingError, match="the same gain"):
         Mixture("sdcg", "shf-sdcg").bind([1, 1], flat).gradient(np.zeros(2), 0)
 
 
@@ -453,9 +451,7 @@ def test_text_that_cannot_be_meant_is_refused(text, message):
 
 def test_a_schedule_of_a_mixture_needs_the_length_of_the_training():
     mixture = Mixture("sdcg", "regression", mix="logistic")
-    with pytest.raises(
-        ParameterError, match=r"'mix\(sdcg, regression\)': mix=logistic spans the whole"
-    ):
+    with pytest.raises(ParameterError, match=r"'mix\(sdcg, regression\)': mix="):
         gradient(mixture)
     with pytest.raises(ParameterError, match="spans the whole"):
         gradient(Mixture("sdcg(sigma=linear(2, 1))", "regression"))
@@ -477,7 +473,7 @@ QUIET = {"verbosity": -1, "num_leaves": 7, "deterministic": True, "force_col_wis
 
 
 def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tmp_path):
-    data = ranking()
+    data = make_dataset()
     params = {
         "objective": "sdcg",
         "score_noise": "gumbel",
@@ -496,16 +492,14 @@ def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tm
     assert np.array_equal(model.predict(data), again.predict(data))
     other = boostrank.train(params | {"seed": 4}, data, 4)
     assert not np.array_equal(model.predict(data), other.predict(data))
-    with pytest.raises(
-        ParameterError, match="'score_noise' is set both in params and on the Objective"
-    ):
+    with pytest.raises(ParameterError, match=r"'score_noise' .*both"):
         boostrank.train({"objective": Objective("sdcg"), "score_noise": "gumbel"}, data, 1)
 
 
 @pytest.mark.usefixtures("leaves_as_grown_here")
 def test_a_mixture_trains_by_name_by_itself_in_both_engines_and_learns(tmp_path):
     xgb = pytest.importorskip("xgboost")
-    data = ranking()
+    data = make_dataset()
     text = "mix(shf-sdcg(sigma=0.5), regression, mix=0.4)"
     model = boostrank.train(
         {"objective": text, "metric": "ndcg@5", **QUIET}, data, 8, valid_sets=[data]

@@ -100,9 +100,7 @@ def test_a_factor_of_all_weights_leaves_ndcg_as_it_is(name: str) -> None:
     "spec", [s for s in OBJECTIVES if s not in TAKING] + [_template.SPEC], ids=lambda s: s.name
 )
 def test_an_objective_that_declares_nothing_refuses_them(spec: ObjectiveSpec) -> None:
-    with pytest.raises(
-        DataError, match=f"objective '{spec.name}' .*support them: .*lambdarank.*xe-ndcg"
-    ):
+    with pytest.raises(DataError, match=f"'{spec.name}' .*: .*lambdarank.*xe-ndcg"):
         of(spec).bind(LABELS, WEIGHTED)
 
 
@@ -114,14 +112,12 @@ def test_a_mixture_takes_what_both_of_its_parts_take() -> None:
         for name in ("sdcg", "regression")
     ]
     np.testing.assert_allclose(weighted, 0.5 * parts[0] + 0.5 * parts[1], rtol=1e-14)
-    with pytest.raises(DataError, match="objective 'ranknet' does not support"):
+    with pytest.raises(DataError, match=r"'ranknet' .*not support"):
         Mixture("sdcg", "ranknet").bind(LABELS, WEIGHTED)
 
 
 def test_a_declaration_is_one_of_those_there_are() -> None:
-    with pytest.raises(
-        ParameterError, match="document_weights='gains' is not one of 'gain', 'loss', None"
-    ):
+    with pytest.raises(ParameterError, match=r"document_weights='gains' .*'gain'"):
         replace(_template.SPEC, document_weights="gains")
 
 

@@ -57,16 +57,12 @@ def test_aliases_of_objectives_and_parameters():
 
 
 def test_unknown_parameters_get_a_suggestion():
-    with pytest.raises(
-        ParameterError, match=r"objective 'sdcg' has no parameter 'sigm'. Did you mean 'sigma'"
-    ):
+    with pytest.raises(ParameterError, match=r"'sdcg' .*'sigm'.* 'sigma'"):
         Objective("sdcg", sigm=1)
 
 
 def test_the_name_of_a_file_is_no_objective_and_the_message_says_what_loads_it():
-    with pytest.raises(
-        ParameterError, match=r"boostrank\.load_objective\('my\.py'\).* --check my\.py"
-    ):
+    with pytest.raises(ParameterError, match=r"load_objective.* --check"):
         Objective("my.py")
 
 
@@ -96,7 +92,7 @@ def test_a_parameter_may_follow_a_schedule_given_as_text_or_object():
 def test_a_schedule_that_leaves_the_range_is_refused_when_it_does():
     objective = Objective("sdcg", sigma="linear(1, -1, rounds=5)")
     assert objective.values(1)["sigma"] == 0.5
-    with pytest.raises(ParameterError, match=r"sigma=0\.0 is out of range"):
+    with pytest.raises(ParameterError, match=r"sigma=0\.0 .*range"):
         objective.values(2)
 
 
@@ -104,7 +100,7 @@ def test_a_schedule_over_the_whole_training_needs_its_length():
     objective = Objective("reg-shf-sdcg")
     with pytest.raises(
         ParameterError,
-        match=r"'reg-shf-sdcg': mix=logistic spans the whole training.*total_rounds=N",
+        match=r"mix=logistic .*total_rounds=N",
     ):
         objective.values(0)
     with_length = objective.scale_to(250)
@@ -199,18 +195,14 @@ def test_lengths_that_differ_are_refused():
 def test_a_list_too_long_for_a_pair_loop_is_refused_with_the_numbers_and_a_way_out():
     n = MAX_QUADRATIC_DOCUMENTS + 1
     index = QueryIndex.from_sizes([2, n])
-    with pytest.raises(
-        DataError, match=r"query 1 has 50,001 documents.*2\.5e\+09 pairs.*lambdarank"
-    ):
+    with pytest.raises(DataError, match=r"query 1 .*50,001 .*2\.5e\+09 pairs.*lambdarank"):
         Objective(replace(OBJECTIVES.get("sdcg"), quadratic=True)).bind(np.zeros(n + 2), index)
     Objective("lambdarank").bind(np.zeros(n + 2), index)
 
 
 def test_fault_050_sums_pair_by_pair_are_refused_where_they_would_not_end():
     index = QueryIndex.from_sizes([2, MAX_QUADRATIC_DOCUMENTS + 1])
-    with pytest.raises(
-        DataError, match=r"query 1 has 50,001 documents.*sums=direct is limited to.*sums=fast"
-    ):
+    with pytest.raises(DataError, match=r"query 1 .*50,001 .*=direct .*sums=fast"):
         Objective("sdcg", sums="direct").bind(np.zeros(index.n_documents), index)
     Objective("sdcg").bind(np.zeros(index.n_documents), index)
 
@@ -230,9 +222,7 @@ def test_parameters_that_compare_too_many_pairs_are_refused_with_the_largest_tha
     name, params, mended
 ):
     index = QueryIndex.from_sizes([2, 80_000])
-    with pytest.raises(
-        DataError, match=r"query 1 has 80,000 documents.*6\.4e\+09 pairs.*at most 31,250"
-    ):
+    with pytest.raises(DataError, match=r"query 1 .*80,000 .*6\.4e\+09 pairs.* 31,250"):
         Objective(name, **params).bind(np.zeros(index.n_documents), index)
     Objective(name, **mended).bind(np.zeros(index.n_documents), index)
 

@@ -14,8 +14,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.kernels.swaps import METRICS
 from boostrank.objective.description import Objective
-from boostrank.objectives import OBJECTIVES
-from tests.objectives.conformance import evaluate, make_query
+from tests.objectives.conftest import evaluate_named
 from tests.reference import metric_err, metric_map, metric_mrr, metric_ndcg, metric_precision
 
 TWINS = {
@@ -25,13 +24,6 @@ TWINS = {
     "err": metric_err,
     "precision": metric_precision,
 }
-
-
-def run(name, labels, scores, **changed):
-    spec = OBJECTIVES.get(name)
-    return evaluate(
-        spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed
-    )
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -52,7 +44,7 @@ def test_the_reported_loss_is_minus_the_metric(metric, relevant_from):
             "metric": metric,
             "truncation_level": k,
         }
-        assert -run("lambdarank", labels, scores, **changed)[0] == pytest.approx(
+        assert -evaluate_named("lambdarank", labels, scores, **changed)[0] == pytest.approx(
             expected, abs=1e-12
         )
 
@@ -77,7 +69,7 @@ def test_map_is_xgboosts():
     }
     # A leaf for each document: minus its gradient over its Hessian, which is twice ours.
     steps = xgboost.train(params, data, 1).predict(data, output_margin=True) - scores
-    _, grad, hess = run("lambdarank", labels, scores, metric="map", truncation_level=8)
+    _, grad, hess = evaluate_named("lambdarank", labels, scores, metric="map", truncation_level=8)
     assert len(np.unique(steps)) == n
     assert steps == pytest.approx(-grad / hess / 2, rel=1e-4)
 
@@ -93,7 +85,7 @@ def test_map_is_xgboosts():
     ],
 )
 def test_two_documents_of_yetirank_weigh_what_their_swap_changes(mode, change):
-    _, grad, _ = run("yetirank", [0, 3], [0.7, 0.0], mode=mode)
+    _, grad, _ = evaluate_named("yetirank", [0, 3], [0.7, 0.0], mode=mode)
     assert grad == pytest.approx(change / (1 + exp(-0.7)) * np.array([1, -1]), rel=1e-12)
 
 
@@ -101,10 +93,10 @@ def test_two_documents_of_yetirank_weigh_what_their_swap_changes(mode, change):
 def test_all_neighbours_of_one_order_are_the_pairs_of_lambdarank(metric):
     # Scores so far apart that no noise changes the order.
     labels, scores = [0, 2, 1, 0, 3], np.arange(5) * 1e4
-    expected = run(
+    expected = evaluate_named(
         "lambdarank", labels, scores, metric=metric, norm_distance=False, norm_query=False
     )[1]
-    assert run("yetirank", labels, scores, mode=metric, neighbors=0)[1] == pytest.approx(
+    assert evaluate_named("yetirank", labels, scores, mode=metric, neighbors=0)[1] == pytest.approx(
         expected, rel=1e-12
     )
 
@@ -134,5 +126,7 @@ def test_smooth_err_of_many_users_tends_to_err():
         expected = metric_err.value(
             labels[np.argsort(-scores)].tolist(), None, Conventions(max_grade=4)
         )
-        loss = run("smooth-err", labels, scores, alpha=1e3, draws=20_000, max_gain=15.0)[0]
+        loss = evaluate_named("smooth-err", labels, scores, alpha=1e3, draws=20_000, max_gain=15.0)[
+            0
+        ]
         assert -loss == pytest.approx(expected, abs=0.01)

@@ -15,10 +15,10 @@ from boostrank import Mixture, Objective, QueryIndex, RankingDataset, objective_
 from boostrank.core.errors import DataError, ParameterError, TrainingError
 from boostrank.objectives import _template
 from boostrank.reporting.sections.learning import SPEC
-from tests.cli.conftest import FEW, invoke
+from tests.cli.conftest import FEW, succeed
 from tests.cli.conftest import data as data
 from tests.objectives.conformance import make_query, twin_of
-from tests.report.studies import study, words_of
+from tests.reporting.studies import study, words_of
 
 SIZES = [7, 1, 12, 5]
 PTR = np.cumsum([0, *SIZES])
@@ -164,10 +164,9 @@ def test_the_progress_the_log_and_the_report_have_the_loss(
 ) -> None:
     model, log = tmp_path / "model.txt", tmp_path / "log.jsonl"
     files = ("--model", model, "--log", log, "--valid", data / "valid.txt")
-    result = invoke(
+    result = succeed(
         "train", data / "train.txt", "--objective", "listnet", "--metric", "loss", *files, *FEW
     )
-    assert result.exit_code == 0, result.stderr
     logged = [
         json.loads(line)["metrics"] for line in log.read_text().splitlines() if '"metrics"' in line
     ]

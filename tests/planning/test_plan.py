@@ -89,15 +89,13 @@ def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
 def test_a_route_that_is_asked_for_is_refused_when_it_does_not_fit() -> None:
     with pytest.raises(
         InputError,
-        match=r"only 10\.00 GB are free: --backend lightgbm --route bins would take about",
+        match=r"10\.00 .*--backend lightgbm --route bins",
     ):
         plan_of(15_000_000, route="memory").check()
 
 
 def test_a_part_of_the_queries_is_offered_when_no_route_fits() -> None:
-    with pytest.raises(
-        InputError, match=r"boostrank data sample --queries \d+%\) would take about"
-    ):
+    with pytest.raises(InputError, match=r"boostrank data sample --queries \d+%"):
         plan_of(50_000_000, limit=1e9).check()
 
 
@@ -142,7 +140,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GB", "-1GB", "1 parsec", "0", "nan", "1e400"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ParameterError, match="is not a size such as 800MB"):
+    with pytest.raises(ParameterError, match="not a size"):
         parse_size(text)
 
 

@@ -119,7 +119,7 @@ def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
 def test_a_file_without_a_readable_row_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("label query a\n1 2 0.5\n")
-    with pytest.raises(DataError, match="no row of the sample"):
+    with pytest.raises(DataError, match=r"no row .*sample"):
         survey(path)
     path.write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(FileFormatError, match="zip"):

@@ -144,7 +144,7 @@ def test_parameters_by_keyword_are_parameters() -> None:
 
 
 def test_unknown_and_doubled_parameters_are_refused_by_name(rows: Rows) -> None:
-    with pytest.raises(ParameterError, match=r"num_leafs.*Did you mean 'num_lea"):
+    with pytest.raises(ParameterError, match=r"num_leafs.* 'num_lea"):
         fitted("lightgbm", rows, num_leafs=3)
     with pytest.raises(ParameterError, match="are the same parameter"):
         fitted("lightgbm", rows, num_boost_round=3)
@@ -210,7 +210,7 @@ def test_the_columns_of_a_frame_go_by_name(rows: Rows) -> None:
     assert estimator.score(other, rows.y) == estimator.score(frame, rows.y)
     with pytest.raises(DataError, match="no column 'green'"):
         estimator.predict(other.drop(columns="green"))
-    with pytest.raises(ValueError, match="3 features, but BoostRanker is expecting 4"):
+    with pytest.raises(ValueError, match=r"3 features, .*expecting 4"):
         estimator.predict(rows.X[:, :3])
     with pytest.warns(UserWarning, match="fitted without feature names"):
         np.testing.assert_array_equal(fitted("lightgbm", rows).predict(frame[COLUMNS]), scores)
@@ -319,12 +319,12 @@ def test_weights_that_differ_within_a_query_are_of_documents(rows: Rows) -> None
     )
     expected = fitted("lightgbm", replace(rows, y=rows.y * weights), gain="linear")
     np.testing.assert_array_equal(estimator.predict(rows.X), expected.predict(rows.X))
-    with pytest.raises(DataError, match="sample_weight differs within a query"):
+    with pytest.raises(DataError, match="sample_weight differs"):
         estimator.score(rows.X, rows.y, qid=rows.qid, sample_weight=weights)
 
 
 def test_without_queries_all_rows_are_one_with_a_warning(rows: Rows, more: Rows) -> None:
-    with pytest.warns(DataWarning, match=r"all rows are one query; pass fit\(X, y, qid=...\)"):
+    with pytest.warns(DataWarning, match=r"one query; .*qid="):
         estimator = ranker("lightgbm").fit(rows.X, rows.y)
     assert estimator.model_.info.data["queries"] == 1
     single_group = [rows.y.size]
@@ -333,7 +333,7 @@ def test_without_queries_all_rows_are_one_with_a_warning(rows: Rows, more: Rows)
     )
     assert sorted(estimator.rank(rows.X)) == list(range(1, rows.y.size + 1))
     estimator = fitted("lightgbm", rows)
-    with pytest.raises(DataError, match=r"score needs queries.*enable_metadata_routing"):
+    with pytest.raises(DataError, match=r"queries.*enable_metadata_routing"):
         estimator.score(rows.X, rows.y)
     with pytest.raises(DataError, match=r"rank needs.*qid="):
         estimator.rank(rows.X)
@@ -405,9 +405,9 @@ def test_validation_sets_as_they_are_given(rows: Rows, more: Rows) -> None:
     assert list(
         values(eval_set=pair, eval_qid=more.qid, eval_metric="map", eval_at=3)["valid_0"]
     ) == ["map@3"]
-    with pytest.raises(ParameterError, match="eval_qid has 2 entries for 1 validation sets"):
+    with pytest.raises(ParameterError, match=r"eval_qid .*2 .*1 "):
         values(eval_set=[pair], eval_qid=[more.qid, more.qid])
-    with pytest.raises(ParameterError, match="eval_sample_weight need eval_set"):
+    with pytest.raises(ParameterError, match=r"eval_sample_weight .*eval_set"):
         values(eval_qid=[more.qid])
 
 

@@ -103,13 +103,13 @@ def test_what_cannot_be_split_is_refused(rows: Rows) -> None:
     def split(splitter: QueryKFold, X: object = X, **arguments: object) -> None:
         list(splitter.split(X, **arguments))
 
-    with pytest.raises(DataError, match="groups or qid, or a frame"):
+    with pytest.raises(DataError, match="groups or qid"):
         split(QueryKFold(3))
     with pytest.raises(DataError, match="3 query ids for"):
         split(QueryKFold(3), groups=qid[:3])
-    with pytest.raises(DataError, match="row 1 has no query id"):
+    with pytest.raises(DataError, match=r"row 1 .*query id"):
         split(QueryKFold(3), groups=[1, None, *qid[2:]])
-    with pytest.raises(DataError, match="split the query of row 0"):
+    with pytest.raises(DataError, match=r"split .*row 0"):
         split(QueryKFold(3), groups=np.arange(qid.size), qid=qid)
     with pytest.raises(ParameterError, match="only 24 queries"):
         split(QueryKFold(25), groups=qid)
@@ -117,11 +117,11 @@ def test_what_cannot_be_split_is_refused(rows: Rows) -> None:
         split(QueryTimeSplit(24), groups=qid)
     with pytest.raises(ParameterError, match="no earlier queries"):
         split(QueryTimeSplit(2, time=np.zeros(24)), groups=qid)
-    with pytest.raises(DataError, match="row 0 differs from its query"):
+    with pytest.raises(DataError, match="row 0 differs"):
         split(QueryTimeSplit(2, time=np.arange(qid.size)[::-1]), groups=qid)
     with pytest.raises(DataError, match="some are missing"):
         split(QueryTimeSplit(2, time=[np.nan] * 24), groups=qid)
-    with pytest.raises(DataError, match="must be one for each"):
+    with pytest.raises(DataError, match="one for each"):
         split(QueryTimeSplit(2, time=[1, 2]), groups=qid)
     with pytest.raises(DataError, match="X has no column 'when'"):
         split(QueryTimeSplit(2, time="when"), groups=qid)
@@ -140,5 +140,5 @@ def test_queries_of_the_test_sets_own_time_are_not_trained_on() -> None:
     ]
     for train, earlier in zip(trained, (20, 40), strict=True):
         np.testing.assert_array_equal(train, np.arange(earlier))
-    with pytest.raises(ParameterError, match=r"^QueryTimeSplit: a test set has no earlier queries"):
+    with pytest.raises(ParameterError, match=r"^QueryTimeSplit: .*earlier"):
         list(QueryTimeSplit(2, time=np.zeros(60), test_size=15).split(X, groups=qid))

@@ -15,8 +15,8 @@ import pytest
 import boostrank
 from boostrank.core.errors import TrainingWarning
 from boostrank.tracking import JsonLines
-from tests.cli.conftest import invoke
-from tests.fit.test_train import BACKENDS, FAST, ranking
+from tests.cli.conftest import invoke, succeed
+from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 ROUNDS = 3
 
@@ -24,11 +24,11 @@ ROUNDS = 3
 def trained(*callbacks: Any, backend: str = "lightgbm", **options: Any) -> boostrank.RankingModel:
     params = {"objective": "regression", "eval_at": [5, 10], **FAST}
     sets = {
-        "valid_sets": [ranking(0), ranking(1)],
+        "valid_sets": [make_dataset(0), make_dataset(1)],
         "valid_names": ["training", "held out"],
         "callbacks": callbacks,
     }
-    return boostrank.train(params, ranking(0), ROUNDS, backend=backend, **(sets | options))
+    return boostrank.train(params, make_dataset(0), ROUNDS, backend=backend, **(sets | options))
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(
 def test_training_outlives_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    with pytest.warns(TrainingWarning, match="logging stopped: No space left"):
+    with pytest.warns(TrainingWarning, match="stopped: No space"):
         model = trained(JsonLines("/dev/full"))
     assert model.best_iteration == ROUNDS
 
@@ -84,13 +84,13 @@ def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
         if env.iteration == 1:
             shutil.rmtree(folder)
 
-    with pytest.warns(TrainingWarning, match="logging stopped: No such file"):
+    with pytest.warns(TrainingWarning, match="stopped: No such file"):
         model = trained(JsonLines(folder / "rounds.jsonl"), gone)
     assert model.best_iteration == ROUNDS
 
 
 def test_the_command_logs_every_training(tmp_path: Path) -> None:
-    assert invoke("data", "make", tmp_path, "--queries", 30, "--mean-length", 15).exit_code == 0
+    succeed("data", "make", tmp_path, "--queries", 30, "--mean-length", 15)
     log, model, train = tmp_path / "log.jsonl", tmp_path / "m.txt", tmp_path / "train.txt"
     arguments = [
         "train",
@@ -106,8 +106,7 @@ def test_the_command_logs_every_training(tmp_path: Path) -> None:
         "--log",
         log,
     ]
-    done = invoke(*arguments)
-    assert done.exit_code == 0, done.stderr
+    succeed(*arguments)
     assert [event.get("round") for event in lines(log)] == [None, 1, 2, 3] * 4
     assert "would be overwritten" in invoke(*arguments[:-1], train).stderr
     assert "folder" in invoke(*arguments[:-1], tmp_path / "no" / "log").stderr
@@ -131,18 +130,18 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
     assert mlflow.get_run(run.info.run_id).data.params["num_leaves"] == "7"
     served = mlflow.pyfunc.load_model(logged.model_uri)
     frame = pd.DataFrame(
-        np.asarray(ranking(1).features, np.float64), columns=list(model.feature_names)
+        np.asarray(make_dataset(1).features, np.float64), columns=list(model.feature_names)
     )
-    np.testing.assert_array_equal(served.predict(frame.to_numpy()), model.predict(ranking(1)))
+    np.testing.assert_array_equal(served.predict(frame.to_numpy()), model.predict(make_dataset(1)))
     np.testing.assert_array_equal(
-        served.predict(frame[frame.columns[::-1]]), model.predict(ranking(1))
+        served.predict(frame[frame.columns[::-1]]), model.predict(make_dataset(1))
     )
     whole = (frame * 10).round().astype("int64")
     np.testing.assert_array_equal(served.predict(whole), model.predict(whole.to_numpy(np.float32)))
     with mlflow.start_run():
         logged = log_model(trained(within_query="rank", valid_sets=None, valid_names=None))
     served = mlflow.pyfunc.load_model(logged.model_uri)
-    assert np.isfinite(served.predict(frame.assign(qid=ranking(1).queries.of_rows()))).all()
+    assert np.isfinite(served.predict(frame.assign(qid=make_dataset(1).queries.of_rows()))).all()
 
 
 def test_a_line_that_a_full_disk_cuts_is_taken_back(
@@ -156,6 +155,6 @@ def test_a_line_that_a_full_disk_cuts_is_taken_back(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("boostrank.tracking.write_all", cut)
-    with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: logging stopped: No space left"):
+    with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: .*No space"):
         log._append({"round": 2})
     assert (tmp_path / "rounds.jsonl").read_text() == '{"round": 1}\n'

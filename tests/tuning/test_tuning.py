@@ -24,7 +24,8 @@ from boostrank.tuning import space as space_module
 from boostrank.tuning import tune as tune_all
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
-from tests.cli.conftest import invoke
+from tests.cli.conftest import invoke, refuse, succeed
+from tests.fit.conftest import make_short_lists
 
 pytest.importorskip("optuna")
 
@@ -43,18 +44,9 @@ def tune(*arguments: Any, trees: bool = True, **options: Any) -> TuningResult:
         return tune_all(*arguments, **options)
 
 
-def made(queries: int, seed: int) -> RankingDataset:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(5, 15, queries)
-    x = rng.normal(size=(int(sizes.sum()), 4)).astype(np.float32)
-    hidden = x[:, 0] * x[:, 1] + x[:, 2] + 0.3 * rng.normal(size=len(x))
-    y = np.digitize(hidden, np.quantile(hidden, [0.5, 0.8, 0.95])).astype(float)
-    return RankingDataset.from_arrays(x, y, group=sizes)
-
-
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
-    return made(60, 0)
+    return make_short_lists(60, 0)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +91,7 @@ def test_a_parameter_is_searched_as_far_as_its_declaration_bounds_it() -> None:
 def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_trainings(
     data: RankingDataset,
 ) -> None:
-    valid = made(60, 1)
+    valid = make_short_lists(60, 1)
     start = FIXED | {"min_data_in_leaf": 5, "bagging_fraction": 0.7, "bagging_freq": 1}
     search_result = tune(
         start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False
@@ -177,7 +169,7 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(
     assert resumed.start == whole.start
     record = tune(FIXED, data, num_boost_round=8, trials=0, study=tmp_path / "s", **args)
     assert record.best == resumed.best
-    with pytest.raises(InputError, match="another search, which differs in fixed, rounds"):
+    with pytest.raises(InputError, match=r"another search, .*fixed, rounds"):
         tune(FIXED | {"min_data_in_leaf": 3}, data, num_boost_round=9, study=tmp_path / "s", **args)
 
 
@@ -220,9 +212,7 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
         tune(FIXED, data, study=tmp_path / "none" / "study", num_boost_round=2)
     text = "".join(f"{i % 3} qid:{i // 10} 1:{i % 7} 2:{i}\n" for i in range(60))
     (tmp_path / "rows.txt").write_text(text)
-    with pytest.raises(
-        DataError, match="rows on disk cannot be split into folds: read them into memory"
-    ):
+    with pytest.raises(DataError, match=r"on disk .*folds"):
         tune(FIXED, boostrank.stream(tmp_path / "rows.txt", cache=False))
     (tmp_path / "s").write_bytes(b"\x00 no study\n")
     with pytest.raises(InputError, match="not a study"):
@@ -245,7 +235,7 @@ def test_a_trial_that_falls_far_behind_is_given_up_after_some_folds(data: Rankin
 
 
 def test_trials_that_all_fail_end_the_search(data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match=r"max_bin=-\d must be a whole number, at least 2"):
+    with pytest.raises(ParameterError, match=r"max_bin=-\d .*at least 2"):
         tune(
             FIXED,
             data,
@@ -311,13 +301,11 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
     if record["gain"] is not None:
         assert content["set"]["train_discount"] == record["params"]["train_discount"]
     model = tmp_path / "model.txt"
-    assert invoke("train", file, "--config", config, "-m", model).exit_code == 0
+    succeed("train", file, "--config", config, "-m", model)
     sidecar = json.loads(next(tmp_path.glob("model.txt.*json")).read_text())
     assert sidecar["training"]["rounds"] == content["rounds"]
-    refused = invoke(*how)
-    assert refused.exit_code == 2
+    refused = refuse(*how)
     assert "--resume" in refused.stderr
-    more = invoke(*how[:5], "4", *how[6:], "--resume")
-    assert more.exit_code == 0
+    more = succeed(*how[:5], "4", *how[6:], "--resume")
     assert "4/4" in more.stderr
     assert "3/4" not in more.stderr

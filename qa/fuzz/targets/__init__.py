@@ -1,0 +1,1 @@
+"""One file a target; the package `qa.fuzz` says what it holds."""

@@ -1,1 +1,0 @@
-"""One file a target; the package `tests.fuzz` says what it holds."""

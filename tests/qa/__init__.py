@@ -1,0 +1,1 @@
+"""Tests of what is in `qa/`. No other test imports it."""
