@@ -11,7 +11,7 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say
-from boostrank.options import Options, option
+from boostrank.options import PLAIN, Options, option
 
 if TYPE_CHECKING:
     from boostrank.kernels.jit import CompiledFunction
@@ -70,6 +70,30 @@ def compile(options: Compile) -> int | None:
     return None
 
 
+def compile_aside(objective: str | None, quality: str | None) -> None:
+    """Compile what a training needs after its data, in another process while they are read."""
+    from boostrank.core.errors import ParameterError
+    from boostrank.kernels import curves, driver, jit
+    from boostrank.objectives import OBJECTIVES
+
+    names: tuple[str, ...] = (str(objective),)
+    if objective in (None, "auto"):
+        names = _DEFAULTS[:2] if quality == PLAIN else _DEFAULTS
+    try:
+        first, *others = (OBJECTIVES.get(name).kernel for name in names)
+    except ParameterError:  # a file, a mixture, or an objective of the engine
+        return
+    functions: list[CompiledFunction[..., Any]]
+    functions = [first, driver.gradients_to(False, True), *others[:1], driver.mix_documents]
+    functions += [
+        curves.curve_values,
+        curves.curve_scores,
+        *others[1:],
+        driver.gradients_to(True, True),
+    ]
+    jit.compile_aside(functions)
+
+
 def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., Any]]:
     """Return the compiled functions of the package, of the default's objectives and of others."""
     from boostrank.kernels.driver import gradients_to
@@ -79,7 +103,7 @@ def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., A
 
     modules = [importlib.import_module(f"boostrank.{name}") for name in _MODULES.split()]
     named = {
-        f"{module.__name__}.{name}": value
+        f"{module.__name__.removeprefix('boostrank.')}.{name}": value
         for module in modules
         for name, value in vars(module).items()
         if isinstance(value, CompiledFunction) and value.py_func.__module__ == module.__name__

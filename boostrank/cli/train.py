@@ -57,7 +57,10 @@ class _Screen:
         self._quality, self._metric, self._width = "", "", 0
 
     def has_chosen(self, options: TrainOptions) -> None:
+        from boostrank.cli.setup import compile_aside
+
         self._quality = str(options.quality)
+        compile_aside(options.objective, options.quality)
 
     @contextlib.contextmanager
     def reading(self, paths: Sequence[str]) -> Iterator[ReadProgress]:

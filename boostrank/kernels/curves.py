@@ -129,7 +129,7 @@ class Curves:
         """
         out = np.empty((rows.shape[0], self.feature.size))
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        _values(
+        curve_values(
             rows, self.feature, self.ptr, self._below, self._again, self.constant, self.missing, out
         )
         return out
@@ -158,7 +158,7 @@ class Curves:
         out, row_counts = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
         which = np.zeros(rows.shape[0], np.int64) if which is None else which
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        _scores(
+        curve_scores(
             rows,
             self.feature,
             self.ptr,
@@ -237,7 +237,7 @@ def _find(
 
 @entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F2))
 @allocates
-def _values(
+def curve_values(
     rows: Float32Array,
     feature: Int64Array,
     ptr: Int64Array,
@@ -259,7 +259,7 @@ def _values(
 
 @entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))
 @allocates
-def _scores(
+def curve_scores(
     rows: Float32Array,
     feature: Int64Array,
     ptr: Int64Array,

@@ -223,7 +223,7 @@ def mix_gradients(
     (first, second), (a, b) = parts, factors
 
     def work(task: tuple[int, int]) -> None:
-        _mixed(
+        mix_documents(
             task[0],
             task[1],
             ptr,
@@ -464,7 +464,7 @@ def gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
         _U1,
     )
 )
-def _mixed(
+def mix_documents(
     start: int,
     stop: int,
     ptr: Int64Array,

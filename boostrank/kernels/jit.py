@@ -18,13 +18,15 @@ import json
 import linecache
 import logging
 import os
+import pickle
 import re
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property, update_wrapper
 from itertools import pairwise
@@ -192,6 +194,7 @@ class CompiledFunction(Generic[P, R]):
         return [CodeFolder(self.py_func, shipped.folder, shipped.target), saved]
 
     def _compile(self) -> Callable[P, R]:
+        _await_aside(self)
         code = CodeFolders(self._folders, self._save)
         with _NOTICE.watch(self), machine.uncollected():
             compiled = compile_signature(
@@ -251,6 +254,35 @@ class _Notice:
 
 
 _NOTICE = _Notice()
+
+
+_aside: dict[CompiledFunction[..., Any], subprocess.Popen[bytes]] = {}
+_COMPILE = "import pickle, sys; [f.compiled for f in pickle.load(sys.stdin.buffer)]"
+
+
+def compile_aside(functions: Iterable[CompiledFunction[..., Any]]) -> None:
+    """Compile functions into the cache in another process, in their order, while this one works.
+
+    This process waits for a function that it needs and the other has not compiled yet. With one
+    core, or if nothing can be cached, it does nothing.
+    """
+    missing = [function for function in functions if function.is_ours and not function.at_hand]
+    if not missing or machine.available_threads() < 2 or write_fault(cache_directory()):
+        return
+    nowhere = subprocess.DEVNULL
+    command = [sys.executable, "-c", _COMPILE]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        pickle.dump(missing, process.stdin)
+    _aside.update(dict.fromkeys(missing, process))
+
+
+def _await_aside(function: CompiledFunction[..., Any]) -> None:
+    """Wait until another process has compiled a function, or has ended."""
+    process = _aside.get(function)
+    while process is not None and process.poll() is None and not function.saved_in:
+        time.sleep(0.02)
 
 
 def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:

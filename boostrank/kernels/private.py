@@ -149,8 +149,10 @@ class CodeFolder(FunctionCache):  # type: ignore[misc]
     def has_code_of(self, signature: Any) -> bool:
         """Return True if the function was compiled for this signature, processor and source."""
         codegen = registry.cpu_target.target_context.codegen()
+        file = self._cache_file
         try:
-            return self._index_key(signature, codegen) in self._cache_file._load_index()
+            name = file._load_index().get(self._index_key(signature, codegen))
+            return name is not None and os.path.exists(file._data_path(name))
         except Exception:  # a power cut damaged the file
             return False
 

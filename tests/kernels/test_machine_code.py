@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +91,21 @@ def test_damaged_shipped_code_is_compiled(ship: Any) -> None:
     for file in Path(jit.shipped_code().folder).rglob("*.nbc"):
         file.write_bytes(b"\0")
     assert function(21) == 42
+
+
+def test_another_process_compiles_what_this_one_waits_for(tmp_path: Path) -> None:
+    script = """
+from boostrank.kernels import jit, metric
+metric.cumulated._save = lambda *_: print("compiled here")
+jit.compile_aside([metric.cumulated])
+metric.cumulated.compiled
+print(metric.cumulated.saved_in)
+"""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.startswith(str(tmp_path)), done
 
 
 def test_the_triple_is_that_of_the_compiled_code() -> None:
