@@ -33,10 +33,11 @@ import numpy.typing as npt
 from scipy.special import nctdtr, stdtr, stdtrit
 
 from boostrank.core.errors import DataError
+from boostrank.core.files import path_of
 from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.files.join import CHANCE, MACHINE
+from boostrank.files.join import CHANCE, MACHINE, grades_by_name
 from boostrank.reporting.charts import Chart, ranges, row_chart
 from boostrank.reporting.rank_changes import Ranker
 from boostrank.reporting.table import Column, Table, pandas, table_of_objects
@@ -102,17 +103,21 @@ class JudgedQueries:
     notes: tuple[str, ...]
 
     @classmethod
-    def split(cls, grades: Mapping[str, Any], data: RankingDataset) -> JudgedQueries:
+    def split(cls, grades: Any, data: RankingDataset) -> JudgedQueries:
         """Split queries by judge. A document that a judge did not grade has the grade 0.
 
         Args:
             grades: columns `label` and `machine`, float[N] in input order, with NaN where people or
-                the machine did not judge, and optionally `chance`, with NaN for 1.
+                the machine did not judge, or judgements (`files.join.grades_by_name`), and
+                optionally `chance`, with NaN for 1. A path has the machine's judgements, and the
+                labels are people's.
 
         Raises:
             DataError: a column has another length, a chance is not in (0, 1], or people judged
                 fewer than 10 queries that the machine judged.
         """
+        if path_of(grades) is not None:
+            grades = {"label": data.in_input_order(data.labels), MACHINE: grades}
         people, machine = _column(grades, "label", data), _column(grades, MACHINE, data)
         chance = np.ones(people.size)
         if CHANCE in grades:
@@ -128,7 +133,17 @@ class JudgedQueries:
         by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))
         is_whole = ~has(np.isnan(people) & ~np.isnan(machine))
         is_judged = by_people & by_machine & is_whole
+        ungraded = int((np.isnan(machine) & by_machine[owner]).sum())
         notes = [
+            f"{count_of(ungraded, 'document')} of the machine's queries without its grade, and"
+            " counted as 0"
+        ] * bool(ungraded)
+        if by_machine.sum() < by_people.sum() and not (by_machine & ~by_people).any():
+            notes.append(
+                f"people judged {by_people.sum()} queries, and the machine only {by_machine.sum()}"
+                " of them, which adds nothing: were their judgements swapped?"
+            )
+        notes += [
             f"{count_of(int(rows.sum()), 'query', 'queries')} {words}"
             for rows, words in (
                 (by_people & ~is_whole, "judged by people in part, and counted as not judged"),
@@ -164,10 +179,13 @@ class JudgedQueries:
         }
 
 
-def _column(grades: Mapping[str, Any], name: str, data: RankingDataset) -> Float64Array:
+def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
     if name not in grades:
         raise DataError(f"the grades have no column {name!r}; pass label, {MACHINE} and {CHANCE}")
-    values = np.asarray(grades[name], np.float64)
+    values = grades[name]
+    if path_of(values) is not None or isinstance(values, Mapping):
+        values = grades_by_name(values, data)
+    values = np.asarray(values, np.float64)
     if values.shape != (data.n_documents,):
         raise DataError(
             f"column {name!r} has the shape {values.shape}, but there are {data.n_documents:,}"
