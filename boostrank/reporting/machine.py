@@ -16,6 +16,10 @@ Source: A. Angelopoulos, J. Duchi, T. Zrnic, "PPI++: efficient prediction-powere
 (arXiv 2311.01453), example 6.1. Its second mean is over the N - n other queries only, with the
 weight (1 - n / N) w, which is the same estimate.
 
+Where fewer than a quarter of people's queries differ, they may miss those that differ by much, so
+that their variance V is too small. It is then raised by v max(0, M_N - M_n), where M is the
+machine's variance over N or n queries, v = min(1, (V + a) / (M_n + a)) and a = 2 M_N / n.
+
 A metric may leave out queries. Then, d is replaced by its linearisation r + i (d - r) / mean(i),
 where r is the mean of d over the included queries (i = 1).
 """
@@ -50,6 +54,9 @@ _SIZES = (20, 50, 100, 200, 300, 500, 1000)
 Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
+_FEW = 0.25  # share of queries that differ below which the machine's spread is used
+_PRIOR = 2.0  # queries that stand for the ratio of the spreads
+_TIE = 1e-12
 _CERTAIN = 9.0  # standard errors beyond the limit of the test, where the power is 1
 
 
@@ -67,6 +74,7 @@ class JudgedDifference:
         bias: mean of the machine's differences minus people's over the queries of people, with its
             95% interval, for the machine alone.
         worth: number of queries for which people alone would have the error of both.
+        differ: number of queries whose difference is not 0.
     """
 
     judges: str
@@ -82,6 +90,12 @@ class JudgedDifference:
     bias_low: float = math.nan
     bias_high: float = math.nan
     worth: float = math.nan
+    differ: int = 0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so few queries differ that their spread says little."""
+        return self.differ < _FEW * self.queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,15 +246,24 @@ def by_judges(
     effective = float(counted.sum() ** 2 / (counted @ counted))  # n, with equal weights
     y, m = _linearised(people, share), _linearised(machine, of_all)
     x, mean = m[at], float(of_all @ m)
+    # Where few queries differ, add the variance that they miss.
+    differ = int((np.abs(np.nan_to_num(people)) > _TIE).sum())
+    shown = [float(np.sum((share * (v - share @ v)) ** 2)) for v in (y, x)]
+    missed = 0.0
+    if differ < _FEW * n:
+        missed = missed_variance(*shown, float(share @ share * (of_all @ (m - mean) ** 2)), n)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
         corrected, weight = y - w * (x - mean), float(share @ w)
         estimate = float(share @ corrected)
         # Sum the squares of what each query adds to the estimate.
+        left = share * (corrected - estimate)
         parts = weight * of_all * (m - mean)
-        parts[at] += share * (corrected - estimate)
-        values = estimate, parts, effective, luck, weight
-        rows.append(JudgedDifference(judges, metric, n, **_student(*values), weight=weight))
+        parts[at] += left
+        of_missed = float(left @ left) / shown[0] if shown[0] else 1.0
+        parts = np.append(parts, math.sqrt(missed * of_missed))
+        values = _student(estimate, parts, effective, luck, weight)
+        rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=differ))
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))
     bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
@@ -250,6 +273,18 @@ def by_judges(
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
     return [rows[0], alone, replace(rows[1], worth=worth)]
+
+
+def missed_variance(people: float, machine: float, of_all: float, queries: int) -> float:
+    """Return what the variance of a mean lacks, by the machine's over all queries.
+
+    Args:
+        people, machine: variance over the n queries of people, by either.
+        of_all: variance of a mean over n queries by the machine, from all queries.
+    """
+    prior = _PRIOR * of_all / queries
+    ratio = min((people + prior) / (machine + prior), 1.0) if of_all else 0.0
+    return ratio * max(of_all - machine, 0.0)
 
 
 def tuned_weights(people: Float64Array, machine: Float64Array, share: Float64Array) -> Float64Array:
@@ -331,6 +366,11 @@ def describe_judges(rows: Sequence[JudgedDifference]) -> str:
     )
     if both.weight == 0.0:
         text += "; its grades are not used, because they say nothing of people's"
+    if people.is_sparse:
+        text += (
+            f"; only {people.differ} of {people.queries} judged queries differ: the intervals are"
+            " widened by the machine's spread, and may still be too narrow"
+        )
     return text
 
 

@@ -17,7 +17,13 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.comparison import compare
-from boostrank.reporting.machine import JudgedDifference, by_judges, plan_queries, power_of
+from boostrank.reporting.machine import (
+    JudgedDifference,
+    by_judges,
+    describe_judges,
+    plan_queries,
+    power_of,
+)
 from tests.reference import ppi
 
 
@@ -99,6 +105,31 @@ def test_intervals_cover_the_truth() -> None:
         both = rows_of(truth[:20], truth + rng.normal(0.3, 0.7, 200))[2]
         covered.append(both.low <= 0.0 <= both.high)
     assert 0.92 <= np.mean(covered) <= 0.98
+
+
+def test_few_queries_that_differ_are_not_trusted() -> None:
+    covered, of_student = [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        truth = np.where(rng.random(400) < 0.1, rng.gamma(0.5, 1.0, 400), 0.0)
+        machine = truth * rng.uniform(0.5, 1.5, 400)
+        rows = rows_of(truth[:20], machine)
+        people, both = rows[0], rows[2]
+        covered.append([row.low <= 0.05 <= row.high for row in (people, both)])
+        student = stats.ttest_1samp(truth[:20], 0.0).confidence_interval()
+        of_student.append(student.low <= 0.05 <= student.high)
+        assert people.differ == np.count_nonzero(truth[:20])
+        assert (f"only {people.differ} of 20" in describe_judges(rows)) == (people.differ < 5)
+    assert np.mean(of_student) < 0.85
+    assert np.mean(covered, axis=0).min() > 0.93
+    # No difference at all has an interval, too, unless the machine has none.
+    zeros = np.zeros(20)
+    alone, _, both = rows_of(zeros, np.append(zeros, machine[20:]))
+    assert (alone.mean, both.mean) == (0.0, 0.0)
+    assert min(alone.high, both.high) > 0.05
+    assert rows_of(zeros, np.zeros(400))[0].high == 0.0
+    # A machine that judged no other queries knows no more.
+    assert rows_of(truth[:20], truth[:20])[0].error == pytest.approx(stats.sem(truth[:20]))
 
 
 def test_queries_chosen_by_chance_are_weighed() -> None:
