@@ -247,11 +247,12 @@ def by_judges(
     y, m = _linearised(people, share), _linearised(machine, of_all)
     x, mean = m[at], float(of_all @ m)
     # Where few queries differ, add the variance that they miss.
-    differ = int((np.abs(np.nan_to_num(people)) > _TIE).sum())
+    differ, more = [int((np.abs(np.nan_to_num(each)) > _TIE).sum()) for each in (people, machine)]
     shown = [float(np.sum((share * (v - share @ v)) ** 2)) for v in (y, x)]
     missed = 0.0
     if differ < _FEW * n:
-        missed = missed_variance(*shown, float(share @ share * (of_all @ (m - mean) ** 2)), n)
+        seen = float(share @ share * (of_all @ (m - mean) ** 2))
+        missed = missed_variance(shown[0], shown[1], seen, n)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
         corrected, weight = y - w * (x - mean), float(share @ w)
@@ -268,8 +269,8 @@ def by_judges(
     parts = share * (x - y - share @ (x - y))
     bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
     of_bias = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
-    student = _student(mean, of_all * (m - mean), count, luck)
-    alone = JudgedDifference("machine", metric, count, **student, weight=1.0, **of_bias)
+    student = _student(mean, of_all * (m - mean), count, luck) | of_bias
+    alone = JudgedDifference("machine", metric, count, **student, weight=1.0, differ=more)
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
     return [rows[0], alone, replace(rows[1], worth=worth)]
