@@ -163,7 +163,7 @@ def _positive(
     if deviation == 0.0:
         return least
     score = (value - mean) / deviation
-    return min(score, _LARGEST) if score > 0.0 else _LEAST
+    return _within(float(score)) if score > 0.0 else _LEAST
 
 
 @entry_point(types.void(INT, INT, _X2, I1, I1, I1, INT, _X2))
