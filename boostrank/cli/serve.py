@@ -82,9 +82,10 @@ def serve(options: Serve) -> None:
 
 
 def _impatient(seconds: float) -> Any:
-    """Return a protocol that closes a connection on which no request begins within some seconds.
+    """Return a protocol that closes a connection on which no request begins within some seconds,
+    and whose client has not read the last answer.
 
-    uvicorn waits without end for the first line, and counts such connections as requests.
+    uvicorn waits without end for either, and counts such connections as requests.
     """
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -100,7 +101,7 @@ def _impatient(seconds: float) -> Any:
             """Close the connection if its last request ended before the wait."""
             if self.cycle is not cycle or (cycle is not None and not cycle.response_complete):
                 self._wait()
-            elif not self.transport.is_closing():
-                self.transport.close()
+            else:
+                self.transport.abort()
 
     return Impatient
