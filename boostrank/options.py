@@ -60,7 +60,7 @@ class Option:
     )
     # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an
     # HTML page), which are checked before the command runs, "output", which the command checks,
-    # "stream" (a file or standard output).
+    # "stream" (a file or standard output), "either" (a file that is read, or another word).
     file: str = ""
     positional: bool = False
     required: bool = False  # by the command line: there is no default, and the type has no `None`

@@ -49,6 +49,7 @@ class TwoRankers(MeasureOptions, group="Measures"):
         "A machine's grades: a column of DATA, or a file of judgements. The label is missing where"
         " people did not judge. Compare by people, by the machine and by both.",
         metavar="COLUMN|FILE",
+        file="either",
         conflicts="clicks",
     )
 

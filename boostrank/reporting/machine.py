@@ -248,11 +248,11 @@ def by_judges(
     x, mean = m[at], float(of_all @ m)
     # Where few queries differ, add the variance that they miss.
     differ, more = [int((np.abs(np.nan_to_num(each)) > _TIE).sum()) for each in (people, machine)]
-    shown = [float(np.sum((share * (v - share @ v)) ** 2)) for v in (y, x)]
+    spread = [float(np.sum((share * (v - share @ v)) ** 2)) for v in (y, x)]
     missed = 0.0
     if differ < _FEW * n:
         seen = float(share @ share * (of_all @ (m - mean) ** 2))
-        missed = missed_variance(shown[0], shown[1], seen, n)
+        missed = missed_variance(spread[0], spread[1], seen, n)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
         corrected, weight = y - w * (x - mean), float(share @ w)
@@ -261,7 +261,7 @@ def by_judges(
         left = share * (corrected - estimate)
         parts = weight * of_all * (m - mean)
         parts[at] += left
-        of_missed = float(left @ left) / shown[0] if shown[0] else 1.0
+        of_missed = float(left @ left) / spread[0] if spread[0] else 1.0
         parts = np.append(parts, math.sqrt(missed * of_missed))
         values = _student(estimate, parts, effective, luck, weight)
         rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=differ))
