@@ -60,7 +60,7 @@ class Option:
     )
     # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an
     # HTML page), which are checked before the command runs, "output", which the command checks,
-    # "stream" (a file or standard output).
+    # "stream" (a file or standard output), "either" (a file that is read, or another word).
     file: str = ""
     positional: bool = False
     required: bool = False  # by the command line: there is no default, and the type has no `None`
@@ -553,7 +553,8 @@ class WithinQueryOptions(Options, group="Start and features"):
 
     within_query: Any = option(
         "Add per-query features: rank, zscore, best (difference from the query's maximum), mean"
-        " (difference from its mean) or minmax. The saved model computes them itself.",
+        " (difference from its mean), minmax or zplus (OpenSearch's z_score). The saved model"
+        " computes them itself.",
         metavar="KIND,...",
     )
     of: Any = option(

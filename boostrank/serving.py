@@ -46,6 +46,7 @@ except ImportError as error:
 
 _LOG = logging.getLogger(__name__)
 _JSON, _CSV = "application/json", "text/csv"
+_MOST_SHOWN = 100  # characters of a name
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _NUMBERS, _TEXT = frozenset({int, float, type(None)}), frozenset({str, type(None)})
 
@@ -103,12 +104,13 @@ class Scorer:
         self.current = self._load()
 
     def _file_state(self) -> list[Any]:
-        """Return inode, size and time of change of the model and its sidecar."""
+        """Return inode, size and times of change of the model and its sidecar."""
         states = []
         for path in (self.path, sidecar_path(self.path)):
             with contextlib.suppress(OSError):
                 state = os.stat(path)
-                states.append((state.st_ino, state.st_size, state.st_mtime_ns))
+                times = state.st_mtime_ns, state.st_ctime_ns  # the second of rights, too
+                states.append((state.st_ino, state.st_size, *times))
         return states
 
     def _load(self) -> tuple[RankingModel, str]:
@@ -213,6 +215,7 @@ def _by_column(names: Sequence[str], rows: Sequence[Any]) -> Mapping[str, Sequen
 def _check_names(names: Sequence[str], values: Any, row: int | None = None) -> None:
     """Refuse an object that does not have exactly the model's features."""
     for name in values.keys() - set(names):
+        name = name[:_MOST_SHOWN]
         hint = did_you_mean(name, names, list_all=False)
         raise _refuse(f"it is not a feature of the model.{hint}", row, name)
     for name in names:

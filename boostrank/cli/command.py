@@ -288,9 +288,8 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
-    read = [
-        path for kind in ("read", "data", "rankers") for path in files.get(kind, ()) if path != "-"
-    ]
+    kinds = "read", "data", "rankers", "either"
+    read = [path for kind in kinds for path in files.get(kind, ()) if path != "-"]
     read += [
         path.rpartition(".py")[0] + ".py" for path in files.get("objective", ()) if ".py" in path
     ]

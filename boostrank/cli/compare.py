@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -45,9 +46,10 @@ class TwoRankers(MeasureOptions, group="Measures"):
         shown="ndcg@10; dcg@10 for clicks",
     )
     machine: str | None = option(
-        "Column with a machine's grades, of a table in which the label is missing where people did"
-        " not judge. Compare by people, by the machine and by both.",
-        metavar="COLUMN",
+        "A machine's grades: a column of DATA, or a file of judgements. The label is missing where"
+        " people did not judge. Compare by people, by the machine and by both.",
+        metavar="COLUMN|FILE",
+        file="either",
         conflicts="clicks",
     )
 
@@ -81,9 +83,11 @@ def compare(options: Compare, reading: FileOptions) -> None:
     NUMBER [in any] tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01' holds unless
     NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
 
-    With --machine, DATA is a table such as from `data join --machine`. People's grades of few
-    queries and the machine's of all give one difference, which is that of people with a narrower
-    interval, and which conditions read. The column `chance` of `data choose` is used if present.
+    With --machine, DATA is a table such as from `data join --machine`, or FILE has judgements of
+    its documents, in any form that `data join` reads. People's grades of few queries (the label)
+    and the machine's of all give one difference, which is that of people with a narrower interval,
+    and which conditions read. The column `chance` of `data choose` is used if present. Write ./NAME
+    for a file with the name of a column.
     """
     comparison, about_clicks = compare_files(options, reading)
     name = name_of(options.data)
@@ -121,7 +125,7 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     old, new = [rankers[path] for path in old_files], [rankers[path] for path in new_files]
     data, how = judged.datasets[new_files[-1]], judged.options
     if machine is not None:
-        how = how | {"machine": grades_of_judges(options.data, machine, reading)}
+        how = how | {"machine": grades_of_judges(options.data, machine, reading, data)}
     comparison = compare(old, new, data, judged.metrics, fail_if=conditions, top=options.top, **how)
     about_clicks = ""
     if judged.clicks is not None:
@@ -129,24 +133,42 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     return comparison, about_clicks
 
 
-def grades_of_judges(source: Sequence[str], machine: str, reading: FileOptions) -> dict[str, Any]:
+def grades_of_judges(
+    source: Sequence[str], machine: str, reading: FileOptions, data: RankingDataset
+) -> dict[str, Any]:
     """Return the columns of people's and a machine's grades, and of the chances if there are any,
-    float64[N].
+    float64[N] in input order.
+
+    Args:
+        machine: column, or else a file with judgements of documents of the data.
     """
     from boostrank.files.columns import column_of
-    from boostrank.files.join import CHANCE, MACHINE
+    from boostrank.files.join import CHANCE, MACHINE, grades_by_name
     from boostrank.files.source import Reading, expand
-    from boostrank.files.tables import header_of, numbers_of
+    from boostrank.files.tables import numbers_of
 
-    paths = list(map(str, expand(source)))
-    header = header_of(paths[0])
-    label = column_of("label", header, Reading(label=reading.label)) or "label"
-    columns = {"label": label, MACHINE: machine} | {
-        name: name for name in (CHANCE,) if name in header
-    }
-    return {
-        role: numbers_of(paths, column, reading.missing_tokens) for role, column in columns.items()
-    }
+    paths, header = list(map(str, expand(source))), _header_of(source)
+    grades: dict[str, Any] = {"label": data.in_input_order(data.labels)}
+    if header:
+        label = column_of("label", header, Reading(label=reading.label)) or "label"
+        columns = {"label": label, MACHINE: machine, CHANCE: CHANCE}
+        for role, column in columns.items():
+            if column in header or role == "label":
+                grades[role] = numbers_of(paths, column, reading.missing_tokens)
+    if MACHINE not in grades:
+        roles = {role: getattr(reading, role) for role in ("label", "qid", "id")}
+        roles = {role: name for role, name in roles.items() if name is not None}
+        grades[MACHINE] = grades_by_name(machine, data, roles, reading.missing_tokens)
+    return grades
+
+
+def _header_of(source: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the first file, or none if it is no table."""
+    from boostrank.files.source import expand
+    from boostrank.files.tables import header_of, is_table
+
+    first = str(expand(source)[0])
+    return header_of(first) if is_table(first) else ()
 
 
 def _files(pattern: str) -> list[str]:
@@ -162,8 +184,8 @@ class JudgedData:
 
     Args:
         by_label, by_clicks: default metrics.
-        machine: column with a machine's grades, which is then no feature, as those that `data join`
-            adds. Labels may be missing.
+        machine: column or file with a machine's grades. The column, and those that `data join`
+            adds, are then no features. Labels may be missing.
 
     Attributes:
         metrics: the metrics to measure.
@@ -249,8 +271,6 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
     """Return options that do not read judgements as features."""
     from boostrank.core.conventions import expression_of
     from boostrank.files.join import ADDED, CHANCE
-    from boostrank.files.source import expand
-    from boostrank.files.tables import header_of
 
     if expression_of(options.gain) is not None:
         raise InputError(
@@ -258,12 +278,20 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
         )
     if reading.on_bad_line == "skip" or reading.label_map:
         raise InputError("--machine reads all grades as they are: no --on-bad-line, no --label-map")
-    header = header_of(str(expand(options.data)[0]))
-    if machine not in header:
+    header, is_file = _header_of(options.data), os.path.exists(machine)
+    if machine not in header and not is_file:
         hint = did_you_mean(machine, header, list_all=len(header) < 13)
-        raise InputError(f"--machine: {options.data[0]}: no column is called {machine!r}.{hint}")
+        raise InputError(
+            f"--machine: {options.data[0]}: no column and no file is called {machine!r}.{hint}"
+        )
+    if machine in header and is_file:
+        say(
+            f"--machine reads the column {machine!r} of {options.data[0]}; write ./{machine} to"
+            " read the file"
+        )
     added = [name for name in (CHANCE, *ADDED) if name in header and name != reading.weight]
-    return replace(reading, drop=tuple(dict.fromkeys((*(reading.drop or ()), machine, *added))))
+    added += [machine] * (machine in header)
+    return replace(reading, drop=tuple(dict.fromkeys((*(reading.drop or ()), *added))) or None)
 
 
 def _print(comparison: Comparison, data: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from typing import Any
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
@@ -68,6 +69,7 @@ def serve(options: Serve) -> None:
 
     config = uvicorn.Config(
         app,
+        http=_impatient(options.timeout),
         log_config=None,
         access_log=False,
         limit_concurrency=limits.waiting,
@@ -77,3 +79,29 @@ def serve(options: Serve) -> None:
     host = f"[{options.host}]" if ":" in options.host else options.host
     say(f"{options.model}: served at http://{host}:{listener.getsockname()[1]}/score")
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _impatient(seconds: float) -> Any:
+    """Return a protocol that closes a connection on which no request begins within some seconds,
+    and whose client has not read the last answer.
+
+    uvicorn waits without end for either, and counts such connections as requests.
+    """
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class Impatient(AutoHTTPProtocol):  # type: ignore[misc]
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait()
+
+        def _wait(self) -> None:
+            self.loop.call_later(seconds, self._check, self.cycle)
+
+        def _check(self, cycle: Any) -> None:
+            """Close the connection if its last request ended before the wait."""
+            if self.cycle is not cycle or (cycle is not None and not cycle.response_complete):
+                self._wait()
+            else:
+                self.transport.abort()
+
+    return Impatient

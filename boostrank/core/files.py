@@ -522,24 +522,21 @@ _KINDS = (
     ),
     (rb"(?s)\s*(<\?xml.{1,200}?)?<PMML", f"PMML, {_UNREAD}"),
     (rb"SVM-light Version", f"an SVMrank model, {_UNREAD}"),
-    (rb"(?s)\s*(<\?xml.{1,200}?)?<ensemble", f"RankLib's XML, {_UNREAD}"),
+    (rb"(?s)\s*(<\?xml.{1,200}?)?<ensemble", "RankLib's XML"),
     (rb"\s*(<\?xml|<[a-zA-Z])", "XML"),
     (
         rb"## *((Lambda)?MART|(List|Rank)Net|RankBoost|AdaRank|Coordinate A|Random F|Linear)",
-        f"a RankLib model, {_UNREAD}",
+        "a RankLib model",
     ),
     (
         rb'(?s)\s*[\[{].*"model/(xgboost\+json|ranklib|linear)',
-        (
-            "an upload to a learning-to-rank plugin (_createmodel): pass the model file that it was"
-            " made from, or, to evaluate or compare it, its scores, one per row"
-        ),
+        "an upload to a learning-to-rank plugin (_createmodel)",
     ),
     (
         rb'(?s)\s*[\[{].*"(trained_models?|compressed_definition|inference_config)"\s*:',
-        f"a trained model of Elasticsearch, {_UNREAD}",
+        "a trained model of Elasticsearch",
     ),
-    (rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr\.\w+\.model', f"a model of Solr, {_UNREAD}"),
+    (rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr\.\w+\.model', "a model of Solr"),
     (
         rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr',
         "features of Solr, for boostrank export --feature-names",

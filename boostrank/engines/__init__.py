@@ -203,11 +203,7 @@ def _read_served(body: bytes) -> Any:
     try:
         return import_module(_SERVED).parse(body)
     except ModelError as error:
-        try:
-            format_of(body)
-        except ModelError as kind:
-            raise ModelError(f"{kind}; {error}") from None
-        raise
+        raise ModelError(f"{error}; to compare its ranking, pass its scores, one per row") from None
 
 
 def booster_of(native: Any) -> Booster | None:

@@ -8,13 +8,13 @@ import shlex
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from boostrank.core.errors import DataError, FileFormatError, ParameterError
+from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import check_writable, replacing
-from boostrank.core.text import PLAIN_DIGITS, WRITTEN, no_number, number_in
+from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
 from boostrank.files.chunks import STAND_INS, lines_of
@@ -23,6 +23,9 @@ from boostrank.files.json_judgements import json_of
 from boostrank.files.judgements import DocumentRows, choose, place_of, read_rows
 from boostrank.files.source import Reading, expand
 from boostrank.files.tables import arrow, batches, header_of
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
 
 UNJUDGED = ("drop", "zero", "stop")
 """Treatments of logged documents that have no judgement although their queries are judged."""
@@ -256,6 +259,59 @@ def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
             renamed.append(rows)
     for rows in renamed:
         rows.qids = [words.get(qid, qid) for qid in rows.qids]
+
+
+def grades_by_name(
+    source: Any,
+    data: RankingDataset,
+    roles: Mapping[str, str] | None = None,
+    missing_tokens: Sequence[str] = (),
+) -> Float64Array:
+    """Return the grade of each document in judgements, by the names of its query and document.
+
+    Args:
+        source: judgements in a form of `boostrank.files.judgements`. As in `join`, several grades
+            are averaged, and negative grades of qrels are 0.
+        roles, missing_tokens: see `boostrank.files.judgements.read_rows`.
+
+    Returns:
+        float64[N] in input order, NaN without a grade.
+
+    Raises:
+        DataError: the data name no documents, or none of them has a grade.
+    """
+    if data.document_names is None or not any(data.document_names):
+        raise DataError(
+            "the data name no documents, which judgements belong to: pass --id COLUMN (in Python,"
+            " id= or keep_names=True)"
+        )
+    judged = read_rows(source, roles, missing_tokens=missing_tokens)
+    judged.values[judged.negative] = 0.0
+    columns = data.queries.row_ids(), data.document_names
+    qids, names = [list(map(str, data.in_input_order(np.asarray(c, object)))) for c in columns]
+    documents = DocumentRows(
+        "the data", qids=qids, names=names, lines=list(range(1, 1 + len(qids)))
+    )
+    _name_queries(judged, [documents])
+    # Collect the grades of each pair, and look for those of the data.
+    pairs = list(zip(documents.qids, documents.names, strict=True))
+    grades: dict[tuple[str, str], list[float]] = {}
+    for qid, name, grade in zip(judged.qids, judged.names, judged.values.tolist(), strict=True):
+        if grade == grade:
+            grades.setdefault((qid, name), []).append(grade)
+    unmatched = len(grades.keys() - set(pairs))
+    if unmatched == len(grades):
+        remedy = "queries and documents must have the same names in both"
+        if any((name, qid) in grades for qid, name in pairs):
+            remedy = "the columns of the query and of the document are swapped; swap their names"
+        raise DataError(
+            f"no document of the data has a grade: {place_of([judged], 0)} is graded, and the data"
+            f" begin with {documents.phrase(0)}; {remedy}"
+        )
+    if unmatched:
+        words = f"{count_of(unmatched, 'grade')} of documents that the data lack left out"
+        warn_user(f"{judged.file}: {words}")
+    return np.array([np.mean(grades.get(pair, np.nan)) for pair in pairs])
 
 
 def _check_names(parts: Sequence[DocumentRows]) -> None:

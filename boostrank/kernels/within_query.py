@@ -24,12 +24,13 @@ from boostrank.kernels.jit import (
     run_parallel,
 )
 
-KINDS = ("rank", "zscore", "best", "mean", "minmax")
+KINDS = ("rank", "zscore", "best", "mean", "minmax", "zplus")
 """The kinds of features, whose indices the kernel uses."""
 
 _DOCUMENTS_A_BLOCK = 4096
 _TOGETHER = 16  # columns processed together: a row of them is one cache line
 _LARGEST = float(np.finfo(np.float32).max)
+_LEAST = 0.001  # MIN_SCORE of OpenSearch's ZScoreNormalizationTechnique
 _SIGN, _ALL = np.uint32(1 << 31), np.uint32(2**32 - 1)
 _FEW = 40  # below this, insertion beats counting
 _BYTE, _KEY = np.uint64(255), np.uint64(32)
@@ -58,7 +59,9 @@ def fill_within_queries(
         kinds: k of `KINDS`. "rank": rank from 0 (lowest) to 1, averaged over ties, 0.5 for a single
             document; "zscore": (x - mean) / deviation, 0 if the deviation is 0; "best": x -
             maximum; "mean": x - mean; "minmax": (x - minimum) / (maximum - minimum), 1 if all
-            are equal.
+            are equal; "zplus": `z_score` of OpenSearch's normalization-processor, (x - mean) / s if
+            positive, else .001, and the maximum if x is the mean. This is in float32, and s^2 is
+            the sum of squares divided by n - 1.
         ptr: int64[Q+1], query boundaries.
         out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features,
             followed by those of the first kind, and so on.
@@ -150,6 +153,19 @@ def _rank(
         first = last
 
 
+@inline
+def _positive(
+    value: np.float32, mean: np.float32, deviation: np.float32, least: float, most: float
+) -> float:
+    """Return a z-score as OpenSearch computes it; see `normalizeSingleScore` there."""
+    if value == mean:
+        return most
+    if deviation == 0.0:
+        return least
+    score = (value - mean) / deviation
+    return _within(float(score)) if score > 0.0 else _LEAST
+
+
 @entry_point(types.void(INT, INT, _X2, I1, I1, I1, INT, _X2))
 @allocates
 def _fill(
@@ -195,11 +211,12 @@ def _fill(
                         total += np.float64(values[i])
                         finite += 1
                         least, most = min(least, values[i]), max(most, values[i])
-                mean, deviation = total / max(1, finite), 0.0
+                mean, deviation, sample = total / max(1, finite), 0.0, np.float32(0.0)
                 if most > least:
                     for i in range(n):
                         if np.isfinite(values[i]):
                             deviation += (np.float64(values[i]) - mean) ** 2
+                    sample = np.float32(np.sqrt(deviation / (finite - 1)))
                     deviation = np.sqrt(deviation / finite)
                 for k in range(kinds.size):
                     column = copied + k * count + first + j
@@ -217,6 +234,10 @@ def _fill(
                         elif kinds[k] == 4:
                             rows[i, column] = (
                                 (value - least) / (most - least) if most > least else 1.0
+                            )
+                        elif kinds[k] == 5:
+                            rows[i, column] = _positive(
+                                values[i], np.float32(mean), sample, least, most
                             )
                         else:
                             rows[i, column] = _within(value - (most if kinds[k] == 2 else mean))

@@ -461,7 +461,7 @@ def compare(
     fail_if: str | Iterable[str | Condition] = (),
     top: int = 10,
     worst: int = 20,
-    machine: Mapping[str, Any] | None = None,
+    machine: Any = None,
     **options: Any,
 ) -> Comparison:
     """Compare two rankers query by query.
@@ -484,7 +484,10 @@ def compare(
         machine: grades of people and of a machine that judged more queries, which replace the
             labels: a data frame or dictionary with the columns `label` and `machine`, float[N] in
             input order, NaN without a grade, and optionally `chance`, with which people's queries
-            were chosen. Conditions then read the difference by both; see `JudgedDifference`.
+            were chosen. Instead of a column, judgements in a form of `boostrank.files.judgements`
+            (a path or {"q1": {"d1": 2}}), matched by the names of queries and documents. A path
+            alone is the machine's, beside the labels. Conditions then read the difference by both;
+            see `JudgedDifference`.
         options: fields of `boostrank.reporting.section.Context`: conventions, segments, matters,
             seed, threads.
 

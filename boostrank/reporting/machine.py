@@ -16,6 +16,10 @@ Source: A. Angelopoulos, J. Duchi, T. Zrnic, "PPI++: efficient prediction-powere
 (arXiv 2311.01453), example 6.1. Its second mean is over the N - n other queries only, with the
 weight (1 - n / N) w, which is the same estimate.
 
+Where fewer than a quarter of people's queries differ, they may miss those that differ by much, so
+that their variance V is too small. It is then raised by v max(0, M_N - M_n), where M is the
+machine's variance over N or n queries, v = min(1, (V + a) / (M_n + a)) and a = 2 M_N / n.
+
 A metric may leave out queries. Then, d is replaced by its linearisation r + i (d - r) / mean(i),
 where r is the mean of d over the included queries (i = 1).
 """
@@ -33,10 +37,11 @@ import numpy.typing as npt
 from scipy.special import nctdtr, stdtr, stdtrit
 
 from boostrank.core.errors import DataError
+from boostrank.core.files import path_of
 from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.files.join import CHANCE, MACHINE
+from boostrank.files.join import CHANCE, MACHINE, grades_by_name
 from boostrank.reporting.charts import Chart, ranges, row_chart
 from boostrank.reporting.rank_changes import Ranker
 from boostrank.reporting.table import Column, Table, pandas, table_of_objects
@@ -49,6 +54,9 @@ _SIZES = (20, 50, 100, 200, 300, 500, 1000)
 Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
+_FEW = 0.25  # share of queries that differ below which the machine's spread is used
+_PRIOR = 2.0  # queries that stand for the ratio of the spreads
+_TIE = 1e-12
 _CERTAIN = 9.0  # standard errors beyond the limit of the test, where the power is 1
 
 
@@ -66,6 +74,7 @@ class JudgedDifference:
         bias: mean of the machine's differences minus people's over the queries of people, with its
             95% interval, for the machine alone.
         worth: number of queries for which people alone would have the error of both.
+        differ: number of queries whose difference is not 0.
     """
 
     judges: str
@@ -81,6 +90,12 @@ class JudgedDifference:
     bias_low: float = math.nan
     bias_high: float = math.nan
     worth: float = math.nan
+    differ: int = 0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so few queries differ that their spread says little."""
+        return self.differ < _FEW * self.queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +117,21 @@ class JudgedQueries:
     notes: tuple[str, ...]
 
     @classmethod
-    def split(cls, grades: Mapping[str, Any], data: RankingDataset) -> JudgedQueries:
+    def split(cls, grades: Any, data: RankingDataset) -> JudgedQueries:
         """Split queries by judge. A document that a judge did not grade has the grade 0.
 
         Args:
             grades: columns `label` and `machine`, float[N] in input order, with NaN where people or
-                the machine did not judge, and optionally `chance`, with NaN for 1.
+                the machine did not judge, or judgements (`files.join.grades_by_name`), and
+                optionally `chance`, with NaN for 1. A path has the machine's judgements, and the
+                labels are people's.
 
         Raises:
             DataError: a column has another length, a chance is not in (0, 1], or people judged
                 fewer than 10 queries that the machine judged.
         """
+        if path_of(grades) is not None:
+            grades = {"label": data.in_input_order(data.labels), MACHINE: grades}
         people, machine = _column(grades, "label", data), _column(grades, MACHINE, data)
         chance = np.ones(people.size)
         if CHANCE in grades:
@@ -128,7 +147,17 @@ class JudgedQueries:
         by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))
         is_whole = ~has(np.isnan(people) & ~np.isnan(machine))
         is_judged = by_people & by_machine & is_whole
+        ungraded = int((np.isnan(machine) & by_machine[owner]).sum())
         notes = [
+            f"{count_of(ungraded, 'document')} of the machine's queries without its grade, and"
+            " counted as 0"
+        ] * bool(ungraded)
+        if by_machine.sum() < by_people.sum() and not (by_machine & ~by_people).any():
+            notes.append(
+                f"people judged {by_people.sum()} queries, and the machine only {by_machine.sum()}"
+                " of them, which adds nothing: were their judgements swapped?"
+            )
+        notes += [
             f"{count_of(int(rows.sum()), 'query', 'queries')} {words}"
             for rows, words in (
                 (by_people & ~is_whole, "judged by people in part, and counted as not judged"),
@@ -164,10 +193,13 @@ class JudgedQueries:
         }
 
 
-def _column(grades: Mapping[str, Any], name: str, data: RankingDataset) -> Float64Array:
+def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
     if name not in grades:
         raise DataError(f"the grades have no column {name!r}; pass label, {MACHINE} and {CHANCE}")
-    values = np.asarray(grades[name], np.float64)
+    values = grades[name]
+    if path_of(values) is not None or isinstance(values, Mapping):
+        values = grades_by_name(values, data)
+    values = np.asarray(values, np.float64)
     if values.shape != (data.n_documents,):
         raise DataError(
             f"column {name!r} has the shape {values.shape}, but there are {data.n_documents:,}"
@@ -214,24 +246,46 @@ def by_judges(
     effective = float(counted.sum() ** 2 / (counted @ counted))  # n, with equal weights
     y, m = _linearised(people, share), _linearised(machine, of_all)
     x, mean = m[at], float(of_all @ m)
+    # Where few queries differ, add the variance that they miss.
+    differ, more = [int((np.abs(np.nan_to_num(each)) > _TIE).sum()) for each in (people, machine)]
+    spread = [float(np.sum((share * (v - share @ v)) ** 2)) for v in (y, x)]
+    missed = 0.0
+    if differ < _FEW * n:
+        seen = float(share @ share * (of_all @ (m - mean) ** 2))
+        missed = missed_variance(spread[0], spread[1], seen, n)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
         corrected, weight = y - w * (x - mean), float(share @ w)
         estimate = float(share @ corrected)
         # Sum the squares of what each query adds to the estimate.
+        left = share * (corrected - estimate)
         parts = weight * of_all * (m - mean)
-        parts[at] += share * (corrected - estimate)
-        values = estimate, parts, effective, luck, weight
-        rows.append(JudgedDifference(judges, metric, n, **_student(*values), weight=weight))
+        parts[at] += left
+        of_missed = float(left @ left) / spread[0] if spread[0] else 1.0
+        parts = np.append(parts, math.sqrt(missed * of_missed))
+        values = _student(estimate, parts, effective, luck, weight)
+        rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=differ))
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))
     bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
     of_bias = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
-    student = _student(mean, of_all * (m - mean), count, luck)
-    alone = JudgedDifference("machine", metric, count, **student, weight=1.0, **of_bias)
+    student = _student(mean, of_all * (m - mean), count, luck) | of_bias
+    alone = JudgedDifference("machine", metric, count, **student, weight=1.0, differ=more)
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
     return [rows[0], alone, replace(rows[1], worth=worth)]
+
+
+def missed_variance(people: float, machine: float, of_all: float, queries: int) -> float:
+    """Return what the variance of a mean lacks, by the machine's over all queries.
+
+    Args:
+        people, machine: variance over the n queries of people, by either.
+        of_all: variance of a mean over n queries by the machine, from all queries.
+    """
+    prior = _PRIOR * of_all / queries
+    ratio = min((people + prior) / (machine + prior), 1.0) if of_all else 0.0
+    return ratio * max(of_all - machine, 0.0)
 
 
 def tuned_weights(people: Float64Array, machine: Float64Array, share: Float64Array) -> Float64Array:
@@ -313,6 +367,11 @@ def describe_judges(rows: Sequence[JudgedDifference]) -> str:
     )
     if both.weight == 0.0:
         text += "; its grades are not used, because they say nothing of people's"
+    if people.is_sparse:
+        text += (
+            f"; only {people.differ} of {people.queries} judged queries differ: the intervals are"
+            " widened by the machine's spread, and may still be too narrow"
+        )
     return text
 
 

@@ -58,6 +58,88 @@ def test_queries_of_people_are_counted_with_and_without_a_machine(tmp_path: Path
     assert "with the machine" not in alone.stdout
 
 
+def judgements_of(table: Path, form: str, path: Path) -> Path:
+    """Move the column `machine` of a table to a file of judgements, and return its path."""
+    rows = [line.split(",") for line in table.read_text().split()]
+    table.write_text("\n".join(",".join(row[:3] + row[6:]) for row in rows) + "\n")
+    cells = [(row[0], row[1], row[3]) for row in reversed(rows[1:])]
+    path.write_text("".join(form.format(*each) + "\n" for each in cells))
+    return path
+
+
+@pytest.mark.parametrize(
+    "form", ["{0} 0 {1} {2}", "{0}\t{1}\t{2}", '{{"qid": "{0}", "doc_id": "{1}", "label": {2}}}']
+)
+def test_a_machines_judgements_are_those_of_its_column(tmp_path: Path, form: str) -> None:
+    table, scores = graded_table(tmp_path)
+    expected = invoke("compare", *scores, table, "--machine", "machine", "--json").stdout
+    file = judgements_of(table, form, tmp_path / "machine.txt")
+    result = invoke("compare", *scores, table, "--machine", file, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["judges"] == json.loads(expected)["judges"]
+    assert "1 feature" in result.stderr
+
+
+def test_a_file_with_the_name_of_a_column_is_named_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, scores = graded_table(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("machine").write_text("q0 0 p0 1\nq0 0 p1 1\n")
+    by_column = invoke("compare", *scores, table, "--machine", "machine")
+    assert by_column.exit_code == 0
+    assert "./machine" in by_column.stderr
+    by_file = invoke("compare", *scores, table, "--machine", "./machine")
+    assert by_file.exit_code == 2
+    assert "judged 1 whole quer" in by_file.stderr
+
+
+def test_what_a_machine_left_out_and_what_matches_nothing_are_counted(tmp_path: Path) -> None:
+    table, scores = graded_table(tmp_path)
+    file = judgements_of(table, "{0} 0 {1} {2}", tmp_path / "machine.qrels")
+    lines = [line for line in file.read_text().split("\n") if not line.startswith(("q0 ", "q1 "))]
+    file.write_text("\n".join([*lines[:-2], "q99 0 p0 1", "q0 0 p0 2", "q0 0 p1 -1", ""]))
+    result = invoke("compare", *scores, table, "--machine", file, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "1 grade of documents that the data lack" in result.stderr
+    notes = " ".join(json.loads(result.stdout)["notes"])
+    assert "5 documents of the machine's queries" in notes
+    assert "1 query without a machine's grade" in notes
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("{1} 0 {0} {2}", "swapped"),
+        ("{0}x 0 {1} {2}", "document 'p5' of query 'q39x'"),
+        ("{0} 0 {1} much", "machine.txt:1"),
+    ],
+)
+def test_judgements_of_other_documents_are_refused(tmp_path: Path, form: str, words: str) -> None:
+    table, scores = graded_table(tmp_path)
+    file = judgements_of(table, form, tmp_path / "machine.txt")
+    refused = invoke("compare", *scores, table, "--machine", file)
+    assert refused.exit_code == 2
+    assert words in refused.stderr
+
+
+def test_data_without_names_or_with_libsvm_labels(tmp_path: Path) -> None:
+    scores = graded_table(tmp_path)[1]
+    qrels, data = tmp_path / "m.qrels", tmp_path / "test.txt"
+    pairs = [(q, d) for q in range(40) for d in range(6)]
+    qrels.write_text("".join(f"{q} 0 p{d} {d % 3}\n" for q, d in pairs if q < 12))
+    data.write_text("".join(f"{d % 4} qid:{q} 1:{d} # p{d}\n" for q, d in pairs))
+    result = invoke("compare", *scores, data, "--machine", qrels, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [row["queries"] for row in found["judges"]] == [12, 12, 12]
+    assert "swapped" in " ".join(found["notes"])
+    data.write_text("".join(f"{d % 4} qid:{q} 1:{d}\n" for q, d in pairs))
+    refused = invoke("compare", *scores, data, "--machine", qrels)
+    assert refused.exit_code == 2
+    assert "--id" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

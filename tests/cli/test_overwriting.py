@@ -38,7 +38,9 @@ def pairs() -> Iterator[tuple[str, str, str]]:
     for name, command in commands().items():
         assert isinstance(command, Command), "every command looks"
         typed = {p.name: p.type.kind for p in command.params if isinstance(p.type, File)}
-        read = [parameter for parameter, kind in typed.items() if kind in ("read", "data")]
+        read = [
+            parameter for parameter, kind in typed.items() if kind in ("read", "data", "either")
+        ]
         written = [
             parameter
             for parameter, kind in typed.items()

@@ -19,6 +19,7 @@ from boostrank.export import TARGETS
 from boostrank.export.proof import Proof
 from boostrank.export.target import ExportError
 from tests.cli.conftest import invoke
+from tests.reference.within_query import z_score
 
 NAMES = ("bm25", "knn", "age", "price")
 WITH_LINEAR = [target.name for target in TARGETS if target.linear is not None]
@@ -183,6 +184,34 @@ def test_weights_of_hybrid_search_rank_as_the_model(name: str, tmp_path: Path) -
         scaled = np.where(np.isnan(columns), 0.0, scaled)
         fused = scaled @ list(shares.values())
         assert np.corrcoef(fused, scores[query : query + 20])[0, 1] == pytest.approx(1.0)
+
+
+def test_z_scores_of_opensearch_rank_as_the_model(tmp_path: Path) -> None:
+    """`z_score` and `arithmetic_mean` are computed anew from the file, in float32."""
+    model = trained("scores", "zplus", monotone_constraints="1,1,1,1")
+    path, data = tmp_path / "toy.json", made()
+    assert moved(boostrank.export_model(model, path, "opensearch-hybrid", data=data)) == 0
+    document = json.loads(path.read_text())
+    processor = document["phase_results_processors"][0]["normalization-processor"]
+    assert processor["normalization"] == {"technique": "z_score"}
+    weights = np.array(processor["combination"]["parameters"]["weights"], np.float32)
+    scores = model.predict(data)
+    for query in range(0, data.n_documents, 20):
+        columns = data.features[query : query + 20]
+        fused = np.zeros(20)
+        for column, weight in zip(columns.T, weights, strict=True):
+            retrieved = column[~np.isnan(column)]
+            scaled = [0.0 if np.isnan(x) else z_score(x, retrieved) for x in column]
+            fused += weight * np.array(scaled)
+        kept = scores[query : query + 20] - fused * (model_sum(model))
+        assert np.ptp(kept) < 1e-5 * np.ptp(scores)
+    with pytest.raises(ExportError, match="within-query minmax"):
+        boostrank.export_model(model, path, "elastic-linear", data=data)
+
+
+def model_sum(model: RankingModel) -> float:
+    """The sum of a model's weights."""
+    return float(np.sum(json.loads(model.to_bytes())["weights"]))
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "8 upload of XGBoost": (
         lambda: upload("xgboost+json", "[]"),
-        ("_createmodel", "made from", "scores"),
+        ("_createmodel", "scores"),
     ),
     "8 upload of RankLib": (lambda: upload("ranklib", "## LambdaMART"), ("_createmodel",)),
     "8 upload of weights": (lambda: upload("linear", {}), ("_createmodel", "weights")),

@@ -288,12 +288,33 @@ def solr_of(root: Any) -> bytes:
     return json.dumps(document).encode()
 
 
+def normalised(mean: float, deviation: float) -> bytes:
+    standard = {"mean": mean, "standard_deviation": deviation}
+    normalizers = {"a": {"standard": standard}}
+    document = {"type": "model/linear", "definition": {"a": 1}, "feature_normalizers": normalizers}
+    return json.dumps(document).encode()
+
+
+def xgboost_of(**changes: Any) -> bytes:
+    root = {"nodeid": 0, "split": "a", "split_condition": 1.0, "yes": 1, "no": 2, "missing": 1}
+    root["children"] = [{"nodeid": 1, "leaf": 1.0}, {"nodeid": 2, "leaf": 2.0}]
+    return json.dumps([root | changes]).encode()
+
+
+def lightgbm_of(trees: int = 1, **changes: Any) -> bytes:
+    leaves = {"left_child": {"leaf_value": 1.0}, "right_child": {"leaf_value": 2.0}}
+    split = {"split_feature": 0, "threshold": 1.0, "decision_type": "<=", "default_left": True}
+    tree = {"tree_structure": split | leaves | changes}
+    return json.dumps({"feature_names": ["a"], "tree_info": [tree] * trees}).encode()
+
+
 BOMB = base64.b64encode(gzip.compress(b"[" * 10_000_000)).decode()
 HOSTILE: dict[str, Callable[[], bytes]] = {
     "a cycle": lambda: tree_of([node(0, 0, 1), leaf(1)]),
     "a child twice": lambda: tree_of([node(0, 1, 1), leaf(1), leaf(2)]),
     "a child beyond": lambda: tree_of([node(0, 1, 9), leaf(1)]),
     "a feature beyond": lambda: tree_of([node(0, 1, 2, split_feature=3), leaf(1), leaf(2)]),
+    "a feature below": lambda: tree_of([node(0, 1, 2, split_feature=-1), leaf(1), leaf(2)]),
     "a threshold that is text": lambda: tree_of([node(0, 1, 2, threshold="x"), leaf(1), leaf(2)]),
     "a threshold of NaN": lambda: tree_of(
         [node(0, 1, 2, threshold=float("nan")), leaf(1), leaf(2)]
@@ -319,6 +340,27 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
         }
     ).encode(),
     "weights without numbers": lambda: b"## Linear Regression\n1:x\n",
+    "no features": lambda: solr_of({"value": 1}).replace(b'{"name": "a"}', b""),
+    "a feature twice": lambda: solr_of({"value": 1}).replace(b'"a"}', b'"a"}, {"name": "a"}'),
+    "a key twice": lambda: solr_of({"value": 1}).replace(b'"value"', b'"value": 2, "value"'),
+    "a key twice, within text": lambda: json.dumps(
+        {"type": "model/linear", "definition": '{"a": 1, "a": 2}'}
+    ).encode(),
+    "a deep nest": lambda: b"[" * 100_000,
+    "a weight of 10^400": lambda: json.dumps(
+        SOLR_LINEAR | {"params": {"weights": {"f1": 10**400}}}
+    ).encode(),
+    "a shift of NaN": lambda: normalised(float("nan"), 1.0),
+    "a divisor below float32": lambda: normalised(0.0, 1e-300),
+    "feature 0": lambda: MART.replace("<feature> 2 ", "<feature> 0 ").encode(),
+    "two weights of a feature": lambda: LINEAR.replace("3:", "1:").encode(),
+    "missing values that go nowhere": lambda: xgboost_of(missing=9),
+    "a node twice": lambda: xgboost_of(children=[{"nodeid": 1, "leaf": 1.0}] * 2),
+    "another comparison": lambda: lightgbm_of(decision_type=">"),
+    "another missing type": lambda: lightgbm_of(missing_type="x"),
+    "sets of categories that grow": lambda: lightgbm_of(
+        100, decision_type="==", threshold="16777215"
+    ),
     "a normaliser of no width": lambda: json.dumps(
         SOLR_LINEAR
         | {

@@ -30,6 +30,8 @@ def _of(kind: str, x: float, values: np.ndarray) -> float:
     finite = values[np.isfinite(values)]
     if not np.isfinite(x):
         return x
+    if kind == "zplus":
+        return z_score(np.float32(x), finite.astype(np.float32))
     if kind == "zscore":
         deviation = np.sqrt(np.mean((finite - finite.mean()) ** 2))
         relative = 0.0 if finite.min() == finite.max() else (x - finite.mean()) / deviation
@@ -39,3 +41,21 @@ def _of(kind: str, x: float, values: np.ndarray) -> float:
     else:
         relative = x - (finite.max() if kind == "best" else finite.mean())
     return float(np.clip(relative, -LARGEST, LARGEST))
+
+
+def z_score(score: np.float32, scores: np.ndarray) -> float:
+    """`normalizeSingleScore` of OpenSearch's ZScoreNormalizationTechnique (neural-search 3.0 and
+    later), with the mean and the bias-corrected deviation of DescriptiveStatistics as floats.
+    """
+    values = scores.astype(np.float64).tolist()
+    mean, total = np.float32(sum(values) / len(values)), 0.0
+    for value in values:
+        total += (value - sum(values) / len(values)) ** 2
+    deviation = np.float32(0.0 if len(values) == 1 else (total / (len(values) - 1)) ** 0.5)
+    if mean == score:
+        return float(scores.max())
+    if deviation == 0.0:
+        return float(scores.min())
+    with np.errstate(over="ignore"):
+        normalized = (score - mean) / deviation
+    return 0.001 if normalized <= 0.0 else min(float(normalized), LARGEST)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,13 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.comparison import compare
-from boostrank.reporting.machine import JudgedDifference, by_judges, plan_queries, power_of
+from boostrank.reporting.machine import (
+    JudgedDifference,
+    by_judges,
+    describe_judges,
+    plan_queries,
+    power_of,
+)
 from tests.reference import ppi
 
 
@@ -99,6 +107,31 @@ def test_intervals_cover_the_truth() -> None:
     assert 0.92 <= np.mean(covered) <= 0.98
 
 
+def test_few_queries_that_differ_are_not_trusted() -> None:
+    covered, of_student = [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        truth = np.where(rng.random(400) < 0.1, rng.gamma(0.5, 1.0, 400), 0.0)
+        machine = truth * rng.uniform(0.5, 1.5, 400)
+        rows = rows_of(truth[:20], machine)
+        people, both = rows[0], rows[2]
+        covered.append([row.low <= 0.05 <= row.high for row in (people, both)])
+        student = stats.ttest_1samp(truth[:20], 0.0).confidence_interval()
+        of_student.append(student.low <= 0.05 <= student.high)
+        assert people.differ == np.count_nonzero(truth[:20])
+        assert (f"only {people.differ} of 20" in describe_judges(rows)) == (people.differ < 5)
+    assert np.mean(of_student) < 0.85
+    assert np.mean(covered, axis=0).min() > 0.93
+    # No difference at all has an interval, too, unless the machine has none.
+    zeros = np.zeros(20)
+    alone, _, both = rows_of(zeros, np.append(zeros, machine[20:]))
+    assert (alone.mean, both.mean) == (0.0, 0.0)
+    assert min(alone.high, both.high) > 0.05
+    assert rows_of(zeros, np.zeros(400))[0].high == 0.0
+    # A machine that judged no other queries knows no more.
+    assert rows_of(truth[:20], truth[:20])[0].error == pytest.approx(stats.sem(truth[:20]))
+
+
 def test_queries_chosen_by_chance_are_weighed() -> None:
     rng, errors = np.random.default_rng(0), []
     truth = rng.gamma(1.0, 1.0, 500)
@@ -169,6 +202,25 @@ def test_compare_takes_any_metric_and_conditions_read_both(
     assert "By judges" in page
     assert "are worth" in page
     assert f"{comparison.judges[2].mean:+.4f}</b>" in page
+
+
+def test_judgements_by_name_are_columns(tmp_path: Path) -> None:
+    data, grades, scores = judged()
+    names = np.array([f"d{i}" for i in range(data.n_documents)], object)
+    named = replace(data, document_names=names)
+    qids = data.queries.row_ids().tolist()
+    judgements: dict[str, dict[str, dict[str, float]]] = {"label": {}, "machine": {}}
+    for judge, of_query in judgements.items():
+        for qid, name, grade in zip(qids, names, grades[judge], strict=True):
+            of_query.setdefault(str(qid), {})[name] = float(grade)
+    expected = compare(*scores, data, machine=grades).judges
+    assert compare(*scores, named, machine=judgements).judges == expected
+    # A path has the machine's, and people's are the labels.
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(judgements["machine"]))
+    labelled = replace(named, labels=np.nan_to_num(grades["label"]))
+    by_labels = compare(*scores, labelled, machine={**grades, "label": labelled.labels}).judges
+    assert compare(*scores, labelled, machine=path).judges == by_labels
 
 
 def test_several_trainings_widen_all_intervals() -> None:

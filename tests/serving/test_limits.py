@@ -91,6 +91,10 @@ def test_a_new_file_replaces_the_model_and_a_broken_one_does_not(tmp_path: Path,
     assert (health["status"], health["version"]) == ("stale", version)
     assert health["reload_error"]
     assert post(app, body).json == {"scores": old, "version": version}
+    file.chmod(0o400)  # other rights are another try
+    before = scorer._state
+    assert not scorer.refresh()
+    assert scorer._state != before
     file.unlink()
     assert not scorer.refresh()
     assert post(app, body).json["scores"] == old
@@ -131,6 +135,21 @@ def _post(host: str, port: int, body: bytes) -> Any:
     connection.request("POST", "/score", body, {"Content-Type": "application/json"})
     response = connection.getresponse()
     return response.status, json.loads(response.read())
+
+
+def test_clients_that_say_nothing_do_not_lock_others_out(path: Path) -> None:
+    with _served(path, "--timeout", "0.5s") as (host, port, _):
+        silent = [socket.create_connection((host, port)) for _ in range(256)]
+        for client in silent[::2]:
+            client.sendall(b"POST /sc")
+        for client in silent:
+            client.settimeout(20)
+            assert client.recv(100) == b""
+        # A connection is kept between requests.
+        kept = http.client.HTTPConnection(host, port, timeout=20)
+        for _ in range(3):
+            kept.request("GET", "/ping")
+            assert json.loads(kept.getresponse().read())["status"] == "ok"
 
 
 def test_clients_over_a_socket(path: Path, model: Any, rows: Any, tmp_path: Path) -> None:

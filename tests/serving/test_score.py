@@ -114,6 +114,12 @@ def test_garbage_has_a_status(app: Any, body: bytes, status: int) -> None:
     assert answer.json["error"]
 
 
+def test_a_long_name_is_not_sent_back(app: Any) -> None:
+    answer = post(app, {"rows": [{"a" * 100_000: 1}]})
+    assert answer.status == 422
+    assert len(answer.body) < 1000
+
+
 def test_deep_nesting_is_refused(app: Any) -> None:
     """By the parser or by what reads logs, which depends on the version of Python."""
     body = b'{"logged": ' + b"[" * 5000 + b"]" * 5000 + b"}"

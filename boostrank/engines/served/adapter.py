@@ -4,6 +4,7 @@ that holds a copy of the model.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -104,9 +105,11 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
     document: Any = None
     if re.match(rb"\s*[\[{]", body):
         try:
-            document = from_json(body)
-        except ValueError:
+            document = from_json(body, once=True)
+        except (json.JSONDecodeError, UnicodeDecodeError):
             return None
+        except ValueError as error:
+            raise ModelError(f"its JSON cannot be read: {error}") from None
     elif re.match(rb"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble", body):
         document = body.decode("utf-8", "replace")
         document = document[document.find("<ensemble") :] if document[:1] != "#" else document
@@ -114,7 +117,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
         if document is not None and served.recognises(document):
             try:
                 return served.read(document)
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
+            except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 reason = error if isinstance(error, ModelError) else _explain(error)
                 raise ModelError(f"it is {served.title}, but {reason}") from None
     return None

@@ -31,7 +31,9 @@ def parse_node(columns: Mapping[str, int]) -> Tree:
         node = tree["tree_structure"][at]
         if "leaf_value" in node and "threshold" not in node:
             return float(np.ravel(node["leaf_value"])[0])
-        column = columns[tree["feature_names"][node["split_feature"]]]
+        feature = node["split_feature"]
+        refuse(feature < 0, f"split_feature {feature} is out of range")
+        column = columns[tree["feature_names"][feature]]
         left, right = (tree, node["left_child"]), (tree, node["right_child"])
         return Split(column, float(node["threshold"]), bool(node["default_left"]), left, right)
 
@@ -50,7 +52,7 @@ def definition_of(document: Mapping[str, Any]) -> Any:
     except (zlib.error, ValueError) as error:
         raise ModelError(f"compressed_definition is damaged: {error}") from None
     refuse(not inflate.eof, f"its definition is cut, or has over {_MOST_BYTES:,} bytes")
-    return from_json(text)
+    return from_json(text, once=True)
 
 
 def recognises(document: Any) -> bool:

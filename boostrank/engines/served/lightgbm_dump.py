@@ -30,6 +30,8 @@ def _parser(columns: Mapping[str, int]) -> Tree:
             return float(node["leaf_value"])
         feature, kind = int(node["split_feature"]), node.get("missing_type", "NaN")
         refuse(not 0 <= feature < len(columns), f"split_feature {feature} is out of range")
+        refuse(node["decision_type"] not in ("<=", "=="), "its decision_type cannot be read")
+        refuse(kind not in ("None", "NaN", "Zero"), "its missing_type cannot be read")
         if node["decision_type"] == "==":
             categories = [int(category) for category in str(node["threshold"]).split("||")]
             return Split(feature, categories, False, node["left_child"], node["right_child"])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
-from boostrank.engines.served.rules import SINGLE, Rules
+from boostrank.engines.served.rules import SINGLE, Rules, check_names
 from boostrank.engines.trees import LARGEST_SCORE, refuse
 
 RULES = replace(SINGLE, missing=0.0)
@@ -158,8 +158,9 @@ def read_weights(
     Raises:
         ModelError: there are no weights, a weight has no feature, or one is not finite.
     """
-    unknown = [name for name in weights if name not in names]
+    unknown = [*weights.keys() - set(names)]
     refuse(not weights, "it has no weights")
+    check_names(names)
     refuse(bool(unknown), f"it has a weight for {unknown[:1]}, but no such feature")
     values = np.array([*map(float, weights.values()), bias])
     refuse(~(np.abs(values) <= LARGEST_SCORE), "a weight is not finite")

@@ -58,6 +58,7 @@ def _read_linear(document: str, names: Sequence[str]) -> LinearFile:
     for pair in lines[0].split():
         number, _, weight = pair.partition(":")
         refuse(not re.fullmatch(r"\d{1,9}", number), f"{pair[:40]!r} is no weight")
+        refuse(int(number) in weights, f"feature {number} has two weights")
         weights[int(number)] = float(weight)
     bias = weights.pop(0, 0.0)
     names = _names(max(weights, default=0), names)
@@ -81,7 +82,7 @@ def _read_trees(document: str, names: Sequence[str]) -> TreeFile:
 
 def _parse_whole(element: Any) -> int:
     text = (element.text or "").strip()
-    refuse(not re.fullmatch(r"\d{1,9}", text), f"feature {text[:40]!r} is no number")
+    refuse(not re.fullmatch(r"[1-9]\d{0,8}", text), f"feature {text[:40]!r} is no number from 1")
     return int(text)
 
 

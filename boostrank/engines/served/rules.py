@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.engines.trees import ServedTrees
+from boostrank.engines.trees import ServedTrees, refuse
 from boostrank.kernels.curves import ZERO
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,19 @@ class Split:
             if self.listed_right:  # XGBoost does not truncate -0.5 to 0
                 left = ~left | (value < 0.0)
         return np.where(absent, self.missing_left, left)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse a model without features, or with a feature twice."""
+    refuse(not names, "it has no features")
+    refuse(len(set(names)) < len(names), "it lists a feature twice")
+
+
+def check_scale(shift: float, divisor: float, what: str) -> tuple[float, float]:
+    """Return the shift and the divisor of a feature, or refuse those that float32 cannot hold."""
+    refuse(not abs(shift) <= _LARGEST, f"{what} subtracts {shift:g}")
+    refuse(not 1.0 / _LARGEST <= divisor <= _LARGEST, f"{what} divides by {divisor:g}")
+    return shift, divisor
 
 
 Tree = Callable[[Any], Split | float]

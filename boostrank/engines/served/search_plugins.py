@@ -4,7 +4,6 @@ the engine returns them, and dumps of XGBoost, which they contain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,7 +16,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Split, Tree
+from boostrank.engines.served.rules import SINGLE, Split, Tree, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -37,11 +36,12 @@ def parse_dump(columns: Mapping[str, int]) -> Tree:
         if "leaf" in node:
             return float(node["leaf"])
         below = {child["nodeid"]: child for child in node["children"]}
-        to_yes = node["missing"] == node["yes"]
-        condition = float(node["split_condition"])
-        return Split(
-            columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]]
+        to_yes, sides = node["missing"] == node["yes"], (node["yes"], node["no"])
+        refuse(
+            node["missing"] not in sides or len(below) != 2, f"node {node['nodeid']} is no split"
         )
+        condition = float(node["split_condition"])
+        return Split(columns[node["split"]], condition, to_yes, below[sides[0]], below[sides[1]])
 
     return parsed
 
@@ -62,7 +62,7 @@ def read_dump(
     scales: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> TreeFile:
     """Read the trees of `get_dump(dump_format="json")` or of a plugin's definition."""
-    roots = [from_json(tree) if isinstance(tree, str) else tree for tree in document]
+    roots = [from_json(tree, once=True) if isinstance(tree, str) else tree for tree in document]
     if not names:
         names = _names_of(roots)
         refuse(not names, "no tree has a split")
@@ -110,7 +110,7 @@ def read_upload(document: Any) -> TreeFile | LinearFile:
         refuse(bool(scales), "it normalises features of a RankLib model")
         return ranklib.read(definition, names)
     if isinstance(definition, str):
-        definition = from_json(definition)
+        definition = from_json(definition, once=True)
     if kind == "linear":
         weights = {str(name): float(weight) for name, weight in definition.items()}
         return read_weights(names or list(weights), weights, scales=scales)
@@ -133,9 +133,7 @@ def _scales_of(normalizers: Mapping[str, Any]) -> dict[str, tuple[float, float]]
             ends = normalizer["min_max"]
             shift = float(ends["minimum"])
             divisor = float(np.float32(ends["maximum"]) - np.float32(shift))
-        wrong = not 0.0 < divisor < math.inf
-        refuse(wrong, f"the normalizer of {name!r} divides by {divisor:g}")
-        scales[name] = shift, divisor
+        scales[name] = check_scale(shift, divisor, f"the normalizer of {name!r}")
     return scales
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Split, Tree
+from boostrank.engines.served.rules import SINGLE, Split, Tree, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 
@@ -79,5 +78,4 @@ def _scale_of(norm: Mapping[str, Any]) -> tuple[float, float]:
     else:
         refuse(kind != "IdentityNormalizer", f"its normaliser {kind} cannot be read")
         shift, divisor = 0.0, 1.0
-    refuse(not 0.0 < divisor < math.inf, f"its {kind} divides by {divisor:g}")
-    return shift, divisor
+    return check_scale(shift, divisor, f"its {kind}")

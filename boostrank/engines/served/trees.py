@@ -12,7 +12,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
 from boostrank.engines.lightgbm.format import plain_text
-from boostrank.engines.served.rules import Rules, Split, Tree, scores
+from boostrank.engines.served.rules import Rules, Split, Tree, check_names, scores
 from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, ServedTrees, refuse
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
@@ -92,12 +92,15 @@ def read_trees(
     Raises:
         ModelError: a tree is damaged, too deep, or has a number that is not finite.
     """
+    check_names(names)
     refuse(not roots, "it has no trees")
     parsed = parse({name: column for column, name in enumerate(names)})
     table, factors = _Table(rules), weights or [1.0] * len(roots)
     for tree, root in enumerate(roots):
         try:
             table.add(tree, root, parsed, factors[tree])
+        except ModelError:
+            raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
     scale = {names.index(name): pair for name, pair in (scales or {}).items() if name in names}
@@ -113,6 +116,7 @@ class _Table:
         self._children: list[list[int]] = []
         self._leaves: list[float] = []
         self._sets: list[np.ndarray[Any, Any]] = []
+        self._words = 0
         self._roots: list[int] = []
 
     def add(self, tree: int, root: Any, parse: Tree, weight: float) -> None:
@@ -148,6 +152,8 @@ class _Table:
         refuse(not ((categories >= 0) & (categories < 2**24)).all(), "a category is out of range")
         words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
         np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype("u4"))
+        self._words += words.size
+        refuse(self._words > _MOST_NODES, "its sets of categories are too large")
         self._sets.append(words)
         return float(len(self._sets) - 1), kind | CATEGORICAL
 

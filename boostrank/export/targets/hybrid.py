@@ -1,9 +1,9 @@
 """elastic-linear: Elasticsearch 8.18 or later: `linear` retriever with weights of hybrid search.
 opensearch-hybrid: OpenSearch 2.11 or later: search pipeline with weights of hybrid search.
 
-Both sum scores times weights, after min-max normalisation within the query. OpenSearch raises a
-normalised score of 0 to 0.001. All scores equal become 1 in OpenSearch and that score in
-Elasticsearch.
+Both sum scores times weights, after min-max normalisation within the query, or z_score
+(OpenSearch 3.0 or later). OpenSearch raises a min-max score of 0 to 0.001. If all scores are equal,
+min-max makes them 1 in OpenSearch, and leaves them as they are in Elasticsearch.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from boostrank.engines.served.rules import SINGLE
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 
 _RULES = replace(SINGLE, missing=0.0)
-_SCALED = re.compile(r"minmax\((.*)\|query\)")
+_TECHNIQUES = {"minmax": "min_max", "zplus": "z_score"}  # of OpenSearch
 _MOST_QUERIES = 5  # of OpenSearch
 
 
-def _weights(model: ServedModel) -> dict[str, float]:
-    """Return the weight of each score, where the sum is 1.
+def _weights(model: ServedModel, kind: str = "minmax") -> dict[str, float]:
+    """Return the weight of each score in columns of a kind, where the sum is 1.
 
     Raises:
         ExportError: a column is not a score, a weight is negative, or all are 0.
     """
     linear, names = model.linear, model.feature_names
     assert linear is not None
-    scaled = {j: match[1] for j, name in enumerate(names) if (match := _SCALED.fullmatch(name))}
+    column = re.compile(rf"{kind}\((.*)\|query\)")
+    scaled = {j: match[1] for j, name in enumerate(names) if (match := column.fullmatch(name))}
     other = [names[j] for j in linear.used if j not in scaled]
     if other:
         raise ExportError(
-            f"hybrid search has no {quoted(other)}: train with --within-query minmax --param"
+            f"hybrid search has no {quoted(other)}: train with --within-query {kind} --param"
             " scaling=scores"
         )
     negative = [names[j] for j in linear.used if linear.weights[j] < 0.0]
@@ -74,7 +75,8 @@ def _read_elastic(body: bytes, names: Sequence[str]) -> Score:
 
 def _write_opensearch(model: ServedModel) -> bytes:
     """Write a search pipeline; its description names the sub-queries in order."""
-    weights = _weights(model)
+    kind = next((kind for kind in _TECHNIQUES if f"{kind}(" in str(model.feature_names)), "minmax")
+    weights = _weights(model, kind)
     if len(weights) > _MOST_QUERIES:
         raise ExportError(
             f"{len(weights)} scores are more than the {_MOST_QUERIES} sub-queries of OpenSearch"
@@ -83,7 +85,7 @@ def _write_opensearch(model: ServedModel) -> bytes:
         "technique": "arithmetic_mean",
         "parameters": {"weights": list(weights.values())},
     }
-    processor = {"normalization": {"technique": "min_max"}, "combination": combination}
+    processor = {"normalization": {"technique": _TECHNIQUES[kind]}, "combination": combination}
     pipeline = {
         "description": f"Sub-queries: {json.dumps(list(weights))}",
         "phase_results_processors": [{"normalization-processor": processor}],
@@ -96,11 +98,13 @@ def _read_opensearch(body: bytes, names: Sequence[str]) -> Score:
     scores = json.loads(pipeline["description"].removeprefix("Sub-queries: "))
     processor = pipeline["phase_results_processors"][0]["normalization-processor"]
     weights = processor["combination"]["parameters"]["weights"]
-    return _score(dict(zip(scores, weights, strict=True)), names)
+    kinds = {technique: kind for kind, technique in _TECHNIQUES.items()}
+    kind = kinds[processor["normalization"]["technique"]]
+    return _score(dict(zip(scores, weights, strict=True)), names, kind)
 
 
-def _score(weights: Mapping[str, Any], names: Sequence[str]) -> Score:
-    columns = {f"minmax({name}|query)": weight for name, weight in weights.items()}
+def _score(weights: Mapping[str, Any], names: Sequence[str], kind: str = "minmax") -> Score:
+    columns = {f"{kind}({name}|query)": weight for name, weight in weights.items()}
     linear = LinearScore.of_weights([columns.get(name, 0.0) for name in names])
     return partial(linear.score, rules=_RULES)
 
