@@ -553,8 +553,8 @@ class WithinQueryOptions(Options, group="Start and features"):
 
     within_query: Any = option(
         "Add per-query features: rank, zscore, best (difference from the query's maximum), mean"
-        " (difference from its mean), minmax or zplus (OpenSearch's z_score). The saved model"
-        " computes them itself.",
+        " (difference from its mean), minmax or opensearch_zscore. The saved model computes them"
+        " itself.",
         metavar="KIND,...",
     )
     of: Any = option(

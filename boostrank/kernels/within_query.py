@@ -24,7 +24,7 @@ from boostrank.kernels.jit import (
     run_parallel,
 )
 
-KINDS = ("rank", "zscore", "best", "mean", "minmax", "zplus")
+KINDS = ("rank", "zscore", "best", "mean", "minmax", "opensearch_zscore")
 """The kinds of features, whose indices the kernel uses."""
 
 _DOCUMENTS_A_BLOCK = 4096
@@ -59,9 +59,9 @@ def fill_within_queries(
         kinds: k of `KINDS`. "rank": rank from 0 (lowest) to 1, averaged over ties, 0.5 for a single
             document; "zscore": (x - mean) / deviation, 0 if the deviation is 0; "best": x -
             maximum; "mean": x - mean; "minmax": (x - minimum) / (maximum - minimum), 1 if all
-            are equal; "zplus": `z_score` of OpenSearch's normalization-processor, (x - mean) / s if
-            positive, else .001, and the maximum if x is the mean. This is in float32, and s^2 is
-            the sum of squares divided by n - 1.
+            are equal; "opensearch_zscore": `z_score` of OpenSearch's normalization-processor,
+            (x - mean) / s if positive, else .001, and the maximum if x is the mean. This is in
+            float32, and s^2 is the sum of squares divided by n - 1.
         ptr: int64[Q+1], query boundaries.
         out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features,
             followed by those of the first kind, and so on.

@@ -40,7 +40,8 @@ class WithinQuery:
             rank among the query's documents, from 0 (smallest) to 1. "zscore" is (x - mean) /
             deviation. "best" is the difference from the largest value, and "mean" is the difference
             from the mean. "minmax" is (x - minimum) / (maximum - minimum), as in hybrid search.
-            "zplus" is `z_score` of OpenSearch's hybrid search, .001 at or below the mean.
+            "opensearch_zscore" is `z_score` of OpenSearch's hybrid search, .001 at or below the
+            mean.
         of: features by name or by number in their file (in arrays, column numbers from 0), as a
             sequence or as names separated by commas; None for all numeric features.
 

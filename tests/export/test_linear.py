@@ -188,7 +188,7 @@ def test_weights_of_hybrid_search_rank_as_the_model(name: str, tmp_path: Path) -
 
 def test_z_scores_of_opensearch_rank_as_the_model(tmp_path: Path) -> None:
     """`z_score` and `arithmetic_mean` are computed anew from the file, in float32."""
-    model = trained("scores", "zplus", monotone_constraints="1,1,1,1")
+    model = trained("scores", "opensearch_zscore", monotone_constraints="1,1,1,1")
     path, data = tmp_path / "toy.json", made()
     assert moved(boostrank.export_model(model, path, "opensearch-hybrid", data=data)) == 0
     document = json.loads(path.read_text())

@@ -30,7 +30,7 @@ def _of(kind: str, x: float, values: np.ndarray) -> float:
     finite = values[np.isfinite(values)]
     if not np.isfinite(x):
         return x
-    if kind == "zplus":
+    if kind == "opensearch_zscore":
         return z_score(np.float32(x), finite.astype(np.float32))
     if kind == "zscore":
         deviation = np.sqrt(np.mean((finite - finite.mean()) ** 2))

@@ -21,7 +21,7 @@ from boostrank.engines.served.rules import SINGLE
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 
 _RULES = replace(SINGLE, missing=0.0)
-_TECHNIQUES = {"minmax": "min_max", "zplus": "z_score"}  # of OpenSearch
+_TECHNIQUES = {"minmax": "min_max", "opensearch_zscore": "z_score"}  # of OpenSearch
 _MOST_QUERIES = 5  # of OpenSearch
 
 
