@@ -80,17 +80,14 @@ def compile_aside(objective: str | None, quality: str | None) -> None:
     if objective in (None, "auto"):
         names = _DEFAULTS[:2] if quality == PLAIN else _DEFAULTS
     try:
-        first, *others = (OBJECTIVES.get(name).kernel for name in names)
+        kernels = [OBJECTIVES.get(name).kernel for name in names]
     except ParameterError:  # a file, a mixture, or an objective of the engine
         return
-    functions: list[CompiledFunction[..., Any]]
-    functions = [first, driver.gradients_to(False, True), *others[:1], driver.mix_documents]
-    functions += [
-        curves.curve_values,
-        curves.curve_scores,
-        *others[1:],
-        driver.gradients_to(True, True),
-    ]
+    # In the order in which a training needs them.
+    functions: list[CompiledFunction[..., Any]] = kernels[:1]
+    functions += [driver.gradients_to(False, True), *kernels[1:2], driver.mix_documents]
+    functions += [curves.curve_values, curves.curve_scores]
+    functions += [*kernels[2:], driver.gradients_to(True, True)]
     jit.compile_aside(functions)
 
 
@@ -102,7 +99,7 @@ def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., A
     from boostrank.objectives import OBJECTIVES
 
     modules = [importlib.import_module(f"boostrank.{name}") for name in _MODULES.split()]
-    named = {
+    functions = {
         f"{module.__name__.removeprefix('boostrank.')}.{name}": value
         for module in modules
         for name, value in vars(module).items()
@@ -110,10 +107,10 @@ def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., A
     }
     for is_single, is_plain in product((True, False), repeat=2):
         name = f"gradients (float32={is_single}, plain={is_plain})"
-        named[name] = gradients_to(is_single, is_plain)
-    named |= {f"metric {name}": METRICS.get(name).kernel for name in METRICS.names()}
+        functions[name] = gradients_to(is_single, is_plain)
+    functions |= {f"metric {name}": METRICS.get(name).kernel for name in METRICS.names()}
     if "all" in objectives:
         objectives = tuple(spec.name for spec in OBJECTIVES if spec.name != "auto")
     for name in (*_DEFAULTS, *objectives):
-        named[f"objective {name}"] = OBJECTIVES.get(name).kernel
-    return named
+        functions[f"objective {name}"] = OBJECTIVES.get(name).kernel
+    return functions

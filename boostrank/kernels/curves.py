@@ -247,6 +247,7 @@ def curve_values(
     missing: Float64Array,
     out: Float64Array,
 ) -> None:
+    """Write the value of each curve in each row to `out`, float64[N, j]."""
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)
@@ -269,6 +270,7 @@ def curve_scores(
     out: Float64Array,
     row_counts: Int64Array,
 ) -> None:
+    """Add the level of each curve to the scores, float64[N], and count the rows of each piece."""
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)

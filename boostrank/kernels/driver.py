@@ -480,6 +480,7 @@ def mix_documents(
     magnitude: Float64Array,
     state: Any,
 ) -> None:
+    """Write a * first + b * second for the documents of the queries from `start` to `stop`."""
     for q in range(start, stop):
         for i in range(ptr[q], ptr[q + 1]):
             grad[i] = a * first_grad[i] + b * second_grad[i]

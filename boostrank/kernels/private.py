@@ -157,6 +157,7 @@ class CodeFolder(FunctionCache):  # type: ignore[misc]
             return False
 
     def save_overload(self, signature: Any, code: Any) -> None:
+        """Save the machine code of a signature."""
         os.makedirs(self.cache_path, exist_ok=True)
         # Numba's annotations are long and name the folder of the sources.
         super().save_overload(signature, code._replace(type_annotation=""))
@@ -179,6 +180,7 @@ class CodeFolders(NullCache):  # type: ignore[misc]
         self.folders, self.save_overload = folders, save
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return the machine code of a signature, or None."""
         for folder in self.folders:
             try:
                 code = folder.load_overload(signature, target_context)
