@@ -84,7 +84,7 @@ def compile_aside(objective: str | None, quality: str | None) -> None:
     except ParameterError:  # a file, a mixture, or an objective of the engine
         return
     # In the order in which a training needs them.
-    functions: list[CompiledFunction[..., Any]] = kernels[:1]
+    functions: list[CompiledFunction[..., Any]] = [*kernels[:1]]
     functions += [driver.gradients_to(False, True), *kernels[1:2], driver.mix_documents]
     functions += [curves.curve_values, curves.curve_scores]
     functions += [*kernels[2:], driver.gradients_to(True, True)]
