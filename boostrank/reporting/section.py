@@ -32,6 +32,7 @@ from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.html import block
+from boostrank.reporting.opening import Opening
 from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE
 from boostrank.reporting.table import Table
@@ -229,13 +230,16 @@ class Section:
         return PageSection(self.name, self.title, body, self.short, brief, drawn)
 
 
-def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
+def page(
+    title: str, sections: Sequence[PageSection], opening: Opening | None = None, **more: Any
+) -> str:
     """Render a complete HTML document that loads no other files. Its content security policy also
     forbids loading.
 
     Args:
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
+        opening: the first line.
         more: `summary` (markup above the sections), `heading` (the title as markup) and `drawn`
             (the summary's charts and tables).
     """
@@ -252,7 +256,7 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
         themes = {"light": theme(), "dark": theme(dark=True)}
     digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]
     sources = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections}
+    values = {"heading": "", "summary": "", "opening": opening, **more}
     return block(
         "page.html",
         "page",
@@ -265,28 +269,10 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
         early=Markup(_EARLY),
         scripts=[Markup(script) for script in scripts],
         themes=themes,
+        title=title,
+        sections=sections,
         **values,
     )
-
-
-def page_of(
-    template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any
-) -> str:
-    """Render the page of one result from a template with the blocks `heading` and `summary`, and
-    one per section.
-
-    Args:
-        sections: mapping from a block to the title and the short name of its section.
-    """
-    drawn: list[Any] = []
-
-    def part(name: str) -> Markup:
-        return block(template, name, drawn=drawn, **values)
-
-    parts = [
-        PageSection(name, title, part(name), short) for name, (title, short) in sections.items()
-    ]
-    return page(title, parts, heading=part("heading"), summary=part("summary"), drawn=drawn)
 
 
 def page_beside(model: str) -> str:

@@ -6,6 +6,7 @@ All rankings are measured on the same queries, so leads are means of paired diff
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +24,7 @@ from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
+from boostrank.reporting.comparison import Difference
 from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START
@@ -170,6 +172,16 @@ class Verdict(Result):
         elif better and not doubt:
             return f"The trees add {amount} to {START}."
         return f"{benefit}: the model is {amount} {side} {START}{ending}"
+
+    def first_lead(self) -> tuple[str, Difference]:
+        """Return the name of the first baseline except the linear start, and the lead over it."""
+        base = next(ranking for ranking in self.baselines if ranking.name != START)
+        lead, value = base.standings[self.metric], self.headline
+        same = value.queries - lead.better - lead.worse
+        ends = lead.lead, lead.lead_low, lead.lead_high, math.nan
+        counts, matters = (lead.better, same, lead.worse), self.matters.get(self.metric, math.nan)
+        values = value.queries, lead.value, value.value
+        return base.name, Difference("all", "all", self.metric, *values, *ends, *counts, matters)
 
     def baseline(self, name: str) -> Ranking | None:
         """Return a baseline by name, or None if there is none."""
