@@ -216,17 +216,12 @@ class Condition:
         what = f"{self.end}({self.metric})" if self.end else self.metric
         return f"{what} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
 
-    def value(self, difference: Difference) -> float:
-        """Return the mean difference or the end of its interval, or NaN if it has no interval."""
-        return float(getattr(difference, self.end or "mean"))
-
     def holds(self, value: float, p: float) -> bool:
-        """Return whether the condition is met by a difference, or an end of its interval, and its
-        p-value.
+        """Return whether a difference, or an end of its interval, and its p-value meet the
+        condition.
         """
-        return _OPERATORS[self.operator](value, self.bound) and (
-            self.alpha is None or p < self.alpha
-        )
+        is_sure = self.alpha is None or p < self.alpha
+        return is_sure and _OPERATORS[self.operator](value, self.bound)
 
 
 @dataclass(frozen=True)
@@ -346,20 +341,10 @@ class Comparison(Result):
         # Draw the intervals of all segments on one scale.
         of_first = [row for row in self.segments if row.metric == self.first]
         limits = [end for row in of_first for end in (row.low, row.high) if not math.isnan(end)]
+        ends, about = ("low", "high"), "new minus old"
         columns = (
-            *map(Column, ("metric", "kind", "segment")),
-            Column("queries", format=""),
-            Column("old", format=".4f"),
-            Column("new", format=".4f"),
-            Column(
-                "mean",
-                "difference",
-                "+.4f",
-                "new minus old",
-                ends=("low", "high"),
-                drawn=True,
-                limits=limits,
-            ),
+            *("metric", "kind", "segment", "queries #", "old .4f", "new .4f"),
+            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True, limits=limits),
             Column("better", format="", help="queries that gained"),
             Column("same", format="", help="queries that stayed"),
             Column("worse", format="", help="queries that lost"),
@@ -379,12 +364,10 @@ class Comparison(Result):
 
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
-        numbers = [Column(name, format=".4f") for name in ("old", "new")]
-        difference = Column("difference", format="+.4f", look="worse")
-        columns = [Column("qid", "query"), *numbers, difference, *map(Column, self.of_segment)]
-        table = table_of_objects(
-            "worst", self.regressions, columns, "qid", "old", "new", "difference"
-        )
+        loss = Column("difference", format="+.4f", look="worse")
+        columns = "qid - query", "old .4f", "new .4f", loss, *map(Column, self.of_segment)
+        keys = "qid", "old", "new", "difference"
+        table = table_of_objects("worst", self.regressions, columns, *keys)
         segments = {
             kind: [row.segments[kind] for row in self.regressions] for kind in self.of_segment
         }
@@ -786,16 +769,17 @@ def _outcome(
             raise DataError(
                 f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}"
             )
-    if not condition.anywhere:
-        if condition.end and math.isnan(condition.value(whole)):
-            raise DataError(
-                f"one query has no interval, so '{condition}' cannot be tested: use more queries"
-            )
-        return ConditionOutcome(condition, condition.holds(condition.value(whole), whole.p))
-    where = tuple(
-        f"{s.kind} {s.segment}" for s in measured if condition.holds(condition.value(s), s.p_holm)
-    )
-    return ConditionOutcome(condition, bool(where), where)
+    name = condition.end or "mean"
+    if condition.anywhere:
+        rows = [row for row in measured if condition.holds(getattr(row, name), row.p_holm)]
+        where = tuple(f"{row.kind} {row.segment}" for row in rows)
+        return ConditionOutcome(condition, bool(where), where)
+    value = getattr(whole, name)
+    if math.isnan(value):
+        raise DataError(
+            f"one query has no interval, so '{condition}' cannot be tested: use more queries"
+        )
+    return ConditionOutcome(condition, condition.holds(value, whole.p))
 
 
 def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:
@@ -821,7 +805,6 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
     template = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],
-        "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
         "luck": list(dict.fromkeys(map(comparison.luck_words, comparison.metrics))),

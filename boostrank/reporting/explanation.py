@@ -106,9 +106,9 @@ class Why(Result):
         values = {"a": self.values[0, order].tolist(), "b": self.values[1, order].tolist()}
         signed = fixed(self.contributions.ravel().tolist(), 4, sign=True)
         columns = (
-            Column("feature"),
-            Column("a", "A", ""),
-            Column("b", "B", ""),
+            "feature",
+            "a # A",
+            "b # B",
             Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
             Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
             Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
@@ -122,11 +122,11 @@ class Why(Result):
         }
         # The pair.
         pair_columns = (
-            Column("document"),
-            Column("name"),
-            Column("rank", format=""),
-            Column("score", format=".6g"),
-            Column("label", format="g"),
+            "document",
+            "name",
+            "rank #",
+            "score .6g",
+            "label g",
         )
         pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         return (

@@ -216,7 +216,7 @@ def agreement(
             "machine - people": total[2] - total[1],
         }
         rows.append(row)
-    heads = [Column("segment"), Column("documents", format=","), Column("queries", format=",")]
+    heads = ["segment", "documents ,", "queries ,"]
     kappa = Column("kappa", format=".3f", ends=("low", "high"))
     data = {key: [row[key] for row in rows] for key in rows[0]}
     return Table("agreement", data, [*heads, kappa, Column("machine - people", format="+.3f")])

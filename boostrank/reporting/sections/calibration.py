@@ -41,12 +41,12 @@ class Calibration(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return the reliability by bin and by segment."""
         numbers = (
-            Column("documents", format=""),
-            Column("predicted", format=".3f"),
+            "documents #",
+            "predicted .3f",
             Column("observed", format=".3f", ends=("low", "high")),
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
-        groups = (Column("by"), Column("part"), Column("queries", format=""))
+        groups = ("by", "part", "queries #")
         return Table("calibration", bins, numbers), Table(
             "calibration-parts", self.parts, (*groups, *numbers)
         )

@@ -105,10 +105,10 @@ def propensity_table(name: str, positions: Data) -> Table:
     """
     help = "probability of examination relative to position 1"
     columns = (
-        Column("position", format=""),
-        Column("impressions", format=""),
-        Column("clicks", format=""),
-        Column("rate", "clicks per impression", ".3f"),
+        "position #",
+        "impressions #",
+        "clicks #",
+        "rate .3f clicks per impression",
         Column("propensity", format=".3f", help=help, ends=("low", "high")),
     )
     return Table(name, positions, columns)

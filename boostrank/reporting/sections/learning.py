@@ -76,7 +76,7 @@ class Learning(Result):
         """Return the recorded metrics and the curve."""
         help = "loss without the later rounds"
         columns = (
-            Column("rounds", format=""),
+            "rounds #",
             Column("value", self.metric, ".4f", ends=("low", "high")),
             Column("lost", format="+.4f", help=help, ends=("lost_low", "lost_high")),
         )

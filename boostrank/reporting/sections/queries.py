@@ -95,13 +95,13 @@ class QueryValues(Result):
         }
         help = "mean over queries; its interval needs at least 20 queries"
         columns = (
-            Column("name", "part"),
-            Column("kind", "by"),
-            Column("queries", format=""),
+            "name - part",
+            "kind - by",
+            "queries #",
             Column("mean", self.metric, ".4f", help, ends=("low", "high")),
-            Column("q05", "5%", ".3f"),
-            Column("q50", "median", ".3f"),
-            Column("q95", "95%", ".3f"),
+            "q05 .3f 5%",
+            "q50 .3f median",
+            "q95 .3f 95%",
         )
         return Table("queries", queries), Table("parts", self.parts, columns)
 

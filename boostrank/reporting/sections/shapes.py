@@ -149,7 +149,7 @@ class Shapes(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return the curves and the features."""
         columns = (
-            Column("feature"),
+            "feature",
             Column(
                 "direction",
                 help="Direction of at least 90% of the curve's movement. Categories have none.",

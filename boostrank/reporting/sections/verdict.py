@@ -119,12 +119,12 @@ class Verdict(Result):
         ]
         names = [ranking.name for ranking in self.rankings for _ in ranking.standings]
         columns = (
-            Column("ranking"),
-            Column("metric"),
+            "ranking",
+            "metric",
             Column("value", format=".4f", ends=("low", "high")),
             Column("lead", format="+.4f", ends=("lead_low", "lead_high")),
-            Column("better", format=""),
-            Column("worse", format=""),
+            "better #",
+            "worse #",
         )
         table = table_of_objects("verdict", standings, columns)
         return (replace(table, data={"ranking": names, **table.data}),)
