@@ -365,7 +365,8 @@ class Comparison(Result):
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
         loss = Column("difference", format="+.4f", look="worse")
-        columns = "qid - query", "old .4f", "new .4f", loss, *map(Column, self.of_segment)
+        kinds = map(Column, self.of_segment)
+        columns: list[Column | str] = ["qid - query", "old .4f", "new .4f", loss, *kinds]
         keys = "qid", "old", "new", "difference"
         table = table_of_objects("worst", self.regressions, columns, *keys)
         segments = {

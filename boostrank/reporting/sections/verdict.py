@@ -154,7 +154,8 @@ class Verdict(Result):
         if base is None:
             return ""
         standing = base.standings[self.metric]
-        amount, side = lead_words(standing)
+        amount = amount_with_interval(standing.lead, standing.lead_low, standing.lead_high)
+        side = "above" if standing.lead >= 0.0 else "below"
         better, doubt = standing.lead > 0.0, self.doubt(standing)
         ending = f", {doubt}." if doubt else "."
         if base.name == RANDOM:
@@ -186,12 +187,6 @@ class Verdict(Result):
     def baseline(self, name: str) -> Ranking | None:
         """Return a baseline by name, or None if there is none."""
         return {baseline.name: baseline for baseline in self.baselines}.get(name)
-
-
-def lead_words(standing: Standing) -> tuple[str, str]:
-    """Return the size of a lead with its interval, and "above" or "below"."""
-    amount = amount_with_interval(standing.lead, standing.lead_low, standing.lead_high)
-    return amount, "above" if standing.lead >= 0.0 else "below"
 
 
 def verdict(c: Context) -> Verdict:
@@ -399,19 +394,11 @@ def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
 
 
 def _parts(result: Verdict) -> dict[str, Any]:
-    leads = [(baseline, baseline.standings[result.metric]) for baseline in result.baselines]
-    stated = START if result.baseline(START) else RANDOM
     return {
-        "against": leads[0] if leads else (None, None),
-        "leads": [
-            (base, lead, *lead_words(lead)) for base, lead in leads if base.name != FILE_ORDER
-        ],
         "few": result.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
-        "start": START,
         "file_order": FILE_ORDER,
         "single": SINGLE,
         "function": not is_built_in(result.metric),
-        "stated": stated,
         "chart": _chart(result),
     }
 
