@@ -273,7 +273,7 @@
       const names = beyond.slice(0, 8).map((heading) => heading.textContent).join(", ");
       box.classList.toggle("cut", beyond.length > 0);
       hint.hidden = scroller.scrollWidth <= scroller.clientWidth + 1;
-      hint.textContent = beyond.length ? `${beyond.length} more to the right: ${names} →` : "← more to the left";
+      hint.textContent = beyond.length ? `More columns to the right: ${names} →` : "← more columns to the left";
     };
     scroller.addEventListener("scroll", seek);
     new ResizeObserver(seek).observe(scroller);
