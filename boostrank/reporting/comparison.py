@@ -590,7 +590,7 @@ def compare(
         models={name: _means_of_models(sides, weights) for name, sides in values.items()},
         notes=tuple(notes),
         judges=tuple(judges),
-        meanings=tuple(metric.meaning for metric in bound.metrics if metric.meaning),
+        meanings=tuple({metric.meaning: None for metric in bound.metrics if metric.meaning}),
         trees=(second.trees, first.trees),
     )
 

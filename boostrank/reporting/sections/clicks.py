@@ -49,11 +49,9 @@ class Against:
     @property
     def verdict(self) -> str:
         """The verdict "better", "worse" or "unclear", or "" without a result."""
-        return (
-            ""
-            if self.gate is None
-            else look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
-        )
+        if self.gate is None:
+            return ""
+        return look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
 
 
 @result_class
@@ -215,17 +213,13 @@ def propensities_by_position(curve: Propensities) -> Data:
 
 
 def _positions(log: ClickLog, curve: Propensities) -> Data:
-    impressions = np.bincount(log.positions - 1, log.impressions, log.depth)
-    used = np.flatnonzero(impressions)
-    clicks = np.bincount(log.positions - 1, log.clicks, log.depth)[used]
-    impressions = impressions[used]
-    data: Data = {
-        "position": used + 1,
-        "impressions": impressions.astype(int),
-        "clicks": clicks.astype(int),
-    }
-    data["rate"] = clicks / impressions
-    unknown = np.full(log.depth, np.nan)
+    impressions, clicks = [
+        np.bincount(log.positions - 1, counts, log.depth).astype(int)
+        for counts in (log.impressions, log.clicks)
+    ]
+    used, unknown = np.flatnonzero(impressions), np.full(log.depth, np.nan)
+    data: Data = {"position": used + 1, "impressions": impressions[used], "clicks": clicks[used]}
+    data["rate"] = data["clicks"] / data["impressions"]
     propensities = propensities_by_position(curve).items()
     return data | {name: np.append(values, unknown)[used] for name, values in propensities}
 
@@ -260,21 +254,14 @@ def curve_chart(positions: Data) -> Chart:
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     values = frame["propensity"]
-    ends = (
-        max(frame["low"].min(), values.min() / 3.0),
-        min(frame["high"].max(), max(values.max(), 1.0) * 3.0),
-    )
-    domain = [
-        float(np.nanmin([ends[0], values.min()]) / 1.1),
-        float(np.nanmax([ends[1], values.max()]) * 1.1),
-    ]
-    scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
-    x = alt.X(
-        "position:Q", axis=whole_numbers(), scale=alt.Scale(nice=False, zero=False, padding=12)
-    )
+    low = np.fmin(values.min(), max(frame["low"].min(), values.min() / 3.0))
+    high = np.fmax(values.max(), min(frame["high"].max(), max(values.max(), 1.0) * 3.0))
+    domain = [float(low / 1.1), float(high * 1.1)]
+    along = alt.Scale(nice=False, zero=False, padding=12)
+    x = alt.X("position:Q", axis=whole_numbers(), scale=along)
     y = {
         "title": "examined, relative to position 1",
-        "scale": scale,
+        "scale": alt.Scale(type="log", domain=domain, clamp=True, nice=False),
         "axis": alt.Axis(format="~g", tickCount=6),
     }
     interval = ("low:Q .3f from", "high:Q .3f to")
