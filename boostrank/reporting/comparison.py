@@ -405,25 +405,21 @@ class Comparison(Result):
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
         need_report_extra()
         titles = {
-            "difference": ("The difference", ""),
-            "judges": ("People and the machine", "Judges"),
-            "queries": (f"Query by query: {self.first}", "Queries"),
-            "segments": (f"Segments: {self.first}", "Segments"),
-            "regressions": (f"Worst regressions: {self.first}", "Worst regressions"),
+            "difference": "The difference",
+            **({"judges": "People and the machine"} if self.judges else {}),
+            "queries": f"Query by query: {self.first}",
+            "segments": f"Segments: {self.first}",
+            "regressions": f"Worst regressions: {self.first}",
         }
-        if not self.judges:
-            del titles["judges"]
-        values: dict[str, Any] = {"found": self, "data": data, "drawn": [], **_parts(self)}
-        parts = {
+        drawn: list[Any] = []
+        values = {"found": self, "data": data, "drawn": drawn, **_parts(self)}
+        more = {
             name: block("comparison.html", name, **values)
             for name in ("heading", "summary", *titles)
         }
-        sections = [
-            PageSection(name, title, parts.pop(name), short)
-            for name, (title, short) in titles.items()
-        ]
+        sections = [PageSection(name, title, more.pop(name)) for name, title in titles.items()]
         title = f"{self.new} against {self.old}"
-        return page(title, sections, self.opening, drawn=values["drawn"], **parts)
+        return page(title, sections, self.opening, drawn=drawn, **more)
 
 
 @takes_dataset
@@ -520,25 +516,17 @@ def compare(
     """
     context = Context(None, data, metrics, **options)
     names = [name for metric in context.metrics for name in metric.names]
-    texts = [fail_if] if isinstance(fail_if, str) else fail_if
-    conditions = [
-        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
-    ]
-    if machine is not None and any(condition.anywhere for condition in conditions):
-        raise ParameterError(
-            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
-            " 'in any', or the machine"
-        )
+    conditions = _parse_conditions(fail_if, names, machine is not None)
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     check_in_step(old=old, new=new)
     rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
-    # Measure the requested metrics, then those of the conditions.
+    # Measure the requested metrics and those of the conditions by the machine's grades, if there
+    # are any, and go on with the queries of people.
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
     everything = [*context.metrics, *map(Metric.parse, extra)]
     judged, by_machine = None, {}
     if machine is not None:
-        # Go on with the queries of people.
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine).bound(everything)
         by_machine = _values(of_machine, judged.take(rankers, judged.chosen, data))
@@ -546,21 +534,17 @@ def compare(
         context = replace(context, data=judged.people)
     data, bound = context.data, context.bound(everything)
     values = _values(bound, rankers)
+    # Compare all queries, and the queries of each segment.
     cuts = segmentations(context.segments, data.labels, data.queries)
-    measured, in_segments = {}, []
-    matters, weights = context.matters or {}, data.queries.each_weight
-    for name, metric in {name: m for m in bound.metrics for name in m.names}.items():
-        measure = partial(
-            _difference,
-            name,
-            values[name],
-            weights,
-            context.seed,
-            matters=matters.get(name, math.nan),
-            higher_is_better=metric.higher_is_better,
-        )
-        measured[name] = measure()
-        in_segments += _in_segments(measure, values[name], cuts)
+    measures = {
+        name: partial(_difference, name, metric.higher_is_better, values[name], context)
+        for metric in bound.metrics
+        for name in metric.names
+    }
+    measured = {name: measure() for name, measure in measures.items()}
+    in_segments = [
+        row for name in measures for row in _in_segments(measures[name], values[name], cuts)
+    ]
     judges: list[JudgedDifference] = []
     if judged is not None:
         for name, sides in values.items():
@@ -587,12 +571,28 @@ def compare(
         qids=data.queries.qid,
         per_query=per_query,
         of_segment=of_segment,
-        models={name: _means_of_models(sides, weights) for name, sides in values.items()},
+        models={name: _means_of_models(sides, data) for name, sides in values.items()},
         notes=tuple(notes),
         judges=tuple(judges),
         meanings=tuple({metric.meaning: None for metric in bound.metrics if metric.meaning}),
         trees=(second.trees, first.trees),
     )
+
+
+def _parse_conditions(
+    fail_if: str | Iterable[str | Condition], names: Sequence[str], has_machine: bool
+) -> list[Condition]:
+    """Return the conditions, given the names of the requested metrics."""
+    texts = [fail_if] if isinstance(fail_if, str) else fail_if
+    conditions = [
+        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
+    ]
+    if has_machine and any(condition.anywhere for condition in conditions):
+        raise ParameterError(
+            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
+            " 'in any', or the machine"
+        )
+    return conditions
 
 
 def _values(
@@ -621,13 +621,12 @@ def _means(sides: Sequence[Float64Array]) -> Float64Array:
     return np.column_stack([side.mean(axis=1) for side in sides])
 
 
-def _means_of_models(
-    sides: Sequence[Float64Array], weights: Float64Array
-) -> dict[str, list[float]]:
+def _means_of_models(sides: Sequence[Float64Array], data: RankingDataset) -> dict[str, list[float]]:
     """Return the mean over queries of each model of the old and of the new ranker."""
     counted = ~np.isnan(sides[0][:, 0])
-    means = [np.average(side[counted], axis=0, weights=weights[counted]) for side in sides]
-    return {"old": means[0].tolist(), "new": means[1].tolist()}
+    w = data.queries.each_weight[counted]
+    old, new = [np.average(side[counted], axis=0, weights=w).tolist() for side in sides]
+    return {"old": old, "new": new}
 
 
 def _by_judges(
@@ -696,35 +695,49 @@ def _called(trainings: Sequence[Ranker]) -> str:
 
 def _difference(
     metric: str,
+    higher_is_better: bool,
     sides: Sequence[Float64Array],
-    weights: Float64Array,
-    seed: int,
+    context: Context,
     inside: npt.NDArray[np.bool_] | bool = True,
-    **more: Any,
+    kind: str = "all",
+    segment: str = "all",
 ) -> Difference:
     """Return the difference over the included queries. At least one query must be included.
 
     Args:
         sides: values of the models of the old and of the new ranker, float64[Q, m].
         inside: bool[Q], queries of a segment.
-        more: further fields.
     """
     counted = ~np.isnan(sides[0][:, 0]) & inside
-    before, after, w = sides[0][counted], sides[1][counted], weights[counted]
+    before, after, w = (
+        sides[0][counted],
+        sides[1][counted],
+        context.data.queries.each_weight[counted],
+    )
     old, new = before.mean(axis=1), after.mean(axis=1)
+    matters, luck = (context.matters or {}).get(metric, math.nan), math.nan
     if before.shape[1] == after.shape[1] == 1:
-        result = paired_difference(new, old, weights=w, resamples=PAIRED_RESAMPLES, seed=seed)
+        how = {"resamples": PAIRED_RESAMPLES, "seed": context.seed}
+        result = paired_difference(new, old, weights=w, **how)
     else:
-        result, more["luck"] = crossed_difference(after, before, weights=w)
-        more["matters"] = math.nan  # the interval has the luck of training already
-    change = new - old if more["higher_is_better"] else old - new
+        result, luck = crossed_difference(after, before, weights=w)
+        matters = math.nan  # the interval has the luck of training already
+    change = new - old if higher_is_better else old - new
     better, worse = int(np.count_nonzero(change > TIE)), int(np.count_nonzero(change < -TIE))
-    means = {
-        side: float(np.average(each, weights=w)) for side, each in (("old", old), ("new", new))
-    }
-    counts = {"better": better, "same": old.size - better - worse, "worse": worse}
-    values: dict[str, Any] = {"kind": "all", "segment": "all", "metric": metric, **vars(result)}
-    return Difference(**values | means | counts | more)
+    return Difference(
+        kind=kind,
+        segment=segment,
+        metric=metric,
+        **vars(result),
+        old=float(np.average(old, weights=w)),
+        new=float(np.average(new, weights=w)),
+        better=better,
+        same=old.size - better - worse,
+        worse=worse,
+        matters=matters,
+        luck=luck,
+        higher_is_better=higher_is_better,
+    )
 
 
 def _in_segments(

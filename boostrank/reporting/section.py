@@ -175,7 +175,6 @@ class PageSection:
 
     Args:
         name: name that is unique on the page.
-        short: name in the navigation, or "" for the title.
         brief: one or two sentences for the top of the page.
         drawn: charts and tables in the section.
     """
@@ -183,7 +182,6 @@ class PageSection:
     name: str
     title: str
     body: Markup
-    short: str = ""
     brief: Markup | str = ""
     drawn: Sequence[Any] = ()
 
@@ -205,7 +203,6 @@ class Section:
         parts: function that returns the variables of the template.
         position: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.
-        short: name in the navigation, or "" for the title.
         applies: whether the section applies to the model and its data. Other sections run only on
             request.
     """
@@ -216,7 +213,6 @@ class Section:
     parts: Callable[[Any], Mapping[str, Any]]
     position: int = 100
     after: tuple[str, ...] = ()
-    short: str = ""
     aliases: tuple[str, ...] = ()
     applies: Callable[[Context], bool] = lambda c: True
 
@@ -227,7 +223,7 @@ class Section:
         values = {"found": result, "parts": parts, **parts}
         body = block(f"{self.name}.html", "body", drawn=drawn, **values)
         brief = block(f"{self.name}.html", "brief", drawn=drawn, **values)
-        return PageSection(self.name, self.title, body, self.short, brief, drawn)
+        return PageSection(self.name, self.title, body, brief, drawn)
 
 
 def page(

@@ -312,21 +312,17 @@ def measure_importance(
     together = zip(effects[len(names) :], correlations, strict=True)
     clusters = tuple(replace(effect, correlation=least) for effect, least in together)
     # Decide the verdicts, and shuffle all removable features together.
-    p_holm, verdicts = np.full(d, np.nan), ["unused"] * d
-    within = [i for i, unit in enumerate(units[: len(names)]) if not unit.between]
-    p_holm[trees.used[within]] = holm(losses.p[within])
     needed = {name for effect in clusters if effect.high > negligible for name in effect.features}
-    for column, unit, effect in zip(trees.used.tolist(), units, effects, strict=False):
-        verdicts[column] = _decide(unit, effect, p_holm[column], negligible, needed)
-    removable = tuple(i for i, c in enumerate(trees.used) if verdicts[c] == "removable")
-    removed = None
+    p_values, decided = _verdicts(units[: len(names)], effects, losses.p, needed, negligible)
+    removable, removed = tuple(i for i, word in enumerate(decided) if word == "removable"), None
     if removable:
-        all_of_them = [Unit("removable", removable, 3 * d)]
-        again = measure(all_of_them, partial(context.progress, "neutralising"))
-        (removed,) = _effects(again, all_of_them, names)
+        units = [Unit("removable", removable, 3 * d)]
+        again = measure(units, partial(context.progress, "neutralising"))
+        (removed,) = _effects(again, units, names)
     # Unused features have no loss.
-    of_features = np.zeros((3, d))
-    of_features[:, trees.used] = np.stack([losses.loss, losses.low, losses.high])[:, : len(names)]
+    loss, p_holm, verdicts = np.zeros((3, d)), np.full(d, np.nan), np.full(d, "unused", object)
+    loss[:, trees.used] = np.stack([losses.loss, losses.low, losses.high])[:, : len(names)]
+    p_holm[trees.used], verdicts[trees.used] = p_values, decided
     shap, explained = _shap(context, trees, shap_documents)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
@@ -337,14 +333,14 @@ def measure_importance(
         low=float(low),
         high=float(high),
         feature_names=data.feature_names,
-        loss=of_features[0],
-        loss_low=of_features[1],
-        loss_high=of_features[2],
+        loss=loss[0],
+        loss_low=loss[1],
+        loss_high=loss[2],
         p_holm=p_holm,
         gain=trees.gain,
         splits=trees.splits,
         shap=shap,
-        verdicts=tuple(verdicts),
+        verdicts=tuple(verdicts.tolist()),
         clusters=clusters,
         removed=removed,
         negligible=negligible,
@@ -393,22 +389,31 @@ def _choose_work(
     return shuffled, repeats
 
 
-def _decide(
-    unit: Unit, effect: Effect, p: float, negligible: float, needed: Collection[str]
-) -> str:
-    """Return the verdict on a feature of the trees.
+def _verdicts(
+    units: Sequence[Unit],
+    effects: Sequence[Effect],
+    p: Float64Array,
+    needed: Collection[str],
+    negligible: float,
+) -> tuple[Float64Array, list[str]]:
+    """Return the adjusted p-values and the verdicts of the features of the trees.
 
     Args:
-        p: adjusted p-value.
         needed: features of the clusters whose loss together is not negligible.
     """
-    if unit.between:
-        return "query-level"
-    if effect.loss < 0.0 and p < _ALPHA:
-        return "harmful"
-    if effect.high <= negligible:
-        return "redundant" if unit.name in needed else "removable"
-    return "useful" if effect.loss > 0.0 and p < _ALPHA else "unclear"
+    within = [i for i, unit in enumerate(units) if not unit.between]
+    p_holm = np.full(len(units), np.nan)
+    p_holm[within] = holm(p[within])
+    verdicts = ["query-level"] * len(units)
+    for i in within:
+        loss, is_sure = effects[i].loss, p_holm[i] < _ALPHA
+        if loss < 0.0 and is_sure:
+            verdicts[i] = "harmful"
+        elif effects[i].high <= negligible:
+            verdicts[i] = "redundant" if units[i].name in needed else "removable"
+        else:
+            verdicts[i] = "useful" if loss > 0.0 and is_sure else "unclear"
+    return p_holm, verdicts
 
 
 def _effects(losses: Losses, units: Sequence[Unit], names: Sequence[str]) -> list[Effect]:
@@ -506,6 +511,4 @@ def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
     ]
 
 
-SPEC = Section(
-    "importance", "Feature importance", measure_importance, _parts, position=20, short="Features"
-)
+SPEC = Section("importance", "Features", measure_importance, _parts, position=20)
