@@ -42,7 +42,7 @@ from boostrank.reporting.rank_changes import (
     costliest_inversion,
     rank_changes_in,
 )
-from boostrank.reporting.result import Result, plain, result_class
+from boostrank.reporting.result import Result, plain
 from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
@@ -238,7 +238,6 @@ class ConditionOutcome:
     where: tuple[str, ...] = ()
 
 
-@result_class
 class Comparison(Result):
     """Result of `compare`.
 

@@ -20,7 +20,7 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.table import Cell, Column, Table, fixed, table_of_objects
 
 
@@ -37,7 +37,6 @@ class Document:
     label: float
 
 
-@result_class
 class Why(Result):
     """Result of `why`. Arrays have one entry per feature that the trees use.
 

@@ -11,7 +11,7 @@ import numpy as np
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, tooltips
-from boostrank.reporting.result import Result, concatenate, result_class
+from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import segmentations
 from boostrank.reporting.table import Column, Data, Table
@@ -19,7 +19,6 @@ from boostrank.reporting.table import Column, Data, Table
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
 
-@result_class
 class Calibration(Result):
     """Result of `calibration`.
 

@@ -22,7 +22,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.html import look_of
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Column, Data, Table, pandas
@@ -54,7 +54,6 @@ class Against:
         return look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
 
 
-@result_class
 class ClickData(Result):
     """Result of `click_data`.
 

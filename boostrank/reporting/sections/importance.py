@@ -39,7 +39,7 @@ from boostrank.reporting.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import (
     DocumentProgress,
     Engine,
@@ -113,7 +113,6 @@ class Effect:
     correlation: float = math.nan
 
 
-@result_class
 class Importance(Result):
     """Result of `importance`. Arrays have one entry per feature, in model order.
 

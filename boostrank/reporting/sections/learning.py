@@ -25,7 +25,7 @@ from boostrank.fit.settings import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, stretched, whole_numbers
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import amount_with_interval, means_over_queries
@@ -37,7 +37,6 @@ _POINTS = 40
 _WALKS = 450_000_000
 
 
-@result_class
 class Learning(Result):
     """Result of `learning`.
 

@@ -21,7 +21,7 @@ from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import Chart, histogram, ranges, row_chart
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
-from boostrank.reporting.result import Result, concatenate, result_class
+from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
@@ -62,7 +62,6 @@ class WorstQuery:
     documents: Data
 
 
-@result_class
 class QueryValues(Result):
     """Result of `query_values`.
 

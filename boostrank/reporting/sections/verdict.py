@@ -26,7 +26,7 @@ from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
 from boostrank.reporting.comparison import Difference
 from boostrank.reporting.conventions import TieReport, tied_documents
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
@@ -82,7 +82,6 @@ class Ranking:
     standings: Mapping[str, Standing]
 
 
-@result_class
 class Verdict(Result):
     """Result of `verdict`.
 
