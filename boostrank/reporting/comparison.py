@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
 from operator import ge, gt, le, lt
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -329,7 +329,7 @@ class Comparison(Result):
             f" chance{chance}"
         )
 
-    HIDDEN: ClassVar = (
+    HIDDEN = (
         *("qids", "per_query", "of_segment", "outcomes", "meanings", "trees"),
         *("differences", "queries"),
     )

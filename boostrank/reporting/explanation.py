@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class Why(Result):
         """The order of the features by absolute part, largest first."""
         return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
 
-    HIDDEN: ClassVar = ("values", "contributions", "pair")
+    HIDDEN = ("values", "contributions", "pair")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the features, and the pair."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from graphlib import TopologicalSorter
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 from markupsafe import Markup
@@ -28,9 +28,6 @@ from boostrank.reporting.result import plain
 from boostrank.reporting.section import Context, PageSection, Section, page
 from boostrank.reporting.sections import METRICS, SECTIONS
 from boostrank.reporting.table import csv_bytes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +106,7 @@ class Report:
         return {part.name: part for part in parts if isinstance(part, Chart)}
 
     @cached_property
-    def frames(self) -> dict[str, pd.DataFrame]:
+    def frames(self) -> dict[str, Any]:
         """The result tables as pandas data frames by name."""
         names = [section.name for section in on_page_order() if section.name in self.results]
         tables = [table for name in names for table in self.results[name].tables()]

@@ -4,7 +4,7 @@ by segment.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Calibration(Result):
     parts: Data
     fitted_here: bool
 
-    HIDDEN: ClassVar = ("parts",)
+    HIDDEN = ("parts",)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the reliability by bin and by segment."""

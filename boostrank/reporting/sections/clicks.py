@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class ClickData(Result):
     against: Against | None
     notes: tuple[str, ...] = ()
 
-    HIDDEN: ClassVar = ("positions",)
+    HIDDEN = ("positions",)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the positions."""

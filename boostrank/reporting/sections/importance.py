@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from boostrank.reporting.permutation import (
 )
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import (
-    DocumentProgress,
     Engine,
     Scorer,
     contributions_by_query,
@@ -50,9 +49,6 @@ from boostrank.reporting.scoring import (
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, table_of_objects
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VERDICTS = {
     "useful": "significant loss when shuffled, adjusted for all features (Holm)",
@@ -165,8 +161,8 @@ class Importance(Result):
     shap_documents: int
     repeats: int
 
-    _ARRAYS: ClassVar = ("loss", "loss_low", "loss_high", "p_holm", "gain", "splits", "shap")
-    HIDDEN: ClassVar = ("feature_names", "verdicts", *_ARRAYS)
+    _ARRAYS = ("loss", "loss_low", "loss_high", "p_holm", "gain", "splits", "shap")
+    HIDDEN = ("feature_names", "verdicts", *_ARRAYS)
 
     @property
     def order(self) -> Int64Array:
@@ -306,7 +302,7 @@ def measure_importance(
     members, correlations = _clusters(rows, constant, trees, seed)
     units += [Unit(f"cluster {i + 1}", at, d + i) for i, at in enumerate(members)]
     measure = _shuffling(context, rows, trees, repeats)
-    losses = measure(units, partial(context.progress, "shuffling"))
+    losses = measure(units, progress=partial(context.progress, "shuffling"))
     effects = _effects(losses, units, names)
     together = zip(effects[len(names) :], correlations, strict=True)
     clusters = tuple(replace(effect, correlation=least) for effect, least in together)
@@ -316,7 +312,7 @@ def measure_importance(
     removable, removed = tuple(i for i, word in enumerate(decided) if word == "removable"), None
     if removable:
         units = [Unit("removable", removable, 3 * d)]
-        again = measure(units, partial(context.progress, "neutralising"))
+        again = measure(units, progress=partial(context.progress, "neutralising"))
         (removed,) = _effects(again, units, names)
     # Unused features have no loss.
     loss, p_holm, verdicts = np.zeros((3, d)), np.full(d, np.nan), np.full(d, "unused", object)
@@ -355,21 +351,23 @@ def measure_importance(
 
 def _shuffling(
     context: Context, rows: DenseRows, trees: Trees, repeats: int
-) -> Callable[[Sequence[Unit], DocumentProgress], Losses]:
-    """Return the function that measures the losses of units."""
+) -> Callable[..., Losses]:
+    """Return `measure_losses` of units."""
     model, threads = context.model, context.workers
     if trees.forest is not None:
         scorer: Scorer = walker_of(model, trees, context.data, threads)
     else:  # the engine predicts once per feature, on threads of its own
         scorer, threads = Engine(model, trees.used, threads), 1
-    # Ordering ties by name is too slow for thousands of changed scores.
-    rules = context.rules.without_names
-
-    def measure(units: Sequence[Unit], progress: DocumentProgress) -> Losses:
-        how = {"repeats": repeats, "seed": context.seed, "threads": threads}
-        return measure_losses(scorer, rows, units, context.main, rules, **how, progress=progress)
-
-    return measure
+    return partial(
+        measure_losses,
+        scorer,
+        rows,
+        metric=context.main,
+        conventions=context.rules.without_names,  # ordering ties by name is too slow
+        repeats=repeats,
+        seed=context.seed,
+        threads=threads,
+    )
 
 
 def _choose_work(
@@ -484,7 +482,7 @@ def _parts(importance: Importance) -> dict[str, Any]:
     }
 
 
-def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
+def _charts(frame: Any, metric: str) -> list[Chart]:
     """Draw the losses and the gain shares, coloured by verdict."""
     present = set(frame["verdict"])
     scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}

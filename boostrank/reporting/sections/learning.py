@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Learning(Result):
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
 
-    HIDDEN: ClassVar = ("scores",)
+    HIDDEN = ("scores",)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the recorded metrics and the curve."""

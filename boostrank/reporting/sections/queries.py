@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +84,7 @@ class QueryValues(Result):
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
 
-    HIDDEN: ClassVar = ("qids", "values", "sizes", "of_part", "queries")
+    HIDDEN = ("qids", "values", "sizes", "of_part", "queries")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the values of the queries, the segments and the worst queries."""

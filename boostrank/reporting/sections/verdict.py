@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +109,7 @@ class Verdict(Result):
     matters: Mapping[str, float] = field(default_factory=dict)
     meaning: Mapping[str, str] = field(default_factory=dict)
 
-    HIDDEN: ClassVar = ("model", "baselines", "per_query")
+    HIDDEN = ("model", "baselines", "per_query")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the standings of all rankings in all metrics."""
