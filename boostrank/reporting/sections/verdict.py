@@ -31,9 +31,7 @@ from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
-    NEGLIGIBLE,
     TIE,
-    amount_with_interval,
     means_over_queries,
 )
 from boostrank.reporting.table import Column, Table, table_of_objects
@@ -144,34 +142,6 @@ class Verdict(Result):
             return "not significant"
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
         return "within the training noise" if small else ""
-
-    def trees_sentence(self) -> str:
-        """Describe the lead over the linear start, or without one, warn if the model does not beat
-        a random order.
-        """
-        base = self.baseline(START) or self.baseline(RANDOM)
-        if base is None:
-            return ""
-        standing = base.standings[self.metric]
-        amount = amount_with_interval(standing.lead, standing.lead_low, standing.lead_high)
-        side = "above" if standing.lead >= 0.0 else "below"
-        better, doubt = standing.lead > 0.0, self.doubt(standing)
-        ending = f", {doubt}." if doubt else "."
-        if base.name == RANDOM:
-            if better and not doubt:
-                return ""
-            problem = "There is no evidence that the model beats a random order"
-            return f"{problem}: it is {amount} {side} it{ending}"
-        # The lead over the linear start is what the trees add.
-        bound = self.matters.get(self.metric) or NEGLIGIBLE
-        benefit = "The benefit of the trees is uncertain"
-        if standing.lead_high <= bound or not (better or doubt):
-            benefit = "The trees may do harm" if better or doubt else "The trees do harm"
-            if standing.lead_low >= -bound:
-                benefit = "The trees add nothing relevant"
-        elif better and not doubt:
-            return f"The trees add {amount} to {START}."
-        return f"{benefit}: the model is {amount} {side} {START}{ending}"
 
     def first_lead(self) -> tuple[str, Difference]:
         """Return the name of the first baseline except the linear start, and the lead over it."""
