@@ -112,7 +112,7 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
         raise InputError(f"{twice[0]} is given twice, as OLD and as NEW")
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.comparison import Condition, compare
-    from boostrank.reporting.rank_changes import Ranker
+    from boostrank.reporting.rank_changes import Ranker, count_trees
 
     # Parse metrics and conditions before the models and the data are read.
     machine = options.machine
@@ -121,7 +121,10 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     conditions = [Condition.parse(text, functions) for text in options.conditions]
     models = {path: load_ranker(path) for path in (*old_files, *new_files)}
     judged.read(models)
-    rankers = {path: Ranker(path, judged.scores(path)) for path in judged.datasets}
+    rankers = {
+        path: Ranker(path, judged.scores(path), count_trees(models[path]))
+        for path in judged.datasets
+    }
     old, new = [rankers[path] for path in old_files], [rankers[path] for path in new_files]
     data, how = judged.datasets[new_files[-1]], judged.options
     if machine is not None:
@@ -296,6 +299,7 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
 
 def _print(comparison: Comparison, data: str) -> None:
     differences, first = comparison.table(), comparison.first
+    click.echo(printable(str(comparison.opening)))
     click.echo(f"{comparison.new} against {comparison.old} on {data}, query by query")
     print_table(differences.select(kind="all", segment="all"))
     if comparison.judges:
@@ -328,7 +332,8 @@ def _print(comparison: Comparison, data: str) -> None:
         verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
         click.echo(verdict)
     luck = dict.fromkeys(map(comparison.luck_words, comparison.metrics))
-    print_wrapped([*luck, comparison.conventions.describe()], indent="")
+    about = [*comparison.meanings, comparison.conventions.describe()]
+    print_wrapped([*luck, *about], indent="")
 
 
 def _reason(regression: Regression) -> str:

@@ -171,10 +171,9 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
 
 _COLUMNS = (
-    Column("metric"),
+    "metric",
     Column("mean", format=".4f", ends=("low", "high")),
-    Column("queries", format=""),
-    Column("left_out", "left out", ""),
+    *("queries #", "left_out # left out"),
     Column("difference", format="+.4f", ends=("difference_low", "difference_high")),
-    Column("p", format=".4f"),
+    "p .4f",
 )

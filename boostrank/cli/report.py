@@ -13,6 +13,7 @@ from boostrank.cli.show import StepProgress, check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
 from boostrank.options import FileOptions, ModelOptions, PropensityOptions, StudyOptions, option
 from boostrank.reporting.sections import METRICS, SECTIONS
+from boostrank.reporting.table import printable
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import ClickLog
@@ -137,6 +138,8 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     if options.card is not None:
         result.card(options.license).save(options.card)
         say(f"{options.card}: written")
+    if result.opening is not None:
+        say(printable(str(result.opening)))
     for section, reason in result.missing.items():
         say(f"no {section}: {reason}")
     if folder is not None:

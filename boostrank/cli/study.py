@@ -141,16 +141,9 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
 
 _OBJECTIVES = (
     Column("objective", " "),
-    Column("rate", format="g"),
-    Column("rounds", format=",.0f"),
-    Column("valid", format=".4f"),
-    Column("test", format=".4f"),
+    *("rate g", "rounds ,.0f", "valid .4f", "test .4f"),
     Column("mean", "difference", "+.4f", ends=("low", "high")),
-    Column("better", format=""),
-    Column("same", format=""),
-    Column("worse", format=""),
-    Column("p", format=".4f"),
-    Column("p_holm", "p (Holm)", ".4f"),
+    *("better #", "same #", "worse #", "p .4f", "p_holm .4f p (Holm)"),
 )
 _OF_DIFFERENCE = ("mean", "low", "high", "better", "same", "worse", "p", "p_holm")
 
@@ -233,9 +226,9 @@ def _noise_as_json(noise: NoiseReport) -> dict[str, Any]:
 
 _SPREAD = (
     Column("source", " "),
-    Column("runs", format=""),
+    "runs #",
     Column("sd", "standard deviation", ".4f", ends=("low", "high")),
-    Column("matters", "matters from", ".4f"),
+    "matters .4f matters from",
 )
 
 

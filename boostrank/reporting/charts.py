@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from boostrank.core.types import Float64Array
 from boostrank.records import jsonable
 from boostrank.reporting.html import block
 from boostrank.reporting.table import pandas
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class _Altair:
@@ -164,7 +161,7 @@ class Chart:
     """
 
     name: str
-    frame: pd.DataFrame
+    frame: Any
     figure: Any
     title: str = ""
     about: str = ""
@@ -232,7 +229,7 @@ def stretched(small: float, ends: tuple[float, float]) -> tuple[Any, list[float]
 
 
 def lines(
-    frame: pd.DataFrame,
+    frame: Any,
     x: Any,
     y: str,
     tips: Sequence[str],
@@ -295,7 +292,7 @@ def histogram(
 
 def row_chart(
     name: str,
-    frame: pd.DataFrame,
+    frame: Any,
     y: str,
     tips: Sequence[str],
     draw: Callable[[Any], Any],

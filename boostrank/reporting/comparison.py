@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
 from operator import ge, gt, le, lt
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
 from boostrank.core.text import NUMERIC, count_of
-from boostrank.core.types import Float64Array, check_in_step
+from boostrank.core.types import Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
@@ -32,6 +32,7 @@ from boostrank.reporting.machine import (
     judges_chart,
     judges_table,
 )
+from boostrank.reporting.opening import Opening, open_report
 from boostrank.reporting.rank_changes import (
     Churn,
     Inversion,
@@ -41,8 +42,8 @@ from boostrank.reporting.rank_changes import (
     costliest_inversion,
     rank_changes_in,
 )
-from boostrank.reporting.result import Result, plain, result_class
-from boostrank.reporting.section import Context, page_of
+from boostrank.reporting.result import Result, plain
+from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
 
@@ -215,17 +216,12 @@ class Condition:
         what = f"{self.end}({self.metric})" if self.end else self.metric
         return f"{what} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
 
-    def value(self, difference: Difference) -> float:
-        """Return the mean difference or the end of its interval, or NaN if it has no interval."""
-        return float(getattr(difference, self.end or "mean"))
-
     def holds(self, value: float, p: float) -> bool:
-        """Return whether the condition is met by a difference, or an end of its interval, and its
-        p-value.
+        """Return whether a difference, or an end of its interval, and its p-value meet the
+        condition.
         """
-        return _OPERATORS[self.operator](value, self.bound) and (
-            self.alpha is None or p < self.alpha
-        )
+        is_sure = self.alpha is None or p < self.alpha
+        return is_sure and _OPERATORS[self.operator](value, self.bound)
 
 
 @dataclass(frozen=True)
@@ -242,7 +238,6 @@ class ConditionOutcome:
     where: tuple[str, ...] = ()
 
 
-@result_class
 class Comparison(Result):
     """Result of `compare`.
 
@@ -257,6 +252,8 @@ class Comparison(Result):
         of_segment: each query's segment by kind, [Q].
         judges: differences by people, by a machine and by both, for each metric, if a machine
             judged more queries. All else is by people's grades of the queries that they judged.
+        meanings: what each metric measures.
+        trees: numbers of trees of the new and the old ranker, or None where unknown.
     """
 
     old: str
@@ -273,6 +270,8 @@ class Comparison(Result):
     models: Mapping[str, Mapping[str, list[float]]]
     notes: tuple[str, ...] = ()
     judges: tuple[JudgedDifference, ...] = ()
+    meanings: tuple[str, ...] = ()
+    trees: tuple[int | None, int | None] = (None, None)
 
     @property
     def failed(self) -> bool:
@@ -283,6 +282,15 @@ class Comparison(Result):
     def first(self) -> str:
         """The name of the first metric."""
         return next(iter(self.metrics))
+
+    @property
+    def opening(self) -> Opening:
+        """The first line of the page: which ranker is better, how sure, and at what cost."""
+        difference, judges = self.metrics[self.first], ""
+        if self.judges:
+            difference = _by_both(difference, self.judges_of(self.first)[2])
+            judges = "people and the machine"
+        return open_report(self.new, self.old, difference, self.trees, judges)
 
     def judges_of(self, metric: str) -> tuple[JudgedDifference, ...]:
         """Return the differences in a metric by judges."""
@@ -321,7 +329,10 @@ class Comparison(Result):
             f" chance{chance}"
         )
 
-    HIDDEN: ClassVar = ("qids", "per_query", "of_segment", "outcomes", "differences", "queries")
+    HIDDEN = (
+        *("qids", "per_query", "of_segment", "outcomes", "meanings", "trees"),
+        *("differences", "queries"),
+    )
 
     def tables(self) -> tuple[Table, ...]:
         """Return all differences, and the values of each query."""
@@ -329,20 +340,10 @@ class Comparison(Result):
         # Draw the intervals of all segments on one scale.
         of_first = [row for row in self.segments if row.metric == self.first]
         limits = [end for row in of_first for end in (row.low, row.high) if not math.isnan(end)]
+        ends, about = ("low", "high"), "new minus old"
         columns = (
-            *map(Column, ("metric", "kind", "segment")),
-            Column("queries", format=""),
-            Column("old", format=".4f"),
-            Column("new", format=".4f"),
-            Column(
-                "mean",
-                "difference",
-                "+.4f",
-                "new minus old",
-                ends=("low", "high"),
-                drawn=True,
-                limits=limits,
-            ),
+            *("metric", "kind", "segment", "queries #", "old .4f", "new .4f"),
+            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True, limits=limits),
             Column("better", format="", help="queries that gained"),
             Column("same", format="", help="queries that stayed"),
             Column("worse", format="", help="queries that lost"),
@@ -362,12 +363,11 @@ class Comparison(Result):
 
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
-        numbers = [Column(name, format=".4f") for name in ("old", "new")]
-        difference = Column("difference", format="+.4f", look="worse")
-        columns = [Column("qid", "query"), *numbers, difference, *map(Column, self.of_segment)]
-        table = table_of_objects(
-            "worst", self.regressions, columns, "qid", "old", "new", "difference"
-        )
+        loss = Column("difference", format="+.4f", look="worse")
+        kinds = map(Column, self.of_segment)
+        columns: list[Column | str] = ["qid - query", "old .4f", "new .4f", loss, *kinds]
+        keys = "qid", "old", "new", "difference"
+        table = table_of_objects("worst", self.regressions, columns, *keys)
         segments = {
             kind: [row.segments[kind] for row in self.regressions] for kind in self.of_segment
         }
@@ -396,20 +396,29 @@ class Comparison(Result):
             f"{outcome.condition} {'holds' if outcome.holds else 'does not hold'}"
             for outcome in self.outcomes
         ]
-        return "; ".join([f"{self.new} against {self.old}, {len(self.qids):,} queries", *words])
+        opening = self.opening
+        names = f"{opening.new} {opening.verdict} {opening.old}"
+        return "; ".join([f"{names}, {len(self.qids):,} queries", *words])
 
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
         need_report_extra()
-        sections = {
-            "difference": ("The difference", ""),
-            **({"judges": ("People and the machine", "Judges")} if self.judges else {}),
-            "queries": (f"Query by query: {self.first}", "Queries"),
-            "segments": (f"Segments: {self.first}", "Segments"),
-            "regressions": (f"Worst regressions: {self.first}", "Worst regressions"),
+        titles = {
+            "difference": "The difference",
+            **({"judges": "People and the machine"} if self.judges else {}),
+            "queries": f"Query by query: {self.first}",
+            "segments": f"Segments: {self.first}",
+            "regressions": f"Worst regressions: {self.first}",
         }
+        drawn: list[Any] = []
+        values = {"found": self, "data": data, "drawn": drawn, **_parts(self)}
+        more = {
+            name: block("comparison.html", name, **values)
+            for name in ("heading", "summary", *titles)
+        }
+        sections = [PageSection(name, title, more.pop(name)) for name, title in titles.items()]
         title = f"{self.new} against {self.old}"
-        return page_of("comparison.html", title, sections, found=self, data=data, **_parts(self))
+        return page(title, sections, self.opening, drawn=drawn, **more)
 
 
 @takes_dataset
@@ -507,129 +516,167 @@ def compare(
         >>> comparison.per_query["mrr"].tolist()
         [[0.5, 1.0], [1.0, 1.0]]
     """
-    # Measure the requested metrics, then those of the conditions.
     context = Context(None, data, metrics, **options)
-    texts = [fail_if] if isinstance(fail_if, str) else fail_if
-    names = {name for metric in context.metrics for name in metric.names}
-    conditions = [
-        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
-    ]
-    extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
-    if machine is not None and any(condition.anywhere for condition in conditions):
-        raise ParameterError(
-            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
-            " 'in any', or the machine"
-        )
+    names = [name for metric in context.metrics for name in metric.names]
+    conditions = _parse_conditions(fail_if, names, machine is not None)
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     check_in_step(old=old, new=new)
     rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
-    # Measure by the machine's grades, and go on with the queries of people.
-    judged, everything = None, [*context.metrics, *map(Metric.parse, extra)]
+    # Measure the requested metrics and those of the conditions by the machine's grades, if there
+    # are any, and go on with the queries of people.
+    extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
+    everything = [*context.metrics, *map(Metric.parse, extra)]
+    judged, by_machine = None, {}
     if machine is not None:
         judged = JudgedQueries.split(machine, data)
-        by_machine = _values(
-            replace(context, data=judged.machine).bound(everything),
-            judged.take(rankers, judged.chosen, data),
-        )
+        of_machine = replace(context, data=judged.machine).bound(everything)
+        by_machine = _values(of_machine, judged.take(rankers, judged.chosen, data))
         rankers = judged.take(rankers, judged.chosen[judged.at], data)
-        data = judged.people
-        context = replace(context, data=data)
-    bound = context.bound(everything)
-    # Compute the values of each query, the overall differences, and the differences by segment.
-    first, second = rankers["old"][0], rankers["new"][0]
-    of_models = _values(bound, rankers)
+        context = replace(context, data=judged.people)
+    data, bound = context.data, context.bound(everything)
+    values = _values(bound, rankers)
+    # Compare all queries, and the queries of each segment.
     cuts = segmentations(context.segments, data.labels, data.queries)
-    matters, weights = context.matters or {}, data.queries.each_weight
-    measured, in_segments, per_query, models = {}, [], {}, {}
+    measures = {
+        name: partial(_difference, name, metric.higher_is_better, values[name], context)
+        for metric in bound.metrics
+        for name in metric.names
+    }
+    measured = {name: measure() for name, measure in measures.items()}
+    in_segments = [
+        row for name in measures for row in _in_segments(measures[name], values[name], cuts)
+    ]
     judges: list[JudgedDifference] = []
-    for name, metric in {name: m for m in bound.metrics for name in m.names}.items():
-        sides = [np.column_stack([values[name] for values in side]) for side in of_models.values()]
-        # A function may leave out other queries each time.
-        counted = ~np.isnan(np.column_stack(sides).sum(axis=1))
-        if not counted.any():
-            raise DataError(f"metric {name}: no query counts for both rankers")
-        per_query[name] = np.where(
-            counted[:, None], np.column_stack([side.mean(axis=1) for side in sides]), np.nan
-        )
-        means = [
-            np.average(side[counted], axis=0, weights=weights[counted]).tolist() for side in sides
-        ]
-        models[name] = dict(zip(of_models, means, strict=True))
-        how = {"matters": matters.get(name, math.nan), "higher_is_better": metric.higher_is_better}
-        measured[name] = _difference(
-            name, sides, counted, data.queries.weights, context.seed, **how
-        )
-        in_segments += _in_segments(measured[name], sides, counted, cuts, data, context.seed)
-        if judged is not None:
-            before, after = [
-                np.mean([values[name] for values in side], axis=0) for side in by_machine.values()
-            ]
-            change = per_query[name][:, 1] - per_query[name][:, 0]
-            luck = float(np.nan_to_num(measured[name].luck))
-            free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
-            of_all, luck_of = judged.machine.queries.each_weight, (luck, free)
-            judges += by_judges(name, change, after - before, judged.at, weights, of_all, luck_of)
-    # Find the queries that lost most of the first metric, and their costliest inversions.
+    if judged is not None:
+        for name, sides in values.items():
+            judges += _by_judges(judged, name, sides, by_machine[name], measured[name].luck)
+    both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
+    # Find what changed in the lists, by the first model of each ranker.
+    first, second = rankers["old"][0], rankers["new"][0]
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
-    top_metric, name = bound.metrics[0], bound.names[0]
-    grades = (
-        data.labels
-        if top_metric.function
-        else top_metric.spec.grades(data.labels, bound.conventions)
-    )
-    change = np.nan_to_num(per_query[name][:, 1] - per_query[name][:, 0], nan=0.0)
-    change = change if top_metric.higher_is_better else -change
-    lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
-    moves = [rank_changes_in(q, *ranks, data, top) for q in lost]
+    per_query = {name: _means(sides) for name, sides in values.items()}
+    lost = _regressions(bound, per_query[bound.names[0]], data, ranks, of_segment, top, worst)
     notes = [*_untested(conditions, in_segments), *(judged.notes if judged else ())]
     if any(len(side) > 1 for side in rankers.values()):
         notes.insert(0, "changes of ranks are those of the first model of each ranker")
-    tested = measured | {
-        row.metric: replace(
-            measured[row.metric], mean=row.mean, low=row.low, high=row.high, p=row.p, luck=0.0
-        )
-        for row in judges
-        if row.judges == "both"
-    }
-    regressions = tuple(
-        Regression(
-            qid=data.queries.describe_query(q),
-            old=float(per_query[name][q, 0]),
-            new=float(per_query[name][q, 1]),
-            segments={kind: str(segment[q]) for kind, segment in of_segment.items()},
-            moves=changes,
-            swap=costliest_inversion(changes, grades),
-        )
-        for q, changes in zip(lost, moves, strict=True)
-    )
     return Comparison(
         old=_called(rankers["old"]),
         new=_called(rankers["new"]),
         metrics=measured,
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
-        regressions=regressions,
-        outcomes=tuple(_outcome(condition, tested, in_segments) for condition in conditions),
+        regressions=lost,
+        outcomes=tuple(_outcome(each, measured | both, in_segments) for each in conditions),
         conventions=bound.conventions,
         qids=data.queries.qid,
         per_query=per_query,
         of_segment=of_segment,
-        models=models,
+        models={name: _means_of_models(sides, data) for name, sides in values.items()},
         notes=tuple(notes),
         judges=tuple(judges),
+        meanings=tuple({metric.meaning: None for metric in bound.metrics if metric.meaning}),
+        trees=(second.trees, first.trees),
     )
+
+
+def _parse_conditions(
+    fail_if: str | Iterable[str | Condition], names: Sequence[str], has_machine: bool
+) -> list[Condition]:
+    """Return the conditions, given the names of the requested metrics."""
+    texts = [fail_if] if isinstance(fail_if, str) else fail_if
+    conditions = [
+        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
+    ]
+    if has_machine and any(condition.anywhere for condition in conditions):
+        raise ParameterError(
+            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
+            " 'in any', or the machine"
+        )
+    return conditions
 
 
 def _values(
     bound: BoundMetrics, rankers: Mapping[str, Sequence[Ranker]]
-) -> dict[str, list[dict[str, Float64Array]]]:
-    """Return the values of each query by metric, for each training of each ranker."""
-    return {
-        side: [bound.per_query(training.scores) for training in trainings]
-        for side, trainings in rankers.items()
-    }
+) -> dict[str, list[Float64Array]]:
+    """Return the values of each query by metric, for the trainings of the old and of the new
+    ranker, float64[Q, m], NaN in queries that do not count for all of them.
+    """
+    of_models = [
+        [bound.per_query(training.scores) for training in trainings]
+        for trainings in rankers.values()
+    ]
+    values = {}
+    for name in bound.names:
+        sides = [np.column_stack([each[name] for each in side]) for side in of_models]
+        # A function may leave out other queries each time.
+        left_out = np.isnan(np.column_stack(sides).sum(axis=1))
+        if left_out.all():
+            raise DataError(f"metric {name}: no query counts for both rankers")
+        values[name] = [np.where(left_out[:, None], np.nan, side) for side in sides]
+    return values
+
+
+def _means(sides: Sequence[Float64Array]) -> Float64Array:
+    """Return the means over the models of each ranker, float64[Q, 2]."""
+    return np.column_stack([side.mean(axis=1) for side in sides])
+
+
+def _means_of_models(sides: Sequence[Float64Array], data: RankingDataset) -> dict[str, list[float]]:
+    """Return the mean over queries of each model of the old and of the new ranker."""
+    counted = ~np.isnan(sides[0][:, 0])
+    w = data.queries.each_weight[counted]
+    old, new = [np.average(side[counted], axis=0, weights=w).tolist() for side in sides]
+    return {"old": old, "new": new}
+
+
+def _by_judges(
+    judged: JudgedQueries,
+    metric: str,
+    people: Sequence[Float64Array],
+    machine: Sequence[Float64Array],
+    luck: float,
+) -> list[JudgedDifference]:
+    """Return the difference by people, by the machine, and by both."""
+    free = min((side.shape[1] - 1 for side in people if side.shape[1] > 1), default=1)
+    weights = judged.people.queries.each_weight, judged.machine.queries.each_weight
+    changes = np.diff(_means(people))[:, 0], np.diff(_means(machine))[:, 0]
+    of_luck = float(np.nan_to_num(luck)), free
+    return by_judges(metric, *changes, judged.at, *weights, of_luck)
+
+
+def _by_both(difference: Difference, both: JudgedDifference) -> Difference:
+    """Return a difference with the mean, the interval and the p-value of both judges."""
+    numbers = {name: getattr(both, name) for name in ("mean", "low", "high", "p")}
+    return replace(difference, **numbers, luck=0.0)
+
+
+def _regressions(
+    bound: BoundMetrics,
+    values: Float64Array,
+    data: RankingDataset,
+    ranks: tuple[Int64Array, Int64Array],
+    of_segment: Mapping[str, npt.NDArray[Any]],
+    top: int,
+    worst: int,
+) -> tuple[Regression, ...]:
+    """Return the queries that lost most of the first metric, with their costliest inversions."""
+    metric, grades = bound.metrics[0], data.labels
+    if not metric.function:
+        grades = metric.spec.grades(grades, bound.conventions)
+    change = np.nan_to_num(values[:, 1] - values[:, 0], nan=0.0)
+    change = change if metric.higher_is_better else -change
+    regressions = []
+    for q in np.argsort(change, kind="stable")[:worst].tolist():
+        if change[q] >= -TIE:
+            break
+        moves = rank_changes_in(q, *ranks, data, top)
+        segments = {kind: str(segment[q]) for kind, segment in of_segment.items()}
+        swap, (old, new) = costliest_inversion(moves, grades), values[q].tolist()
+        qid = data.queries.describe_query(q)
+        regressions.append(Regression(qid, old, new, segments, moves, swap))
+    return tuple(regressions)
 
 
 def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
@@ -650,60 +697,65 @@ def _called(trainings: Sequence[Ranker]) -> str:
 
 def _difference(
     metric: str,
+    higher_is_better: bool,
     sides: Sequence[Float64Array],
-    counted: npt.NDArray[np.bool_],
-    weights: Float64Array | None,
-    seed: int,
-    **more: Any,
+    context: Context,
+    inside: npt.NDArray[np.bool_] | bool = True,
+    kind: str = "all",
+    segment: str = "all",
 ) -> Difference:
     """Return the difference over the included queries. At least one query must be included.
 
     Args:
         sides: values of the models of the old and of the new ranker, float64[Q, m].
+        inside: bool[Q], queries of a segment.
     """
-    before, after = sides[0][counted], sides[1][counted]
-    w = None if weights is None else weights[counted]
+    counted = ~np.isnan(sides[0][:, 0]) & inside
+    before, after, w = (
+        sides[0][counted],
+        sides[1][counted],
+        context.data.queries.each_weight[counted],
+    )
     old, new = before.mean(axis=1), after.mean(axis=1)
+    matters, luck = (context.matters or {}).get(metric, math.nan), math.nan
     if before.shape[1] == after.shape[1] == 1:
-        result = paired_difference(new, old, weights=w, resamples=PAIRED_RESAMPLES, seed=seed)
+        how = {"resamples": PAIRED_RESAMPLES, "seed": context.seed}
+        result = paired_difference(new, old, weights=w, **how)
     else:
-        result, more["luck"] = crossed_difference(after, before, weights=w)
-        more["matters"] = math.nan  # the interval has the luck of training already
-    sign = 1 if more["higher_is_better"] else -1
-    change = sign * (new - old)
+        result, luck = crossed_difference(after, before, weights=w)
+        matters = math.nan  # the interval has the luck of training already
+    change = new - old if higher_is_better else old - new
     better, worse = int(np.count_nonzero(change > TIE)), int(np.count_nonzero(change < -TIE))
-    counts = {"better": better, "same": old.size - better - worse, "worse": worse}
-    means = {
-        side: float(np.average(values, weights=w)) for side, values in (("old", old), ("new", new))
-    }
-    values: dict[str, Any] = vars(result) | means | counts | more
-    return Difference(kind="all", segment="all", metric=metric, **values)
+    return Difference(
+        kind=kind,
+        segment=segment,
+        metric=metric,
+        **vars(result),
+        old=float(np.average(old, weights=w)),
+        new=float(np.average(new, weights=w)),
+        better=better,
+        same=old.size - better - worse,
+        worse=worse,
+        matters=matters,
+        luck=luck,
+        higher_is_better=higher_is_better,
+    )
 
 
 def _in_segments(
-    whole: Difference,
-    sides: Sequence[Float64Array],
-    counted: npt.NDArray[np.bool_],
-    cuts: Sequence[Segmentation],
-    data: RankingDataset,
-    seed: int,
+    measure: Callable[..., Difference], sides: Sequence[Float64Array], cuts: Sequence[Segmentation]
 ) -> list[Difference]:
-    weights, how = (
-        data.queries.weights,
-        {"matters": whole.matters, "higher_is_better": whole.higher_is_better},
-    )
-    differences: list[Difference] = []
+    """Return the differences of the segments with an included query, given `_difference` of a
+    metric.
+    """
+    counted, differences = ~np.isnan(sides[0][:, 0]), []
     for cut in cuts:
-        for i, name in enumerate(cut.names):
-            inside = counted & (cut.of_query == i)
-            if not inside.any():
-                continue
-            difference = whole
-            if not np.array_equal(inside, counted):
-                difference = _difference(whole.metric, sides, inside, weights, seed, **how)
-            if difference.queries < FEWEST_FOR_INTERVAL:
-                difference = replace(difference, low=math.nan, high=math.nan)
-            differences.append(replace(difference, kind=cut.kind, segment=name))
+        for i in np.unique(cut.of_query[counted]).tolist():
+            segment = cut.names[i]
+            row = measure(inside=cut.of_query == i, kind=cut.kind, segment=segment)
+            if row.queries < FEWEST_FOR_INTERVAL:
+                row = replace(row, low=math.nan, high=math.nan)
+            differences.append(row)
     # The randomisation test only flips signs, so segments without any change are not tested.
     tested = [i for i, row in enumerate(differences) if row.better + row.worse]
     adjusted = np.ones(len(differences))
@@ -733,16 +785,17 @@ def _outcome(
             raise DataError(
                 f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}"
             )
-    if not condition.anywhere:
-        if condition.end and math.isnan(condition.value(whole)):
-            raise DataError(
-                f"one query has no interval, so '{condition}' cannot be tested: use more queries"
-            )
-        return ConditionOutcome(condition, condition.holds(condition.value(whole), whole.p))
-    where = tuple(
-        f"{s.kind} {s.segment}" for s in measured if condition.holds(condition.value(s), s.p_holm)
-    )
-    return ConditionOutcome(condition, bool(where), where)
+    name = condition.end or "mean"
+    if condition.anywhere:
+        rows = [row for row in measured if condition.holds(getattr(row, name), row.p_holm)]
+        where = tuple(f"{row.kind} {row.segment}" for row in rows)
+        return ConditionOutcome(condition, bool(where), where)
+    value = getattr(whole, name)
+    if math.isnan(value):
+        raise DataError(
+            f"one query has no interval, so '{condition}' cannot be tested: use more queries"
+        )
+    return ConditionOutcome(condition, condition.holds(value, whole.p))
 
 
 def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:
@@ -768,7 +821,6 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
     template = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],
-        "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
         "luck": list(dict.fromkeys(map(comparison.luck_words, comparison.metrics))),

@@ -60,35 +60,26 @@ _WORDS = {
 
 def _words(step: str, c: Conventions, metric: str) -> str:
     """Describe the choice made in a step by a phrase that can follow "is"."""
-    if step == "gain":
-        if not isinstance(c.gain, str):
-            return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
-        return f"{c.gain} gain, {'2^label - 1' if c.gain == 'exponential' else 'the label itself'}"
-    if step == "relevance":
-        least = c.relevant_from
-        return (
-            "every label above 0 relevant"
-            if least is None
-            else f"relevance from label {least:g} on"
-        )
-    if step == "grades":
-        return (
-            "the data's largest grade as the best"
-            if c.max_grade is None
-            else f"best grade {c.max_grade:g}"
-        )
-    if step == "single":
-        return "queries of one document " + ("counted" if c.single == "count" else "left out")
-    if step == "empty":
-        counted = {"exclude": "left out", "one": "counted as 1", "zero": "counted as 0"}[
-            c.empty_for(metric)
-        ]
-        return f"queries without a relevant document {counted}"
+    counted = {"exclude": "left out", "one": "counted as 1", "zero": "counted as 0"}
+    gain = f"{c.gain} gain, {'2^label - 1' if c.gain == 'exponential' else 'the label itself'}"
+    if not isinstance(c.gain, str):
+        gain = "the gain table " + ",".join(f"{g:g}" for g in c.gain)
+    words = {
+        "gain": gain,
+        "relevance": "every label above 0 relevant",
+        "grades": "the data's largest grade as the best",
+        "single": "queries of one document " + ("counted" if c.single == "count" else "left out"),
+        "empty": f"queries without a relevant document {counted[c.empty_for(metric)]}",
+    }
+    if c.relevant_from is not None:
+        words["relevance"] = f"relevance from label {c.relevant_from:g} on"
+    if c.max_grade is not None:
+        words["grades"] = f"best grade {c.max_grade:g}"
     # The other steps have a word per choice.
     rounded = " after the scores are rounded to float32" * (
         step == "ties" and c.score_type == "float32"
     )
-    return _WORDS[getattr(c, STEPS[step][0])] + rounded
+    return words.get(step) or _WORDS[getattr(c, STEPS[step][0])] + rounded
 
 
 @dataclass(frozen=True)

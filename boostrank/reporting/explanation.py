@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.table import Cell, Column, Table, fixed, table_of_objects
 
 
@@ -37,7 +37,6 @@ class Document:
     label: float
 
 
-@result_class
 class Why(Result):
     """Result of `why`. Arrays have one entry per feature that the trees use.
 
@@ -91,7 +90,7 @@ class Why(Result):
         """The order of the features by absolute part, largest first."""
         return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
 
-    HIDDEN: ClassVar = ("values", "contributions", "pair")
+    HIDDEN = ("values", "contributions", "pair")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the features, and the pair."""
@@ -106,9 +105,9 @@ class Why(Result):
         values = {"a": self.values[0, order].tolist(), "b": self.values[1, order].tolist()}
         signed = fixed(self.contributions.ravel().tolist(), 4, sign=True)
         columns = (
-            Column("feature"),
-            Column("a", "A", ""),
-            Column("b", "B", ""),
+            "feature",
+            "a # A",
+            "b # B",
             Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
             Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
             Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
@@ -122,11 +121,11 @@ class Why(Result):
         }
         # The pair.
         pair_columns = (
-            Column("document"),
-            Column("name"),
-            Column("rank", format=""),
-            Column("score", format=".6g"),
-            Column("label", format="g"),
+            "document",
+            "name",
+            "rank #",
+            "score .6g",
+            "label g",
         )
         pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         return (

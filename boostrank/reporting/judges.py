@@ -31,7 +31,7 @@ from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_su
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.files.join import ADDED, CHANCE, MACHINE
 from boostrank.reporting.segments import NO_SEGMENT, read_segments
-from boostrank.reporting.table import Column, Table
+from boostrank.reporting.table import Column, Table, table_of_rows
 
 FOLDS = 5
 _LEAST_WEIGHT = 1e-3  # weights of queries must be positive
@@ -209,17 +209,15 @@ def agreement(
         total = sums.sum(axis=0) / sums[:, 0].sum()
         draws = _kappa(resampled_sums(sums, resamples=RESAMPLES, seed=0))
         low, high = expanded_interval(draws, numbers.size)
-        row = {"segment": name, "documents": owner.size, "queries": numbers.size, "low": low}
-        row |= {
-            "high": high,
-            "kappa": float(_kappa(total)),
-            "machine - people": total[2] - total[1],
-        }
-        rows.append(row)
-    heads = [Column("segment"), Column("documents", format=","), Column("queries", format=",")]
-    kappa = Column("kappa", format=".3f", ends=("low", "high"))
-    data = {key: [row[key] for row in rows] for key in rows[0]}
-    return Table("agreement", data, [*heads, kappa, Column("machine - people", format="+.3f")])
+        counts = {"segment": name, "documents": owner.size, "queries": numbers.size}
+        kappa = {"low": low, "high": high, "kappa": float(_kappa(total))}
+        rows.append({**counts, **kappa, "machine - people": total[2] - total[1]})
+    declared = (
+        *("segment", "documents ,", "queries ,"),
+        Column("kappa", format=".3f", ends=("low", "high")),
+        Column("machine - people", format="+.3f"),
+    )
+    return table_of_rows("agreement", rows, declared)
 
 
 def _kappa(sums: Float64Array) -> Float64Array:

@@ -331,20 +331,20 @@ def _student(
 
 def judges_table(rows: Sequence[JudgedDifference]) -> Table:
     """Return the table of the differences by judge."""
-    columns = [
-        Column("metric"),
+    columns = (
+        "metric",
         Column(
             "judges",
             help="people: whole queries that people judged. both: people's estimate,"
             " with less variance",
         ),
-        Column("queries", format=""),
+        "queries #",
         Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
         Column("p", format=".4f", help="two-sided p-value"),
         Column("weight", format=".2f", help="weight of the machine's differences"),
         Column("bias", format="+.4f", help="machine minus people on the queries of people"),
         Column("worth", "worth", ".0f", "queries of people alone with this error"),
-    ]
+    )
     return table_of_objects("judges", rows, columns)
 
 

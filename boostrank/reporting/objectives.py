@@ -102,42 +102,32 @@ def compare_objectives(
         raise ParameterError(words)
     seed = int(pop_param(common, SEED_NAMES, 0))
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
-    rounds = num_boost_round or _ROUNDS
-    options = TrainOptions(rounds=rounds, backend=backend, conventions=conventions)
-    valid, count = [("valid", valid_set.like(train_set))], itertools.count(1)
-    total = len(objectives) * (len(rates) + repeats - 1)
-
-    def plan_of(objective: str, rate: float, repeat: int) -> Plan:
-        chosen = objectives[objective]
-        values = chosen if isinstance(chosen, Mapping) else {"objective": chosen}
-        values = {**common, **values, "learning_rate": rate, "seed": seed + repeat}
-        data = train_set.shuffled(np.random.default_rng([seed, repeat])) if repeat else train_set
-        return resolve(replace(options, params=values), data, valid)
-
+    rounds, valid = num_boost_round or _ROUNDS, [("valid", valid_set.like(train_set))]
+    options = TrainOptions(params=common, rounds=rounds, backend=backend, conventions=conventions)
     first = next(iter(objectives))
-    plan = plan_of(first, rates[0], 0)
+    plan = _plan(options, train_set, valid, objectives[first], rates[0], seed)
     metric, options = plan.settings.main_metric, replace(options, conventions=plan.conventions)
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
-    name, sign = str(metric), 1.0 if metric.higher_is_better else -1.0
+    name, count = str(metric), itertools.count(1)
+    total = len(objectives) * (len(rates) + repeats - 1)
 
-    def value_of(model: RankingModel) -> float:
-        return model.evals_result["valid"][name][model.best_iteration - 1]
-
-    def trained(objective: str, rate: float, repeat: int) -> RankingModel:
-        model = execute(plan_of(objective, rate, repeat))
-        progress(next(count), total, objective, {name: value_of(model)})
-        return model
+    def train(objective: str, rate: float, repeat: int = 0) -> tuple[RankingModel, float]:
+        chosen = objectives[objective]
+        model = execute(_plan(options, train_set, valid, chosen, rate, seed, repeat))
+        value = model.evals_result["valid"][name][model.best_iteration - 1]
+        progress(next(count), total, objective, {name: value})
+        return model, value
 
     # Choose a rate for each objective, train again with it, and compare on the test queries.
-    tuned, differences = {}, {}
+    choose, tuned, differences = max if metric.higher_is_better else min, {}, {}
     of_first: list[RankingModel] = []
     for objective in objectives:
-        at_rate = {rate: trained(objective, rate, 0) for rate in rates}
-        values = {rate: value_of(model) for rate, model in at_rate.items()}
-        best = max(rates, key=lambda rate: sign * values[rate])
-        models = [at_rate[best]]
-        models += [trained(objective, best, repeat) for repeat in range(1, repeats)]
+        at_rate = {rate: train(objective, rate) for rate in rates}
+        values = {rate: value for rate, (_, value) in at_rate.items()}
+        best = choose(rates, key=values.__getitem__)
+        again = [train(objective, best, repeat)[0] for repeat in range(1, repeats)]
+        models = [at_rate[best][0], *again]
         of_first = of_first or models
         result = compare(models, of_first, test_set, metric, conventions=plan.conventions, worst=0)
         stopped = [model.best_iteration for model in models]
@@ -145,6 +135,22 @@ def compare_objectives(
         differences[objective] = result.metrics[name]
     del differences[first]
     adjusted = holm([difference.p for difference in differences.values()]).tolist()
-    for (other, difference), p in zip([*differences.items()], adjusted, strict=True):
-        differences[other] = replace(difference, p_holm=p)
+    rows = zip(differences.items(), adjusted, strict=True)
+    differences = {other: replace(difference, p_holm=p) for (other, difference), p in rows}
     return ObjectiveComparison(name, tuned, differences)
+
+
+def _plan(
+    options: TrainOptions,
+    data: RankingDataset,
+    valid: Any,
+    objective: Any,
+    rate: float,
+    seed: int,
+    repeat: int = 0,
+) -> Plan:
+    """Return the plan of a training, whose repeats differ in the seed and the row order."""
+    values = objective if isinstance(objective, Mapping) else {"objective": objective}
+    values = {**options.params, **values, "learning_rate": rate, "seed": seed + repeat}
+    data = data.shuffled(np.random.default_rng([seed, repeat])) if repeat else data
+    return resolve(replace(options, params=values), data, valid)

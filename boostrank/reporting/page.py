@@ -9,7 +9,7 @@ from functools import cached_property
 from graphlib import TopologicalSorter
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 from markupsafe import Markup
@@ -22,14 +22,12 @@ from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.card import Card, card_of
 from boostrank.reporting.charts import Chart, need_report_extra
-from boostrank.reporting.rank_changes import Ranker
+from boostrank.reporting.opening import Opening, open_report
+from boostrank.reporting.rank_changes import Ranker, count_trees
 from boostrank.reporting.result import plain
 from boostrank.reporting.section import Context, PageSection, Section, page
 from boostrank.reporting.sections import METRICS, SECTIONS
 from boostrank.reporting.table import csv_bytes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +59,32 @@ class Report:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.results.get(name)
 
-    def __repr__(self) -> str:
+    @property
+    def opening(self) -> Opening | None:
+        """The first line of the page, which needs the verdict: how good the model is, how sure, and
+        at what cost.
+        """
         verdict = self.results.get("verdict")
-        lines = [f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"]
-        if verdict is not None:
-            name, value = verdict.metric, verdict.headline.value
-            lines += [f"{name} is {value:.4f}", *verdict.meaning.values()]
-        return "\n".join(lines)
+        if verdict is None:
+            return None
+        baseline, lead = verdict.first_lead()
+        return open_report(self.model, baseline, lead, [count_trees(self.ranker)])
+
+    def __repr__(self) -> str:
+        about = f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"
+        return "\n".join([*self._words(), about])
 
     def _repr_html_(self) -> str:
         states = {**dict.fromkeys(self.results, "there"), **self.missing}
         rows = [(SECTIONS.get(name).title, state) for name, state in states.items()]
-        return small_table(f"Report of {self.model} on {self.data}", [("model", self.about), *rows])
+        words = [("", line) for line in self._words()]
+        title = f"Report of {self.model} on {self.data}"
+        return small_table(title, [*words, ("model", self.about), *rows])
+
+    def _words(self) -> list[str]:
+        """Return the first line, and what the metrics measure."""
+        verdict = self.results.get("verdict")
+        return [] if verdict is None else [str(self.opening), *verdict.meaning.values()]
 
     @cached_property
     def sections(self) -> tuple[PageSection, ...]:
@@ -94,7 +106,7 @@ class Report:
         return {part.name: part for part in parts if isinstance(part, Chart)}
 
     @cached_property
-    def frames(self) -> dict[str, pd.DataFrame]:
+    def frames(self) -> dict[str, Any]:
         """The result tables as pandas data frames by name."""
         names = [section.name for section in on_page_order() if section.name in self.results]
         tables = [table for name in names for table in self.results[name].tables()]
@@ -104,7 +116,7 @@ class Report:
         """Return a self-contained HTML page."""
         on = Markup(" on <bdi>{}</bdi>").format(self.data) if self.data else ""
         summary = Markup('<p class="faint">{}{}.</p>').format(self.about, on)
-        return page(f"Report on {self.model}", self.sections, summary=summary)
+        return page(f"Report on {self.model}", self.sections, self.opening, summary=summary)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as JSON data, without values per query. Undefined numbers are None."""

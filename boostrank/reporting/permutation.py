@@ -39,14 +39,12 @@ class Unit:
         columns: positions of the unit's features among the columns of `DenseRows`.
         stream: random stream number, which is fixed for each feature.
         between: whether to exchange values between queries instead of within them.
-        features: names of the unit's features, including those that no tree uses.
     """
 
     name: str
     columns: tuple[int, ...]
     stream: int
     between: bool = False
-    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +228,7 @@ def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
-    distance = 1.0 - np.abs(correlation)
-    tree = linkage(squareform(distance, checks=False), method="complete")
+    tree = linkage(squareform(1.0 - np.abs(correlation), checks=False), method="complete")
     number = fcluster(tree, 1.0 - threshold + 1e-12, criterion="distance")
     clusters = [np.flatnonzero(number == n).tolist() for n in np.unique(number)]
     return [members for members in clusters if len(members) > 1]

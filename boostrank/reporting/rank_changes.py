@@ -13,17 +13,20 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.model.ranking_model import find_model
+from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.model.scores import as_scores
 from boostrank.reporting.documents import shown_name
 
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """One of two compared rankers, with its scores, float64[N], in row order."""
+    """One of two compared rankers, with its scores, float64[N], in row order, and its number of
+    trees if known.
+    """
 
     name: str
     scores: Float64Array
+    trees: int | None = None
 
     @classmethod
     def from_source(
@@ -46,7 +49,15 @@ class Ranker:
                 f"{name}: the scores must have the shape ({data.n_documents},), but got"
                 f" {scores.shape}"
             )
-        return cls(name, data.in_row_order(scores))
+        return cls(name, data.in_row_order(scores), count_trees(model))
+
+
+def count_trees(model: RankingModel | None) -> int | None:
+    """Return the number of trees of a model, or None for scores and linear models."""
+    try:
+        return None if model is None else model.num_trees()
+    except ParameterError:
+        return None
 
 
 @dataclass(frozen=True, eq=False)

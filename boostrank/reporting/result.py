@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
@@ -39,23 +39,18 @@ def concatenate(parts: Sequence[Data]) -> Data:
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
-Subclass = TypeVar("Subclass")
-
-
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
-def result_class(kind: type[Subclass]) -> type[Subclass]:
-    """Turn a subclass of `Result` into a frozen dataclass."""
-    return dataclass(frozen=True, eq=False, repr=False)(kind)
-
-
 class Result:
-    """Base class for results.
+    """Base class for results, which are frozen dataclasses.
 
     Attributes:
         HIDDEN: names of the fields and tables that are omitted from JSON data.
     """
 
     HIDDEN: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def tables(self) -> Sequence[Table]:
         """Return the tables, of which the first one is the default."""

@@ -32,6 +32,7 @@ from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.html import block
+from boostrank.reporting.opening import Opening
 from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE
 from boostrank.reporting.table import Table
@@ -174,7 +175,6 @@ class PageSection:
 
     Args:
         name: name that is unique on the page.
-        short: name in the navigation, or "" for the title.
         brief: one or two sentences for the top of the page.
         drawn: charts and tables in the section.
     """
@@ -182,7 +182,6 @@ class PageSection:
     name: str
     title: str
     body: Markup
-    short: str = ""
     brief: Markup | str = ""
     drawn: Sequence[Any] = ()
 
@@ -204,7 +203,6 @@ class Section:
         parts: function that returns the variables of the template.
         position: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.
-        short: name in the navigation, or "" for the title.
         applies: whether the section applies to the model and its data. Other sections run only on
             request.
     """
@@ -215,7 +213,6 @@ class Section:
     parts: Callable[[Any], Mapping[str, Any]]
     position: int = 100
     after: tuple[str, ...] = ()
-    short: str = ""
     aliases: tuple[str, ...] = ()
     applies: Callable[[Context], bool] = lambda c: True
 
@@ -226,16 +223,19 @@ class Section:
         values = {"found": result, "parts": parts, **parts}
         body = block(f"{self.name}.html", "body", drawn=drawn, **values)
         brief = block(f"{self.name}.html", "brief", drawn=drawn, **values)
-        return PageSection(self.name, self.title, body, self.short, brief, drawn)
+        return PageSection(self.name, self.title, body, brief, drawn)
 
 
-def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
+def page(
+    title: str, sections: Sequence[PageSection], opening: Opening | None = None, **more: Any
+) -> str:
     """Render a complete HTML document that loads no other files. Its content security policy also
     forbids loading.
 
     Args:
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
+        opening: the first line.
         more: `summary` (markup above the sections), `heading` (the title as markup) and `drawn`
             (the summary's charts and tables).
     """
@@ -252,7 +252,7 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
         themes = {"light": theme(), "dark": theme(dark=True)}
     digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]
     sources = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections}
+    values = {"heading": "", "summary": "", "opening": opening, **more}
     return block(
         "page.html",
         "page",
@@ -265,28 +265,10 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
         early=Markup(_EARLY),
         scripts=[Markup(script) for script in scripts],
         themes=themes,
+        title=title,
+        sections=sections,
         **values,
     )
-
-
-def page_of(
-    template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any
-) -> str:
-    """Render the page of one result from a template with the blocks `heading` and `summary`, and
-    one per section.
-
-    Args:
-        sections: mapping from a block to the title and the short name of its section.
-    """
-    drawn: list[Any] = []
-
-    def part(name: str) -> Markup:
-        return block(template, name, drawn=drawn, **values)
-
-    parts = [
-        PageSection(name, title, part(name), short) for name, (title, short) in sections.items()
-    ]
-    return page(title, parts, heading=part("heading"), summary=part("summary"), drawn=drawn)
 
 
 def page_beside(model: str) -> str:

@@ -78,6 +78,15 @@ class Column:
     drawn: bool = False
     limits: Sequence[float] = ()
 
+    @classmethod
+    def parse(cls, text: str) -> Column:
+        """Return a column, given its name, and perhaps its format and label: "mean +.4f change".
+        The format is "#" for whole numbers and "-" for text.
+        """
+        words = text.split(maxsplit=2)
+        name, format, label = [*words, *("-", "")[len(words) - 1 :]]
+        return cls(name, label, {"-": None, "#": ""}.get(format, format))
+
     @property
     def heading(self) -> str:
         """The label, or the name without a label."""
@@ -124,8 +133,8 @@ class Table:
     Args:
         name: name that is unique in a result and on a page, and valid as a file name.
         data: values by column. They make up the data frame and the JSON rows.
-        columns: columns in the terminal and on pages, of which the first one contains the row
-            headings; by default, all of the data.
+        columns: columns in the terminal and on pages, or text for `Column.parse`. The first one
+            contains the row headings. By default, all of the data.
         cells: values or cells by column that are shown instead of those in `data`.
         details: expandable markup for each row on a page, or "".
         search: whether the page has a search field.
@@ -137,7 +146,7 @@ class Table:
 
     name: str
     data: Mapping[str, Any]
-    columns: Sequence[Column] = ()
+    columns: Sequence[Column | str] = ()
     cells: Mapping[str, Any] = field(default_factory=dict)
     details: Sequence[Any] = ()
     search: bool = False
@@ -169,9 +178,13 @@ class Table:
         return [_as_cell(value) for value in values]
 
     @property
+    def _columns(self) -> list[Column]:
+        return [Column.parse(each) if isinstance(each, str) else each for each in self.columns]
+
+    @property
     def declared(self) -> Sequence[Column]:
         """The columns to show, which are those with any value."""
-        columns = self.columns or [Column(name, format="") for name in self.data]
+        columns = self._columns or [Column(name, format="") for name in self.data]
         if not len(self):
             return columns
         return [
@@ -191,7 +204,7 @@ class Table:
     def select(self, **values: Any) -> Table:
         """Return the rows with these values by column, and show the other columns."""
         chosen = [i for i, row in enumerate(self.rows()) if values.items() <= row.items()]
-        columns = [column for column in self.columns if column.name not in values]
+        columns = [column for column in self._columns if column.name not in values]
         return replace(self.take(chosen), columns=columns)
 
     def texts(self, top: int | None = None) -> list[list[str]]:
@@ -231,7 +244,7 @@ def _as_cell(value: Any) -> Cell:
 
 
 def table_of_objects(
-    name: str, objects: Iterable[Any], columns: Sequence[Column], *keys: str
+    name: str, objects: Iterable[Any], columns: Sequence[Column | str], *keys: str
 ) -> Table:
     """Return a table of attributes of objects: those called `keys`, or all fields of
     dataclasses.
@@ -242,7 +255,7 @@ def table_of_objects(
 
 
 def table_of_rows(
-    name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ()
+    name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column | str] = ()
 ) -> Table:
     """Return a table, given rows with the same keys."""
     keys = rows[0] if rows else ()

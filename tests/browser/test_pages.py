@@ -181,6 +181,32 @@ def test_on_a_phone_nothing_but_tables_scrolls_sideways(page: Page) -> None:
     )
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
     assert page.run("return innerWidth") == PHONE[0]
+    # Where columns are out of sight, a hint stands above the table.
+    page.wait(
+        """return [...document.querySelectorAll(".table")].every((box) => {
+          const scroller = box.querySelector(".scroll");
+          return box.querySelector(".hint").hidden === scroller.scrollWidth <= scroller.clientWidth + 1;
+        })"""
+    )
+
+
+@compared
+def test_no_card_stands_alone_in_its_row(page: Page) -> None:
+    neighbours = """const box = document.querySelector(".key-numbers"), card = box.firstElementChild;
+      const copies = (count) => Array.from({ length: count }, () => card.cloneNode(true));
+      const cards = [...box.children];
+      const rows = [2, 3, 4, 5, 6].map((count) => {
+        box.replaceChildren(...copies(count));
+        const tops = [...box.children].map((copy) => copy.getBoundingClientRect().top);
+        return Math.min(...tops.map((top) => tops.filter((other) => other === top).length));
+      });
+      box.replaceChildren(...cards);
+      return rows;"""
+    for width in (360, 800, 1280):
+        page.resize((width, 900))
+        assert min(page.run(neighbours)) > 1, width
+    page.resize(DESKTOP)
+    assert page.run(neighbours)[:4] == [2, 3, 4, 5]
 
 
 @reported

@@ -82,7 +82,8 @@ def test_the_table_says_all_of_it(data: Path, model: Path, second: Path) -> None
     result = invoke(
         "compare", model, second, data / "train.txt", "--metric", "ndcg@10", "--metric", "map"
     )
-    lines = result.stdout.splitlines()
+    opening, *lines = result.stdout.splitlines()
+    assert opening.startswith(f"{second} ")
     assert lines[0] == f"{second} against {model} on {data / 'train.txt'}, query by query"
     assert lines[1].split() == [
         "metric",

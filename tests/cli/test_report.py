@@ -94,7 +94,7 @@ def test_the_page_stands_alone_and_escapes_what_files_say(full_run: Any) -> None
     page = (folder / "all" / "report.html").read_text()
     assert len(page) < 5_000_000
     assert "default-src 'none'" in html.unescape(page)
-    for name in ("Verdict", "Feature importance", "Shapes", "Learning", "Queries"):
+    for name in ("Verdict", "Features", "Shapes", "Learning", "Queries"):
         assert f">{name}</h2>" in page
     assert "<img src=x" not in page
     assert "&lt;img src=x onerror" in page

@@ -192,11 +192,6 @@ def interval(values: np.ndarray, resamples: int) -> tuple[float, float, float]:
     return (counted.mean(), *np.quantile(counted[draws].mean(axis=1), [tail, 1.0 - tail]))
 
 
-def amount_of(lead: float, low: float, high: float) -> str:
-    ends = (low, high) if lead >= 0.0 else (-high, -low)
-    return f"{abs(lead):.4f} [{ends[0]:.4f}, {ends[1]:.4f}]"
-
-
 @cache
 def single_feature() -> np.ndarray:
     """Each half of the queries by the feature and direction that are best on the other."""
@@ -254,24 +249,22 @@ def test_the_verdict(engine_case: Case) -> None:
             )
     text = text_of(engine_case.report, "verdict")
     mean, low, high = interval(model_ndcg, 2000)
-    counted = np.sum(~np.isnan(model_ndcg))
-    assert (
-        f"ndcg@5 is {mean:.4f} [{low:.4f}, {high:.4f}] over the {counted} included queries" in text
-    )
-    for name in ("old", "random order"):
-        lead, low, high = interval(model_ndcg - ndcg(rankings[name], 5), 10_000)
-        assert (
-            f"; {amount_of(lead, low, high)} {'above' if lead >= 0.0 else 'below'} {name}" in text
-        )
-    if engine_case.start is not None:
-        lead, low, high = interval(model_ndcg - ndcg(engine_case.start, 5), 10_000)
-        sentence = re.search(
-            r"(The trees|The benefit of the trees)[^.]*?(\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\])",
-            text,
-        )
-        assert sentence is not None
-        assert sentence[2] == amount_of(lead, low, high)
-        assert sentence[0].startswith("The trees add 0") == (low > 0.0)
+    assert f"ndcg@5{mean:.4f}{low:.4f} to {high:.4f} (95%)" in text
+    of_start = {} if engine_case.start is None else {"the linear start": engine_case.start}
+    for name, scores in {
+        "old": engine_case.old,
+        "random order": 0.0 * positions,
+        **of_start,
+    }.items():
+        lead, low, high = interval(model_ndcg - ndcg(scores, 5), 10_000)
+        assert f"against {name}{lead:+.4f}{low:+.4f} to {high:+.4f}; " in text
+    # The first line is the comparison with the old ranker.
+    opening, values = engine_case.report.opening, ndcg(engine_case.old, 5)
+    assert opening is not None
+    lead, low, high = interval(model_ndcg - values, 10_000)
+    assert opening.verdict.startswith("ranks better") == (low > 0.0)
+    assert f"{np.nanmean(values):.4f}, {lead:+.4f} (" in opening.numbers
+    assert f"{low:+.4f} to {high:+.4f}, on {np.sum(~np.isnan(model_ndcg))}" in opening.numbers
 
 
 def test_the_ranking(engine_case: Case) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,8 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics, evaluate, paired_difference
-from boostrank.reporting.comparison import Comparison, compare
+from boostrank.reporting.comparison import Comparison, Difference, compare
+from boostrank.reporting.opening import open_report
 from boostrank.reporting.rank_changes import Inversion, RankChange, churn, costliest_inversion
 from tests.reference._scipy_seed import seeded
 
@@ -401,7 +403,7 @@ def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colou
     assert all(s.matters == 0.5 for s in comparison.segments if s.metric == "ndcg@10")
     page = comparison.to_html()
     plain = compare(old, new, held_out, ["ndcg@10", "map"]).to_html()
-    assert "below training noise, 0.5000" in page
+    assert "differ by up to 0.5000 by chance" in page
     assert "training noise" not in plain
     coloured = f'class="worse">{comparison.metrics["ndcg@10"].mean:+.4f}'
     assert coloured in plain
@@ -418,3 +420,29 @@ def test_a_condition_that_so_few_queries_never_meet_is_refused() -> None:
         compare(scores, -scores, data, fail_if=condition.format(0.03))
     with pytest.raises(DataError, match="never hold"):
         compare(scores, -scores, data, fail_if=condition.format(0.03) + " in any")
+
+
+@pytest.mark.parametrize(
+    ("lead", "words"),
+    [
+        ((0.04, 0.01, 0.07, 0.001), "ranks better than"),
+        ((-0.04, -0.07, -0.01, 0.001), "ranks worse than"),
+        ((0.04, -0.01, 0.09, 0.2), "cannot be told apart from"),
+        ((0.04, math.nan, math.nan, 0.001), "cannot be told apart from"),
+    ],
+)
+def test_the_first_line_has_a_verdict_only_where_the_interval_excludes_zero(
+    lead: tuple[float, float, float, float], words: str
+) -> None:
+    difference = Difference("all", "all", "map", 100, 0.4, 0.44, *lead, 60, 10, 30)
+    opening = open_report("a", "b", difference, (20, 10))
+    assert (opening.new, opening.verdict, opening.old) == ("a", words, "b")
+    # Relative to the old value, and the trees of both.
+    assert f"({lead[0] / 0.4:+.1%})" in opening.numbers
+    assert "20 trees instead of 10" in opening.numbers
+    # 100 queries times the squared ratio of the interval to 1.4 differences.
+    needed = lead[1] < 0.0 < lead[2]
+    assert ("about 320 queries" in opening.numbers) == needed
+    by_noise = open_report("a", "b", replace(difference, matters=0.05), (None, 10))
+    assert by_noise.verdict == "cannot be told apart from"
+    assert "trees" not in by_noise.numbers

@@ -281,7 +281,9 @@ def test_a_model_that_uses_nothing_has_a_page_too(importances: Importance) -> No
         removed=None,
         clusters=(),
     )
-    assert "of 6; 0 are in the model" in page("importance", [SPEC.on_page(idle)])
+    assert "in the model</dt><dd><b>0</b><span>of 6 features" in page(
+        "importance", [SPEC.on_page(idle)]
+    )
 
 
 def test_what_paper_leaves_out_is_counted() -> None:

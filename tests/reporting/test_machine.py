@@ -201,7 +201,8 @@ def test_compare_takes_any_metric_and_conditions_read_both(
     page = comparison.to_html()
     assert "By judges" in page
     assert "are worth" in page
-    assert f"{comparison.judges[2].mean:+.4f}</b>" in page
+    assert f"{comparison.judges[2].mean:+.4f}" in comparison.opening.numbers
+    assert comparison.opening.numbers in page
 
 
 def test_judgements_by_name_are_columns(tmp_path: Path) -> None:

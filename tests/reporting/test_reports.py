@@ -202,14 +202,11 @@ def test_features_on_disk_give_the_same(
 HALVES = '''
 """Halves: a section in one file."""
 
-from dataclasses import dataclass
-
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Section
 from boostrank.reporting.table import Column, Table
 
 
-@dataclass(frozen=True)
 class Halves(Result):
     first: float
 

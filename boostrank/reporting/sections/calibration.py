@@ -4,14 +4,14 @@ by segment.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, tooltips
-from boostrank.reporting.result import Result, concatenate, result_class
+from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import segmentations
 from boostrank.reporting.table import Column, Data, Table
@@ -19,7 +19,6 @@ from boostrank.reporting.table import Column, Data, Table
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
 
-@result_class
 class Calibration(Result):
     """Result of `calibration`.
 
@@ -36,17 +35,17 @@ class Calibration(Result):
     parts: Data
     fitted_here: bool
 
-    HIDDEN: ClassVar = ("parts",)
+    HIDDEN = ("parts",)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the reliability by bin and by segment."""
         numbers = (
-            Column("documents", format=""),
-            Column("predicted", format=".3f"),
+            "documents #",
+            "predicted .3f",
             Column("observed", format=".3f", ends=("low", "high")),
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
-        groups = (Column("by"), Column("part"), Column("queries", format=""))
+        groups = ("by", "part", "queries #")
         return Table("calibration", bins, numbers), Table(
             "calibration-parts", self.parts, (*groups, *numbers)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.html import look_of
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Column, Data, Table, pandas
@@ -49,14 +49,11 @@ class Against:
     @property
     def verdict(self) -> str:
         """The verdict "better", "worse" or "unclear", or "" without a result."""
-        return (
-            ""
-            if self.gate is None
-            else look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
-        )
+        if self.gate is None:
+            return ""
+        return look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
 
 
-@result_class
 class ClickData(Result):
     """Result of `click_data`.
 
@@ -92,7 +89,7 @@ class ClickData(Result):
     against: Against | None
     notes: tuple[str, ...] = ()
 
-    HIDDEN: ClassVar = ("positions",)
+    HIDDEN = ("positions",)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the positions."""
@@ -105,10 +102,10 @@ def propensity_table(name: str, positions: Data) -> Table:
     """
     help = "probability of examination relative to position 1"
     columns = (
-        Column("position", format=""),
-        Column("impressions", format=""),
-        Column("clicks", format=""),
-        Column("rate", "clicks per impression", ".3f"),
+        "position #",
+        "impressions #",
+        "clicks #",
+        "rate .3f clicks per impression",
         Column("propensity", format=".3f", help=help, ends=("low", "high")),
     )
     return Table(name, positions, columns)
@@ -215,17 +212,13 @@ def propensities_by_position(curve: Propensities) -> Data:
 
 
 def _positions(log: ClickLog, curve: Propensities) -> Data:
-    impressions = np.bincount(log.positions - 1, log.impressions, log.depth)
-    used = np.flatnonzero(impressions)
-    clicks = np.bincount(log.positions - 1, log.clicks, log.depth)[used]
-    impressions = impressions[used]
-    data: Data = {
-        "position": used + 1,
-        "impressions": impressions.astype(int),
-        "clicks": clicks.astype(int),
-    }
-    data["rate"] = clicks / impressions
-    unknown = np.full(log.depth, np.nan)
+    impressions, clicks = [
+        np.bincount(log.positions - 1, counts, log.depth).astype(int)
+        for counts in (log.impressions, log.clicks)
+    ]
+    used, unknown = np.flatnonzero(impressions), np.full(log.depth, np.nan)
+    data: Data = {"position": used + 1, "impressions": impressions[used], "clicks": clicks[used]}
+    data["rate"] = data["clicks"] / data["impressions"]
     propensities = propensities_by_position(curve).items()
     return data | {name: np.append(values, unknown)[used] for name, values in propensities}
 
@@ -260,21 +253,14 @@ def curve_chart(positions: Data) -> Chart:
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     values = frame["propensity"]
-    ends = (
-        max(frame["low"].min(), values.min() / 3.0),
-        min(frame["high"].max(), max(values.max(), 1.0) * 3.0),
-    )
-    domain = [
-        float(np.nanmin([ends[0], values.min()]) / 1.1),
-        float(np.nanmax([ends[1], values.max()]) * 1.1),
-    ]
-    scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
-    x = alt.X(
-        "position:Q", axis=whole_numbers(), scale=alt.Scale(nice=False, zero=False, padding=12)
-    )
+    low = np.fmin(values.min(), max(frame["low"].min(), values.min() / 3.0))
+    high = np.fmax(values.max(), min(frame["high"].max(), max(values.max(), 1.0) * 3.0))
+    domain = [float(low / 1.1), float(high * 1.1)]
+    along = alt.Scale(nice=False, zero=False, padding=12)
+    x = alt.X("position:Q", axis=whole_numbers(), scale=along)
     y = {
         "title": "examined, relative to position 1",
-        "scale": scale,
+        "scale": alt.Scale(type="log", domain=domain, clamp=True, nice=False),
         "axis": alt.Axis(format="~g", tickCount=6),
     }
     interval = ("low:Q .3f from", "high:Q .3f to")

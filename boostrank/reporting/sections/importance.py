@@ -11,11 +11,11 @@ queries because the level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +39,16 @@ from boostrank.reporting.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.reporting.result import Result, result_class
-from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
+from boostrank.reporting.result import Result
+from boostrank.reporting.scoring import (
+    Engine,
+    Scorer,
+    contributions_by_query,
+    walker_of,
+)
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, table_of_objects
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VERDICTS = {
     "useful": "significant loss when shuffled, adjusted for all features (Holm)",
@@ -107,7 +109,6 @@ class Effect:
     correlation: float = math.nan
 
 
-@result_class
 class Importance(Result):
     """Result of `importance`. Arrays have one entry per feature, in model order.
 
@@ -160,8 +161,8 @@ class Importance(Result):
     shap_documents: int
     repeats: int
 
-    _ARRAYS: ClassVar = ("loss", "loss_low", "loss_high", "p_holm", "gain", "splits", "shap")
-    HIDDEN: ClassVar = ("feature_names", "verdicts", *_ARRAYS)
+    _ARRAYS = ("loss", "loss_low", "loss_high", "p_holm", "gain", "splits", "shap")
+    HIDDEN = ("feature_names", "verdicts", *_ARRAYS)
 
     @property
     def order(self) -> Int64Array:
@@ -201,7 +202,7 @@ class Importance(Result):
             ]
         help = f"loss of {self.metric} when the feature is shuffled"
         columns = (
-            Column("feature"),
+            "feature",
             Column("verdict", help="Explained below the table."),
             Column("loss", "", "+.4f", help, ends=("loss_low", "loss_high"), drawn=True),
             Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
@@ -228,7 +229,7 @@ class Importance(Result):
 def _effect_table(name: str, effects: Sequence[Effect]) -> Table:
     """Return a table of the losses when several features are shuffled together."""
     columns = (
-        Column("name"),
+        "name",
         Column("features", look="names"),
         Column("correlation", format=".2f", help="smallest absolute rank correlation of a pair"),
         Column("loss", format="+.4f", help="when they are shuffled together", ends=("low", "high")),
@@ -285,93 +286,56 @@ def measure_importance(
     negligible: float = NEGLIGIBLE,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
-    _check_ranges(repeats, shap_documents, negligible)
-    ranker, data, seed, workers = context.model, context.data, context.seed, context.workers
-    metric = context.main
-    trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
-    # Ordering ties by name is too slow for thousands of changed scores.
-    rules = context.rules.without_names
-
-    threads = workers
-    if trees.forest is not None:
-        scorer: Scorer = walker_of(ranker, trees, data, workers)
-    else:  # the engine predicts once per feature, on threads of its own
-        scorer, threads = Engine(ranker, trees.used, workers), 1
-    shuffled, repeats = _choose_work(trees, data.n_documents, context.documents, repeats)
-    rows = DenseRows(data.sample(shuffled, seed), trees.used, ranker.absent_is_missing)
-
-    # The units are all features and all clusters.
-    constant = set(rows.constant_within_queries(workers).tolist())
-    correlation, correlated = _correlation(rows, constant, trees, seed)
-    positions = {int(column): i for i, column in enumerate(trees.used)}
-
-    def unit(name: str, columns: Sequence[int], stream: int, between: bool = False) -> Unit:
-        of_trees = tuple(positions[c] for c in columns if c in positions)
-        return Unit(name, of_trees, stream, between, tuple(feature_names[c] for c in columns))
-
-    members = clusters_of(correlation, _REDUNDANT)
-    single = [unit(feature_names[c], [c], c, i in constant) for c, i in positions.items()]
-    units = list(single)
-    for i, of_cluster in enumerate(members):
-        units.append(unit(f"cluster {i + 1}", [correlated[j] for j in of_cluster], d + i))
-
-    def measure(units: Sequence[Unit], step: str) -> Losses:
-        how = {"repeats": repeats, "seed": seed, "threads": threads}
-        progress = partial(context.progress, step)
-        return measure_losses(scorer, rows, units, metric, rules, **how, progress=progress)
-
-    # Measure all units in one call, then separate the results.
-    losses = measure(units, "shuffling")
-    several = _effects(losses, units)[len(single) :]
-    least = [
-        float(np.abs(correlation[np.ix_(of_cluster, of_cluster)]).min()) for of_cluster in members
-    ]
-    clusters = tuple(
-        replace(effect, correlation=r) for effect, r in zip(several, least, strict=True)
-    )
-
-    # Decide the verdicts.
-    needed = {
-        name for cluster in clusters if cluster.high > negligible for name in cluster.features
-    }
-    p_holm = np.full(d, np.nan)
-    within = [i for i, feature in enumerate(single) if not feature.between]
-    p_holm[trees.used[within]] = holm(losses.p[within])
-    verdicts = ["unused"] * d
-    for column, i in positions.items():
-        loss, high, p = losses.loss[i], losses.high[i], p_holm[column]
-        verdicts[column] = _decide(single[i], loss, high, p, negligible, needed)
-    # Shuffle all removable features together.
-    removable = [c for c in range(d) if verdicts[c] == "removable"]
-    all_of_them = [unit("removable", removable, 3 * d)]
-    removed = _effects(measure(all_of_them, "neutralising"), all_of_them)[0] if removable else None
-
-    def of_all(values: Float64Array) -> Float64Array:
-        """Expand the values for features in the trees to all features."""
-        out = np.zeros(d)
-        out[trees.used] = values[: len(single)]
-        return out
-
-    if shap_documents is None:
-        shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
-    shap, explained = _shap(ranker, data, shap_documents, seed, workers, context.progress)
+    numbers = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
+    for name, (value, least) in {**numbers, "negligible": (negligible, 0)}.items():
+        if value is not None and not value >= least:
+            raise ParameterError(f"{name} must be at least {least}, but got {value}")
+    model, data, seed, d = context.model, context.data, context.seed, context.data.n_features
+    trees = model.trees()
+    documents, repeats = _choose_work(trees, data.n_documents, context.documents, repeats)
+    rows = DenseRows(data.sample(documents, seed), trees.used, model.absent_is_missing)
+    names = [data.feature_names[column] for column in trees.used]
+    # Shuffle each feature, and each cluster of features that rank documents alike.
+    constant = set(rows.constant_within_queries(context.workers).tolist())
+    columns = enumerate(trees.used.tolist())
+    units = [Unit(names[i], (i,), column, i in constant) for i, column in columns]
+    members, correlations = _clusters(rows, constant, trees, seed)
+    units += [Unit(f"cluster {i + 1}", at, d + i) for i, at in enumerate(members)]
+    measure = _shuffling(context, rows, trees, repeats)
+    losses = measure(units, progress=partial(context.progress, "shuffling"))
+    effects = _effects(losses, units, names)
+    together = zip(effects[len(names) :], correlations, strict=True)
+    clusters = tuple(replace(effect, correlation=least) for effect, least in together)
+    # Decide the verdicts, and shuffle all removable features together.
+    needed = {name for effect in clusters if effect.high > negligible for name in effect.features}
+    p_values, decided = _verdicts(units[: len(names)], effects, losses.p, needed, negligible)
+    removable, removed = tuple(i for i, word in enumerate(decided) if word == "removable"), None
+    if removable:
+        units = [Unit("removable", removable, 3 * d)]
+        again = measure(units, progress=partial(context.progress, "neutralising"))
+        (removed,) = _effects(again, units, names)
+    # Unused features have no loss.
+    loss, p_holm, verdicts = np.zeros((3, d)), np.full(d, np.nan), np.full(d, "unused", object)
+    loss[:, trees.used] = np.stack([losses.loss, losses.low, losses.high])[:, : len(names)]
+    p_holm[trees.used], verdicts[trees.used] = p_values, decided
+    shap, explained = _shap(context, trees, shap_documents)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
     (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
     return Importance(
-        metric=metric.names[0],
+        metric=context.main.names[0],
         value=float(w @ losses.base[counted] / w.sum()),
         low=float(low),
         high=float(high),
-        feature_names=feature_names,
-        loss=of_all(losses.loss),
-        loss_low=of_all(losses.low),
-        loss_high=of_all(losses.high),
+        feature_names=data.feature_names,
+        loss=loss[0],
+        loss_low=loss[1],
+        loss_high=loss[2],
         p_holm=p_holm,
         gain=trees.gain,
         splits=trees.splits,
         shap=shap,
-        verdicts=tuple(verdicts),
+        verdicts=tuple(verdicts.tolist()),
         clusters=clusters,
         removed=removed,
         negligible=negligible,
@@ -385,18 +349,25 @@ def measure_importance(
     )
 
 
-def _check_ranges(repeats: int | None, shap_documents: int | None, negligible: float) -> None:
-    """Raise ParameterError if a number is out of range."""
-    numbers: dict[str, tuple[float | None, int, float]] = {
-        "repeats": (repeats, 1, 1000),
-        "shap_documents": (shap_documents, 0, math.inf),
-        "negligible": (negligible, 0, math.inf),
-    }
-    for name, (value, smallest, largest) in numbers.items():
-        if value is not None and not smallest <= value <= largest:
-            raise ParameterError(
-                f"{name}={value} is out of range; allowed: {smallest} to {largest}"
-            )
+def _shuffling(
+    context: Context, rows: DenseRows, trees: Trees, repeats: int
+) -> Callable[..., Losses]:
+    """Return `measure_losses` of units."""
+    model, threads = context.model, context.workers
+    if trees.forest is not None:
+        scorer: Scorer = walker_of(model, trees, context.data, threads)
+    else:  # the engine predicts once per feature, on threads of its own
+        scorer, threads = Engine(model, trees.used, threads), 1
+    return partial(
+        measure_losses,
+        scorer,
+        rows,
+        metric=context.main,
+        conventions=context.rules.without_names,  # ordering ties by name is too slow
+        repeats=repeats,
+        seed=context.seed,
+        threads=threads,
+    )
 
 
 def _choose_work(
@@ -415,35 +386,46 @@ def _choose_work(
     return shuffled, repeats
 
 
-def _decide(
-    feature: Unit, loss: float, high: float, p: float, negligible: float, needed: set[str]
-) -> str:
-    """Return the verdict on a feature of the trees.
+def _verdicts(
+    units: Sequence[Unit],
+    effects: Sequence[Effect],
+    p: Float64Array,
+    needed: Collection[str],
+    negligible: float,
+) -> tuple[Float64Array, list[str]]:
+    """Return the adjusted p-values and the verdicts of the features of the trees.
 
     Args:
-        loss, high, p: its loss, the upper end of the interval, and the adjusted p-value.
         needed: features of the clusters whose loss together is not negligible.
     """
-    if feature.between:
-        return "query-level"
-    if loss < 0.0 and p < _ALPHA:
-        return "harmful"
-    if high <= negligible:
-        return "redundant" if feature.name in needed else "removable"
-    return "useful" if loss > 0.0 and p < _ALPHA else "unclear"
+    within = [i for i, unit in enumerate(units) if not unit.between]
+    p_holm = np.full(len(units), np.nan)
+    p_holm[within] = holm(p[within])
+    verdicts = ["query-level"] * len(units)
+    for i in within:
+        loss, is_sure = effects[i].loss, p_holm[i] < _ALPHA
+        if loss < 0.0 and is_sure:
+            verdicts[i] = "harmful"
+        elif effects[i].high <= negligible:
+            verdicts[i] = "redundant" if units[i].name in needed else "removable"
+        else:
+            verdicts[i] = "useful" if loss > 0.0 and is_sure else "unclear"
+    return p_holm, verdicts
 
 
-def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
-    numbers = np.column_stack([losses.loss, losses.low, losses.high]).tolist()
-    rows = zip(units, numbers, strict=True)
-    return tuple(Effect(unit.name, unit.features, *of_unit) for unit, of_unit in rows)
+def _effects(losses: Losses, units: Sequence[Unit], names: Sequence[str]) -> list[Effect]:
+    ends = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
+    return [
+        Effect(unit.name, tuple(names[i] for i in unit.columns), *of_unit)
+        for unit, of_unit in zip(units, ends, strict=True)
+    ]
 
 
-def _correlation(
-    rows: DenseRows, constant: set[int], trees: Trees, seed: int
-) -> tuple[Float64Array, list[int]]:
-    """Return the rank correlations between used features that vary within queries, and the
-    positions of these.
+def _clusters(
+    rows: DenseRows, constant: Collection[int], trees: Trees, seed: int
+) -> tuple[list[tuple[int, ...]], list[float]]:
+    """Return clusters of features that rank documents alike, as positions among the used features,
+    and the smallest correlation in each.
     """
     varying = [at for at in range(rows.columns.size) if at not in constant]
     varying = sorted(
@@ -451,34 +433,34 @@ def _correlation(
     )
     chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
     queries, numbers = rows.data.queries.take(chosen)
-    columns = rows.columns[varying]
-    ranks = within_query_ranks(replace(rows, columns=columns)[numbers], queries.ptr)
-    return rank_correlation(ranks), columns.tolist()
+    values = replace(rows, columns=rows.columns[varying])[numbers]
+    correlation = np.abs(rank_correlation(within_query_ranks(values, queries.ptr)))
+    clusters = clusters_of(correlation, _REDUNDANT)
+    return (
+        [tuple(varying[i] for i in members) for members in clusters],
+        [float(correlation[np.ix_(members, members)].min()) for members in clusters],
+    )
 
 
-def _shap(
-    model: RankingModel,
-    data: RankingDataset,
-    documents: int,
-    seed: int,
-    threads: int,
-    say: Progress,
-) -> tuple[Float64Array, int]:
+def _shap(context: Context, trees: Trees, documents: int | None) -> tuple[Float64Array, int]:
     """Return the mean absolute centred contributions, float64[d], and the number of documents."""
-    d = data.n_features
-    nothing = np.full(d, np.nan), 0
+    data, d = context.data, context.data.n_features
+    if documents is None:
+        documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
     if not documents:
-        return nothing
-    chosen = data.queries.sample(documents, seed)
+        return np.full(d, np.nan), 0
+    chosen = data.queries.sample(documents, context.seed)
     sizes, of_query = data.queries.sizes[chosen], np.zeros((chosen.size, d))
+    explained = contributions_by_query(
+        context.model, data, chosen, context.workers, context.progress
+    )
     try:
-        for queries, parts in contributions_by_query(model, data, chosen, threads, say):
+        for queries, parts in explained:
             counts = sizes[queries]
-            of_query[queries] = (
-                np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts) / counts[:, None]
-            )
+            sums = np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts)
+            of_query[queries] = sums / counts[:, None]
     except ModelError:
-        return nothing
+        return np.full(d, np.nan), 0
     weights = data.queries.each_weight[chosen]
     return weights / weights.sum() @ of_query, int(sizes.sum())
 
@@ -500,7 +482,7 @@ def _parts(importance: Importance) -> dict[str, Any]:
     }
 
 
-def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
+def _charts(frame: Any, metric: str) -> list[Chart]:
     """Draw the losses and the gain shares, coloured by verdict."""
     present = set(frame["verdict"])
     scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
@@ -526,6 +508,4 @@ def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
     ]
 
 
-SPEC = Section(
-    "importance", "Feature importance", measure_importance, _parts, position=20, short="Features"
-)
+SPEC = Section("importance", "Features", measure_importance, _parts, position=20)

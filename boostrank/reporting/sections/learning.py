@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from boostrank.fit.settings import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, stretched, whole_numbers
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import amount_with_interval, means_over_queries
@@ -37,7 +37,6 @@ _POINTS = 40
 _WALKS = 450_000_000
 
 
-@result_class
 class Learning(Result):
     """Result of `learning`.
 
@@ -70,13 +69,13 @@ class Learning(Result):
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
 
-    HIDDEN: ClassVar = ("scores",)
+    HIDDEN = ("scores",)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the recorded metrics and the curve."""
         help = "loss without the later rounds"
         columns = (
-            Column("rounds", format=""),
+            "rounds #",
             Column("value", self.metric, ".4f", ends=("low", "high")),
             Column("lost", format="+.4f", help=help, ends=("lost_low", "lost_high")),
         )
@@ -162,12 +161,8 @@ def learning(c: Context) -> Learning:
         for metric, values in metrics.items()
         for number, value in enumerate(values, 1)
     ]
-    history = (
-        dict(zip(("dataset", "metric", "round", "value"), zip(*rows, strict=True), strict=True))
-        if rows
-        else {}
-    )
-    notes = []
+    names = ("dataset", "metric", "round", "value")
+    history, notes = dict(zip(names, zip(*rows, strict=True), strict=False)), []
     if not history:
         notes.append(
             "The model file has no record of its training, so only the curve on these data is"
@@ -261,12 +256,9 @@ def _beginning(trees: Trees, rules: Conventions) -> str:
 
 
 def _parts(result: Learning) -> dict[str, Any]:
-    several = result.prefixes["rounds"].size > 1
-    charts = (
-        {"value": _value(result), "lost": _lost(result)}
-        if several
-        else {"value": None, "lost": None}
-    )
+    charts: dict[str, Any] = {"value": None}
+    if result.prefixes["rounds"].size > 1:
+        charts = {"value": _value(result), "lost": _lost(result)}
     recorded = list(dict.fromkeys(result.history.get("metric", ())))
     first = [name for name in recorded if name == result.metric] or recorded[:1]
     drawn = dict.fromkeys([*first, *(name for name in recorded if name == LOSS)])
@@ -279,30 +271,21 @@ def _rounds(title: str = "rounds") -> Any:
 
 
 def _value(result: Learning) -> Chart:
-    frame, how = (
-        result.to_frame("prefixes"),
-        {"title": result.metric, "scale": alt.Scale(zero=False)},
-    )
+    frame = result.to_frame("prefixes")
+    how = {"title": result.metric, "scale": alt.Scale(zero=False)}
     tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-    return Chart(
-        "learning-prefixes",
-        frame,
-        lines(frame, _rounds(), "value", tips, band=("low", "high"), **how),
-    )
+    drawn = lines(frame, _rounds(), "value", tips, band=("low", "high"), **how)
+    return Chart("learning-prefixes", frame, drawn)
 
 
 def _lost(result: Learning) -> Chart:
     frame = result.to_frame("prefixes")[["rounds", "lost", "lost_low", "lost_high"]]
     small = max(result.negligible, 1e-6)
     values = frame.drop(columns="rounds").to_numpy()
-    scale, ticks = stretched(
-        small, (float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=small)))
-    )
-    how = {
-        "title": "loss, stretched near 0",
-        "scale": scale,
-        "axis": alt.Axis(values=ticks, format="~g"),
-    }
+    ends = float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=small))
+    scale, ticks = stretched(small, ends)
+    axis = alt.Axis(values=ticks, format="~g")
+    how = {"title": "loss, stretched near 0", "scale": scale, "axis": axis}
     tips = ("rounds:Q ,d", "lost:Q +.4f", "lost_low:Q .4f from", "lost_high:Q .4f to")
     drawn = lines(frame, _rounds(), "lost", tips, band=("lost_low", "lost_high"), **how)
     return Chart("learning-lost", frame, drawn)

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +21,7 @@ from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import Chart, histogram, ranges, row_chart
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
-from boostrank.reporting.result import Result, concatenate, result_class
+from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
@@ -60,7 +62,6 @@ class WorstQuery:
     documents: Data
 
 
-@result_class
 class QueryValues(Result):
     """Result of `query_values`.
 
@@ -83,7 +84,7 @@ class QueryValues(Result):
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
 
-    HIDDEN: ClassVar = ("qids", "values", "sizes", "of_part", "queries")
+    HIDDEN = ("qids", "values", "sizes", "of_part", "queries")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the values of the queries, the segments and the worst queries."""
@@ -95,13 +96,13 @@ class QueryValues(Result):
         }
         help = "mean over queries; its interval needs at least 20 queries"
         columns = (
-            Column("name", "part"),
-            Column("kind", "by"),
-            Column("queries", format=""),
+            "name - part",
+            "kind - by",
+            "queries #",
             Column("mean", self.metric, ".4f", help, ends=("low", "high")),
-            Column("q05", "5%", ".3f"),
-            Column("q50", "median", ".3f"),
-            Column("q95", "95%", ".3f"),
+            "q05 .3f 5%",
+            "q50 .3f median",
+            "q95 .3f 95%",
         )
         return Table("queries", queries), Table("parts", self.parts, columns)
 
@@ -205,8 +206,7 @@ def _worst_queries(
 
 def _parts(result: QueryValues) -> dict[str, Any]:
     parts = result.table("parts").rows()
-    kinds = dict.fromkeys(part["kind"] for part in parts)
-    of_kinds = [[part for part in parts if part["kind"] == kind] for kind in kinds]
+    of_kinds = [list(segments) for _, segments in groupby(parts, itemgetter("kind"))]
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
     certain = [part for part in parts if not math.isnan(part["low"])]
@@ -215,7 +215,7 @@ def _parts(result: QueryValues) -> dict[str, Any]:
     return {
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
-        "lowest": min(certain, key=lambda part: part["mean"]) if len(certain) > 1 else None,
+        "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
         "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
         "histogram": histogram("queries-values", values, _BINS, limits, result.metric, ".2f"),
         "kinds": [(segments, _by_part(result.metric, segments, i)) for i, segments in several],
@@ -225,10 +225,10 @@ def _parts(result: QueryValues) -> dict[str, Any]:
 
 
 def _by_part(metric: str, segments: Sequence[dict[str, Any]], number: int) -> Chart:
-    largest = sorted(segments, key=lambda part: -part["queries"])[:_MOST_DRAWN]
-    drawn = [part for part in segments if part in largest]
-    frame = pandas().DataFrame(drawn).drop(columns=["kind", "name", "queries"])
-    frame.insert(0, "part", [f"{part['name']} ({part['queries']:,})" for part in drawn])
+    parts = pandas().DataFrame(segments)
+    parts = parts.loc[parts["queries"].nlargest(_MOST_DRAWN).index.sort_values()]
+    frame = parts.drop(columns=["kind", "name", "queries"])
+    frame.insert(0, "part", parts["name"] + parts["queries"].map(" ({:,})".format))
     tips = ("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
     draw = partial(ranges, title=metric, value="mean")
     return row_chart(f"queries-by-{number}", frame, "part:N", tips, draw)

@@ -10,7 +10,7 @@ import numpy as np
 
 from boostrank.core.errors import DataError
 from boostrank.reporting.charts import Chart, alt, lines, ranges, row_chart, whole_numbers
-from boostrank.reporting.result import Result, concatenate, result_class
+from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.scoring import START, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.sections.verdict import MODEL, RANDOM
@@ -22,7 +22,6 @@ _DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 _MOST_GRADES = 12
 
 
-@result_class
 class Ranking(Result):
     """Result of `ranking`.
 

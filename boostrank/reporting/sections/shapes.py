@@ -24,7 +24,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
-from boostrank.reporting.result import Result, concatenate, result_class
+from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.scoring import (
     DocumentProgress,
     Scorer,
@@ -126,7 +126,6 @@ class AleCurve:
         return self.missing / (self.documents + self.missing) if self.missing else math.nan
 
 
-@result_class
 class Shapes(Result):
     """Result of `shapes`.
 
@@ -149,7 +148,7 @@ class Shapes(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return the curves and the features."""
         columns = (
-            Column("feature"),
+            "feature",
             Column(
                 "direction",
                 help="Direction of at least 90% of the curve's movement. Categories have none.",

@@ -6,10 +6,11 @@ All rankings are measured on the same queries, so leads are means of paired diff
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +24,14 @@ from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
+from boostrank.reporting.comparison import Difference
 from boostrank.reporting.conventions import TieReport, tied_documents
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
-    NEGLIGIBLE,
     TIE,
-    amount_with_interval,
     means_over_queries,
 )
 from boostrank.reporting.table import Column, Table, table_of_objects
@@ -80,7 +80,6 @@ class Ranking:
     standings: Mapping[str, Standing]
 
 
-@result_class
 class Verdict(Result):
     """Result of `verdict`.
 
@@ -108,7 +107,7 @@ class Verdict(Result):
     matters: Mapping[str, float] = field(default_factory=dict)
     meaning: Mapping[str, str] = field(default_factory=dict)
 
-    HIDDEN: ClassVar = ("model", "baselines", "per_query")
+    HIDDEN = ("model", "baselines", "per_query")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the standings of all rankings in all metrics."""
@@ -117,12 +116,12 @@ class Verdict(Result):
         ]
         names = [ranking.name for ranking in self.rankings for _ in ranking.standings]
         columns = (
-            Column("ranking"),
-            Column("metric"),
+            "ranking",
+            "metric",
             Column("value", format=".4f", ends=("low", "high")),
             Column("lead", format="+.4f", ends=("lead_low", "lead_high")),
-            Column("better", format=""),
-            Column("worse", format=""),
+            "better #",
+            "worse #",
         )
         table = table_of_objects("verdict", standings, columns)
         return (replace(table, data={"ranking": names, **table.data}),)
@@ -144,42 +143,19 @@ class Verdict(Result):
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
         return "within the training noise" if small else ""
 
-    def trees_sentence(self) -> str:
-        """Describe the lead over the linear start, or without one, warn if the model does not beat
-        a random order.
-        """
-        base = self.baseline(START) or self.baseline(RANDOM)
-        if base is None:
-            return ""
-        standing = base.standings[self.metric]
-        amount, side = lead_words(standing)
-        better, doubt = standing.lead > 0.0, self.doubt(standing)
-        ending = f", {doubt}." if doubt else "."
-        if base.name == RANDOM:
-            if better and not doubt:
-                return ""
-            problem = "There is no evidence that the model beats a random order"
-            return f"{problem}: it is {amount} {side} it{ending}"
-        # The lead over the linear start is what the trees add.
-        bound = self.matters.get(self.metric) or NEGLIGIBLE
-        benefit = "The benefit of the trees is uncertain"
-        if standing.lead_high <= bound or not (better or doubt):
-            benefit = "The trees may do harm" if better or doubt else "The trees do harm"
-            if standing.lead_low >= -bound:
-                benefit = "The trees add nothing relevant"
-        elif better and not doubt:
-            return f"The trees add {amount} to {START}."
-        return f"{benefit}: the model is {amount} {side} {START}{ending}"
+    def first_lead(self) -> tuple[str, Difference]:
+        """Return the name of the first baseline except the linear start, and the lead over it."""
+        base = next(ranking for ranking in self.baselines if ranking.name != START)
+        lead, value = base.standings[self.metric], self.headline
+        same = value.queries - lead.better - lead.worse
+        ends = lead.lead, lead.lead_low, lead.lead_high, math.nan
+        counts, matters = (lead.better, same, lead.worse), self.matters.get(self.metric, math.nan)
+        values = value.queries, lead.value, value.value
+        return base.name, Difference("all", "all", self.metric, *values, *ends, *counts, matters)
 
     def baseline(self, name: str) -> Ranking | None:
         """Return a baseline by name, or None if there is none."""
         return {baseline.name: baseline for baseline in self.baselines}.get(name)
-
-
-def lead_words(standing: Standing) -> tuple[str, str]:
-    """Return the size of a lead with its interval, and "above" or "below"."""
-    amount = amount_with_interval(standing.lead, standing.lead_low, standing.lead_high)
-    return amount, "above" if standing.lead >= 0.0 else "below"
 
 
 def verdict(c: Context) -> Verdict:
@@ -387,19 +363,11 @@ def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
 
 
 def _parts(result: Verdict) -> dict[str, Any]:
-    leads = [(baseline, baseline.standings[result.metric]) for baseline in result.baselines]
-    stated = START if result.baseline(START) else RANDOM
     return {
-        "against": leads[0] if leads else (None, None),
-        "leads": [
-            (base, lead, *lead_words(lead)) for base, lead in leads if base.name != FILE_ORDER
-        ],
         "few": result.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
-        "start": START,
         "file_order": FILE_ORDER,
         "single": SINGLE,
         "function": not is_built_in(result.metric),
-        "stated": stated,
         "chart": _chart(result),
     }
 

@@ -263,12 +263,20 @@
       });
       tools.append(button);
     }
-    const hint = make("p", { className: "faint hint", textContent: "Scroll the table sideways for more columns →" });
+    const hint = make("p", { className: "faint hint" });
     const scroller = box.querySelector(".scroll");
     scroller.before(hint);
-    new ResizeObserver(() => {
+    // Names the columns beyond the right edge.
+    const seek = () => {
+      const edge = scroller.getBoundingClientRect().right + 1;
+      const beyond = headings.filter((heading) => heading.getBoundingClientRect().right > edge);
+      const names = beyond.slice(0, 8).map((heading) => heading.textContent).join(", ");
+      box.classList.toggle("cut", beyond.length > 0);
       hint.hidden = scroller.scrollWidth <= scroller.clientWidth + 1;
-    }).observe(scroller);
+      hint.textContent = beyond.length ? `More columns to the right: ${names} →` : "← more columns to the left";
+    };
+    scroller.addEventListener("scroll", seek);
+    new ResizeObserver(seek).observe(scroller);
     const searched = box.hasAttribute("data-search");
     if (tools.childNodes.length) box.insertBefore(tools, searched ? box.querySelector(".scroll") : null);
   }
