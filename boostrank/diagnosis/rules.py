@@ -106,7 +106,7 @@ RULES = {
     "split-queries": Rule(
         ERROR,
         "train refuses it: each piece would be ranked as a separate query",
-        "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename",
+        "--regroup joins the rows; if ids restart in each file, rename those of one file",
         "--regroup",
     ),
     "nothing-to-learn": Rule(

@@ -144,7 +144,6 @@ class Block:
         text: unparsed rows for the file tools, as a memoryview of whole lines or as a record batch.
         ends: int64[n], end of each row in `text`, in bytes or rows.
         head: file header, which is a line or a schema.
-        qid_column: position of the query id column in a table.
     """
 
     labels: Float64Array
@@ -169,7 +168,6 @@ class Block:
     text: Any = None
     ends: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     head: Any = b""
-    qid_column: int = 0
 
     @classmethod
     def from_rows(

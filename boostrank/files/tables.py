@@ -292,13 +292,7 @@ class TableSource(Source):
         ids, faults = batch.query_ids(position)
         bad = sorted([*batch.faults, *faults], key=lambda fault: fault.line)[:1]
         lines = lines[lines < bad[0].line] if bad else lines
-        block = Block(
-            np.zeros(lines.size),
-            lines=lines,
-            bad=bad,
-            unterminated=batch.unterminated,
-            qid_column=position,
-        )
+        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated)
         block.counts[slots.LINES] = batch.n_lines
         block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
         block.text, block.head, ends = self.written(chunk, batch)
