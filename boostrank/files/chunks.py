@@ -193,9 +193,7 @@ class TextFile(File):
 
 
 class PlainFile(TextFile):
-    """An uncompressed regular file, whose chunks can be read in any order."""
-
-    any_order = True
+    """An uncompressed regular file."""
 
     def __init__(self, descriptor: int, path: str, head: bytes, max_bytes: int | None) -> None:
         super().__init__(path, path, descriptor)

@@ -141,9 +141,7 @@ class File:
     """
 
     done = text_bytes = 0  # bytes read so far before decompression, and bytes of text or columns
-    is_packed = any_order = (
-        False  # whether the file is compressed, and whether its chunks can be loaded in any order
-    )
+    is_packed = False  # whether the file is compressed
     rows: int | None = None  # None if unknown
     columns: Any = None  # `Columns` of a table
     header: Any = None  # header of a table, a line or a schema
