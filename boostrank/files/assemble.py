@@ -359,8 +359,10 @@ class Assembler(Totals):
         labels, document_names, others = self._columns()
         features = self._features(base, len(names), threads)
         shown = names if space.index_base is None else default_feature_names(len(names), base)
-        has_missing = self.counts[slots.MISSING] and not source.blanks
-        self.describe(_where_missing(missing_in(features), shown) if has_missing else "")
+        missing = ""
+        if self.counts[slots.MISSING] and not source.blanks:
+            missing = _where_missing(missing_in(features), shown)
+        self.describe(missing)
 
         def in_order(column: Any) -> Any:
             """Bring regrouped rows into their new order."""
@@ -500,11 +502,9 @@ class Assembler(Totals):
         if self.n_queries:
             ids, sizes, order = self._ids()
         else:
-            each = []
+            each = []  # a single file without query ids was refused earlier
             for part, span, _ in self.spans():
-                if (
-                    part.sizes_file is None and span
-                ):  # single files without query ids were refused earlier
+                if part.sizes_file is None and span:
                     raise FileFormatError(
                         "has neither query ids nor a file of group sizes", file=part.name
                     )
