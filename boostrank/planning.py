@@ -163,13 +163,13 @@ def is_pipe(source: AnySource) -> bool:
 
 def _sampled(sizes: Sequence[int | None]) -> dict[int, float]:
     """Return the number of bytes to read from the beginning of each sampled file."""
-    known = [size or 0 for size in sizes]
+    totals = [size or 0 for size in sizes]
     if None in sizes:
         return {sizes.index(None): SAMPLE_BYTES}
-    if sum(known) <= SAMPLE_BYTES:
+    if sum(totals) <= SAMPLE_BYTES:
         return dict.fromkeys(range(len(sizes)), SAMPLE_BYTES)
-    places = np.linspace(0, sum(known), _MOST_FILES, endpoint=False)
-    files = np.unique(np.searchsorted(np.cumsum(known), places, side="right")).tolist()
+    places = np.linspace(0, sum(totals), _MOST_FILES, endpoint=False)
+    files = np.unique(np.searchsorted(np.cumsum(totals), places, side="right")).tolist()
     return dict.fromkeys(files, SAMPLE_BYTES / len(files))
 
 

@@ -239,7 +239,7 @@ def duplicates(p: Profile) -> Iterator[Finding]:
             message = (
                 f"{share_of(rows.size, p.n_rows, 'documents')} in {lists} have {what}: the first"
             )
-            message += f"{p.document(first)} is like {p.at(twin)}{p.document(twin)}"
+            message += f" is like {p.at(twin)}"
             is_note = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
             severity = NOTE if is_note else WARNING
             yield find(check, p.where(first), rows.size, message, severity=severity)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing, suppress
-from dataclasses import replace
+from contextlib import closing
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.conventions import Gain, parse_gain
-from boostrank.core.errors import BoostrankError, FileFormatError
+from boostrank.core.errors import FileFormatError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -285,28 +284,6 @@ class Profile(Totals):
         """Return the file, its line and column 0 for a line counted over all files. Line 0 means
         the whole data set."""
         return (*self.place(int(line)), 0) if self.parts else (self.role, 0, 0)
-
-    def document(self, line: int) -> str:
-        """Format a document's name, as in ` (D7)`, by reading its file again up to this line; "" if
-        it has no name."""
-        part = next(
-            candidate
-            for candidate in reversed(self.parts)
-            if candidate.lines < line or candidate is self.parts[0]
-        )
-        if part.path is None:
-            return ""
-        before = part.lines
-        reading = replace(self.reading, keep_names=True)
-        with suppress(BoostrankError), closing(self._opened(part.path, reading)) as again:
-            for _, block in again.blocks(CHUNK_BYTES, 1):
-                at = np.flatnonzero(before + block.lines == line)
-                if at.size and block.document_names is not None:
-                    return (
-                        f" ({block.document_names[at[0]]})" if block.document_names[at[0]] else ""
-                    )
-                before += int(block.counts[slots.LINES])
-        return ""
 
     def qid(self, query: int) -> str:
         """Return a query id as it is written in the file."""

@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.conventions import LABEL
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
-from boostrank.core.queries import QueryIndex
+from boostrank.core.queries import Places, PlacesOf, QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features, default_feature_names, with_gain
 from boostrank.data.categories import coarse_words
@@ -167,7 +167,7 @@ class Totals:
         )
 
     @property
-    def files(self) -> PlacesRecord:
+    def places(self) -> PlacesRecord:
         """The files with the number of lines before each, and how their rows are counted."""
         source = self.source
         names = [(part.name, part.lines) for part in self.parts]
@@ -176,7 +176,7 @@ class Totals:
     def place(self, line: int) -> tuple[str, int]:
         """Return the file, and the line in it, of a line counted over all files. Line 0 means the
         whole data set."""
-        return place_in(self.files, line)
+        return place_in(self.places, line)
 
     def at(self, line: int) -> str:
         """Return the location of a line as text."""
@@ -282,25 +282,19 @@ class RowPlaces:
         rows: int64[R], ascending row numbers; between two of them, every row takes one line.
         lines: int64[R], line of each row in `rows`, starting at 1 and counted over all files
             without header lines.
-        order: int64[N], given if row i of the data set is row order[i] in the files.
     """
 
     files: PlacesRecord
     rows: Int64Array
     lines: Int64Array
-    order: Int64Array | None = None
 
     def __post_init__(self) -> None:
-        if (
-            not (self.files["files"] and self.rows.size) or self.rows.shape != self.lines.shape
-        ):  # a damaged cache entry
+        if not self.files["files"] or not 0 < self.rows.size == self.lines.size:  # a damaged cache
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
         """Return the file and line of a row. If files have no lines, the name includes the row, and
         the line is 0."""
-        if self.order is not None:
-            row = int(self.order[row])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
         return place_in(self.files, int(self.lines[i]) + row - int(self.rows[i]))
 
@@ -358,10 +352,10 @@ class Assembler(Totals):
         weights_file, weights = self._weights()
         labels, document_names, others = self._columns()
         features = self._features(base, len(names), threads)
-        shown = names if space.index_base is None else default_feature_names(len(names), base)
+        labelled = names if space.index_base is None else default_feature_names(len(names), base)
         missing = ""
         if self.counts[slots.MISSING] and not source.blanks:
-            missing = _where_missing(missing_in(features), shown)
+            missing = _where_missing(missing_in(features), labelled)
         self.describe(missing)
 
         def in_order(column: Any) -> Any:
@@ -517,7 +511,9 @@ class Assembler(Totals):
         if self._words:
             words = np.array([self._words.get(str(qid), "") for qid in ids.tolist()], object)
         rows, lines = [np.concatenate(parts) for parts in zip(*self._places, strict=True)]
-        places = RowPlaces(self.files, rows, lines, order)
+        places: Places = RowPlaces(self.places, rows, lines)
+        if order is not None:
+            places = PlacesOf(places, order)
         ptr = np.cumsum([0, *sizes], dtype=np.int64)
         return QueryIndex(ptr, ids, places=places, words=words), order
 
@@ -528,6 +524,7 @@ class Assembler(Totals):
         for part, rows, queries in self.spans():
             if part.sizes_file is not None and rows:
                 side_files.check_sizes(part.sizes_file, sizes[queries], part.name)
+        # Bring scattered rows together.
         order, again = None, np.flatnonzero(begins != np.arange(begins.size))
         if again.size and self.store is not None:
             raise DataError(

@@ -452,6 +452,7 @@ class LibsvmSource(Source):
         rows = int(counts[slots.ROWS])
         described = scratch.bad[: min(counts[slots.BAD_ROWS], slots.BAD_KEPT)].tolist()
         faults = [self._fault(fault, text) for fault in described]
+        # Copy the rows out of the buffers, which the next chunk reuses.
         block = Block(
             scratch.labels[:rows].copy(),
             counts,
