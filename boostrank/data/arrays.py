@@ -177,7 +177,12 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
             f"group has an entry for each of the {rows:,} rows, but must have one size per "
             "query; pass the query id of each row as qid"
         )
-    return QueryIndex.from_sizes(sizes)
+    queries = QueryIndex.from_sizes(sizes)
+    if queries.n_documents != rows:
+        raise DataError(
+            f"there are {queries.n_documents} rows in the groups but {rows} rows of features"
+        )
+    return queries
 
 
 def without_mask(values: Any, what: str) -> Any:
