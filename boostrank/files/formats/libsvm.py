@@ -54,14 +54,6 @@ _WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
 _ROW_BEGIN = re.compile(rb"^(?=[ \t]*[^\s#])", re.MULTILINE)
 _NO_LABEL = b"0 "  # is put before rows without a label
 
-BUDGET = 12 << 20  # bytes that a process parses by `parse_plain` before it compiles the parser
-
-_PLAIN_NUMBER = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?"
-_ROW = re.compile(
-    rb"%b qid:(0|[1-9][0-9]{0,17})(?: [0-9]{1,9}:%b)* *" % (_PLAIN_NUMBER, _PLAIN_NUMBER)
-)
-_COMMENT = re.compile(rb" *#[^\n\r\0]*")
-
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
 _TO_TABLE = (
     'import sys, pandas; rows = [line.split("#")[0].split() for line in open(sys.argv[1])];'
@@ -148,7 +140,6 @@ _RULES = (
     ),
     (parse.VALUE, rb"", "value {value} of feature {feature} is not a number"),
 )
-_spent = 0
 
 
 class Scratch:
@@ -178,69 +169,6 @@ class Scratch:
             self.bad,
             self.state,
         )
-
-
-def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
-    """Parse small and regular text like `parse_lines`, but without compilation. Return False for
-    other text."""
-    global _spent
-    if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
-        return False
-    text = bytes(source.buffer[source.start : source.end]).replace(b"\r\n", b"\n")
-    comments = b"#" in text
-    if (
-        options[parse.EXPECT_QID] == 0
-        or options[parse.N_TOKENS] > 0
-        or (comments and options[parse.KEEP_COMMENTS])
-    ):
-        return False
-    _spent += source.size
-    if comments:
-        text = _COMMENT.sub(b"", text)
-    # Every row must have the plain form, so that NumPy can read all numbers at once.
-    lines = text.removesuffix(b"\n").split(b"\n")
-    qids = [match[1] for line in lines if (match := _ROW.fullmatch(line))]
-    if len(qids) < len(lines):
-        return False
-    sizes = np.array([line.count(b":") - 1 for line in lines])
-    ends = np.cumsum(sizes)
-    numbers = np.fromstring(text.replace(b" qid:", b" ").replace(b":", b" "), sep=" ")
-    heads = 2 * (ends - sizes + np.arange(sizes.size))
-    is_cell = np.ones(numbers.size, bool)
-    is_cell[heads] = is_cell[heads + 1] = False
-    labels, pairs = numbers[heads], numbers[is_cell].reshape(-1, 2)
-    ids = pairs[:, 0].astype(np.int32)
-    with np.errstate(over="ignore"):
-        values = pairs[:, 1].astype(np.float32)
-    steps = np.diff(ids, prepend=-1)
-    steps[(ends - sizes)[sizes > 0]] = 1
-    top = int(ids.max(initial=0))
-    zero = np.flatnonzero(ids == 0)[:1]
-    if (
-        not (np.isfinite(labels).all() and np.isfinite(values).all() and (steps > 0).all())
-        or not 0 < top <= options[parse.MAX_ID]
-        or (zero.size and options[parse.REFUSE_ZERO_ID] == 1)
-    ):
-        return False
-    rows, cells, state = len(lines), ids.size, out.state
-    out.labels[:rows], out.row_ends[:rows] = labels + 0.0, ends
-    out.lines[:rows] = np.arange(1, rows + 1)
-    out.ids[:cells], out.values[:cells] = ids, values
-    runs, _ = slots.runs_of(np.array(qids, np.int64), out.lines)
-    out.runs[: len(runs)] = runs
-    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = (
-        rows,
-        rows,
-        cells,
-        len(runs),
-    )
-    state[slots.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
-    state[slots.TOP_ID], state[slots.TOP_LINE] = (
-        top,
-        np.searchsorted(ends, ids.argmax(), "right") + 1,
-    )
-    state[slots.ZERO_LINE] = np.searchsorted(ends, zero[0], "right") + 1 if zero.size else 0
-    return True
 
 
 def _general(text: bytes, code: int) -> tuple[str, int] | None:
@@ -426,8 +354,6 @@ class LibsvmSource(Source):
             # Parse again if numbers are undecided, with the values that Python reads for them.
             state[:] = 0
             options[parse.N_KNOWN] = decided.size
-            if parse_plain(text, options, scratch):
-                break
             parse.parse_lines(
                 array,
                 text.start,
