@@ -70,12 +70,11 @@ class Profile(Totals):
         self.causes: dict[str, FileFormatError] = {}
         self.broken: list[FileFormatError] = []
         self.unterminated: list[str] = []
-        self.labels, self.hashes = np.zeros(0), np.zeros(0, np.uint64)
-        self.lines, self.starts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.line, self.ids = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.stored, self.missing = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.equal = np.zeros(0, np.int64)
-        self.smallest, self.largest = np.zeros(0, np.float32), np.zeros(0, np.float32)
+        self.labels = np.zeros(0)
+        self.hashes = np.zeros(0, np.uint64)
+        self.lines = self.starts = self.line = self.ids = np.zeros(0, np.int64)
+        self.stored = self.missing = self.equal = np.zeros(0, np.int64)
+        self.smallest = self.largest = np.zeros(0, np.float32)
         self.fractional = np.zeros(0, np.bool_)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False

@@ -244,12 +244,9 @@ def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]
     runs = np.zeros((starts.size, N_RUN), np.int64)
     runs[:, RUN_ROW], runs[:, RUN_LINE] = starts, lines[starts]
     names: dict[int, bytes] = {}
-    if ids.dtype != object:
-        runs[:, RUN_IS_INTEGER], runs[:, RUN_ID] = 1, ids[starts]
-        return runs, names
     for i, qid in enumerate(ids[starts].tolist()):
         if isinstance(qid, int):
-            runs[i, RUN_IS_INTEGER], runs[i, RUN_ID] = 1, qid
+            runs[i, RUN_ID] = qid
         else:
             names[i] = qid.encode()
     return runs, names

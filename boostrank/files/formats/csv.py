@@ -82,24 +82,16 @@ class CsvSource(TableSource):
         numbers, texts = columns.needed(self.reading)
         array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
         table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
-        ends = np.flatnonzero(array == 10)
-        n_lines = ends.size + text.unterminated
+        n_lines = np.count_nonzero(array == 10) + text.unterminated
         if table is not None:
             lines = np.arange(1, n_lines + 1)
             if table.num_rows != n_lines:  # some lines are blank
-                starts, stops = (
-                    np.append(0, ends + 1)[:n_lines],
-                    np.append(ends, array.size)[:n_lines],
-                )
-                blank = (stops == starts) | (
-                    (stops == starts + 1) & (np.append(array, 0)[starts] == 13)
-                )
-                lines = lines[~blank]
+                lines = lines[np.array(list(map(bool, text.split())), bool)]
             arrays = {
                 position: table.column(str(position)).combine_chunks()
                 for position in (*numbers, *texts)
             }
-            parsed = Batch(file, lines.astype(np.int64), n_lines, arrays)
+            parsed = Batch(file, lines, n_lines, arrays)
         if table is None or lines.size != table.num_rows:
             parsed = self._line_by_line(text, file, numbers, texts)
         for position in texts:
