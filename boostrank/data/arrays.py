@@ -199,15 +199,11 @@ def without_mask(values: Any, what: str) -> Any:
 def copy_if_shared(converted: Any, original: Any) -> Any:
     """Return converted data that do not share memory with the input."""
     if isinstance(converted, np.ndarray):  # lists share no memory
-        shared = not isinstance(original, list | tuple) and np.may_share_memory(
-            converted, np.asarray(original)
-        )
-        return converted.copy() if shared else converted
-    shared = (
-        sparse.issparse(original)
-        and original.format == "csr"
-        and np.may_share_memory(converted.indices, original.indices)
-    )
+        is_array = not isinstance(original, list | tuple)
+        shared = is_array and np.may_share_memory(converted, np.asarray(original))
+    else:
+        is_csr = sparse.issparse(original) and original.format == "csr"
+        shared = is_csr and np.may_share_memory(converted.indices, original.indices)
     return converted.copy() if shared else converted
 
 
