@@ -7,7 +7,7 @@ measurements.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -27,7 +27,8 @@ from boostrank.options import NO_CACHE, TrainOptions
 
 SAMPLE_BYTES = 12 << 20
 """Files with up to this many bytes of text are read completely."""
-_PLACE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
+_MOST_FILES = 3
 _LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
 _BINS = ("max_bin", "max_bins")
 _SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -140,10 +141,10 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     disk = None if None in sizes else sum(size or 0 for size in sizes)
     options |= {"on_bad_line": "skip", "strict": False, "max_bytes": None}
     sample, base = _Sample(), None
-    for i, places in _places(sizes):
+    for i, most in _sampled(sizes).items():
         spec, opened = open_files([files[i]], format, **options)
         with closing(opened):
-            sample.take(opened, opened.first, places)
+            sample.take(opened, opened.first, most)
             base = opened.base
     if not sample.rows:
         rows = (
@@ -160,24 +161,16 @@ def is_pipe(source: AnySource) -> bool:
     return any(size_of(file) is None for file in expand(source))
 
 
-def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:
-    """Yield each file to sample, with positions as fractions of its length, or None for the whole
-    file.
-    """
-    total = sum(size or 0 for size in sizes)
+def _sampled(sizes: Sequence[int | None]) -> dict[int, float]:
+    """Return the number of bytes to read from the beginning of each sampled file."""
+    totals = [size or 0 for size in sizes]
     if None in sizes:
-        yield sizes.index(None), [0.0]
-        return
-    if total <= SAMPLE_BYTES:
-        yield from ((i, None) for i in range(len(sizes)))
-        return
-    ends = np.cumsum([size or 0 for size in sizes])
-    places = SAMPLE_BYTES // _PLACE_BYTES
-    at = (np.arange(places) + 0.5) * (total / places)
-    holders = np.searchsorted(ends, at, side="right")
-    for i in np.unique(holders).tolist():
-        size = sizes[i] or 1
-        yield i, [float(x - (ends[i] - size)) / size for x in at[holders == i]]
+        return {sizes.index(None): SAMPLE_BYTES}
+    if sum(totals) <= SAMPLE_BYTES:
+        return dict.fromkeys(range(len(sizes)), SAMPLE_BYTES)
+    places = np.linspace(0, sum(totals), _MOST_FILES, endpoint=False)
+    files = np.unique(np.searchsorted(np.cumsum(totals), places, side="right")).tolist()
+    return dict.fromkeys(files, SAMPLE_BYTES / len(files))
 
 
 class _Sample:
@@ -191,47 +184,33 @@ class _Sample:
         self.has_zero, self._exact = False, True
         self._used: set[int] = set()
 
-    def take(self, source: Source, file: File, places: list[float] | None) -> None:
-        """Add a file's chunks at some positions, or all chunks up to a limit."""
-        before = self.rows + self._refused
-        whole = (self._anywhere if file.any_order else self._from_front)(source, file, places)
-        if file.rows is not None:
-            self._known_rows += file.rows
-            whole = self.rows + self._refused - before == file.rows
-        self._exact &= whole
-
-    def _anywhere(self, source: Source, file: File, positions: list[float] | None) -> bool:
-        """Add the chunks at some positions, and return whether they are all chunks of the file."""
-        chunks = list(file.loads(_PLACE_BYTES))
-        if positions is not None:
-            numbers = sorted(
-                {min(int(position * len(chunks)), len(chunks) - 1) for position in positions}
-            )
-            chunks = [chunks[i] for i in numbers]
-        size = sum(self._add(source, file, load) for load in chunks)
-        self._disk += size
-        self._unpacked += size
-        return positions is None
-
-    def _from_front(self, source: Source, file: File, places: list[float] | None) -> bool:
-        """Add chunks from the beginning, and return whether they are all chunks of the file.
+    def take(self, source: Source, file: File, most: float) -> None:
+        """Add chunks from the beginning of a file, up to a number of bytes.
 
         The whole text is assumed to expand like its beginning. Compressed text is read in large
         pieces. The ratio is measured when the next piece is fetched, because all earlier pieces
         have then been consumed.
         """
-        loads, text, fetched, used = file.loads(_PLACE_BYTES), 0, 0, (0, 0.0)
+        before, text = self.rows + self._refused, 0
+        loads, fetched, used = file.loads(_CHUNK_BYTES), 0, (0, 0.0)
         for load in loads:
             if file.done > fetched:
-                fetched, used = file.done, (fetched, file.text_bytes - _PLACE_BYTES / 2)
+                fetched, used = file.done, (fetched, file.text_bytes - _CHUNK_BYTES / 2)
             text += self._add(source, file, load)
-            all_wanted = places is None or file.rows is not None
-            if text >= (SAMPLE_BYTES if all_wanted else _PLACE_BYTES * max(4, len(places or ()))):
+            if text >= most:
                 break
-        disk, unpacked = used if used[0] else (file.done, file.text_bytes)
-        self._disk += disk
-        self._unpacked += unpacked
-        return not next(iter(loads), None)
+        if not file.is_packed:
+            used = text, text
+        elif not used[0]:
+            used = file.done, file.text_bytes
+        self._disk += used[0]
+        self._unpacked += used[1]
+        # A file of batches knows its rows.
+        self._known_rows += file.rows or 0
+        if file.rows is None:
+            self._exact &= next(loads, None) is None
+        else:
+            self._exact &= self.rows + self._refused - before == file.rows
 
     def _add(self, source: Source, file: File, load: Callable[[Any], Any]) -> int:
         """Add a chunk, and return its size in bytes."""

@@ -306,9 +306,9 @@ class KnownRecord(TypedDict):
 
 
 class PlacesRecord(TypedDict):
-    """Where rows stand: (name, lines, rows) of each file, and how its rows are counted."""
+    """Where rows stand: (name, lines before it) of each file, and how its rows are counted."""
 
-    files: list[tuple[str, int, int]]
+    files: list[tuple[str, int]]
     header_lines: Count
     by_row: bool
 

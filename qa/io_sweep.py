@@ -63,7 +63,6 @@ CASES = [
     Case("shard", "data shard ../data/valid.txt --parts 2 -o out.txt.gz"),
     Case("sample", "data sample ../data/valid.txt --queries 5 -o out.txt"),
     Case("sort", "data sort ../data/large.txt --memory-limit 1MiB -o out.txt"),
-    Case("merge", "data merge ../data/train.txt ../data/valid.txt --rename -o out.txt"),
     Case("predict", f"predict {_SAVED} -o scores.txt"),
     Case("export", "export ../data/model.txt --to python -o exported.py"),
     Case("average", "average ../data/model.txt ../data/model.txt -m model.txt"),

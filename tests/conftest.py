@@ -55,16 +55,6 @@ def data_root() -> Path:
     return root
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _compiled_parser() -> Iterator[None]:
-    """Tests read with the compiled parser, also where it is not in the cache yet."""
-    from boostrank.files.formats import libsvm as plain
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "BUDGET", 0)
-        yield
-
-
 @contextlib.contextmanager
 def _leaves_as_grown() -> Iterator[None]:
     from boostrank.engines.trees import Leaves

@@ -46,7 +46,7 @@ _HEADINGS = {
     },
     "Data": {
         "doctor": "Find faults in ranking data.",
-        "data": "Join, split, sample, sort, merge and generate data; count clicks.",
+        "data": "Join, split, sample, sort and generate data; count clicks.",
     },
     "Set up": {
         "compile": "Compile functions into the cache, for container images.",
@@ -59,7 +59,6 @@ _SUBCOMMANDS = {
         "shard": "Split ranking data into files of about equal size.",
         "sort": "Group the rows of each query.",
         "join": "Join judgements with logged features into a table.",
-        "merge": "Concatenate ranking data sets.",
         "make": "Generate ranking data with a known truth.",
         "choose": "Choose documents for people to judge, with recorded chances.",
         "count-clicks": "Count clicks and impressions in session logs.",

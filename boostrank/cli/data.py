@@ -159,21 +159,6 @@ def sort(options: Sort) -> None:
     _run("sort", options, memory=options.memory_limit)
 
 
-class Merge(Tool):
-    """Options of `boostrank data merge`."""
-
-    rename: bool = option("Prefix the query ids of each data set with 1-, 2-, ...")
-
-
-@command("merge")
-def merge(options: Merge) -> None:
-    """Concatenate data sets. A quoted pattern, 'day1/*.gz', is one data set.
-
-    A query id that occurs in two data sets is refused, unless --rename makes it unique.
-    """
-    _run("merge", options, rename=options.rename)
-
-
 class Join(QueryIdOptions):
     """Arguments and options of `boostrank data join`."""
 

@@ -211,40 +211,31 @@ class ClickLog:
     n_documents: int
 
     def __post_init__(self) -> None:
-        columns: list[npt.NDArray[Any]] = [np.asarray(column) for column in self._columns()]
-        columns_by_name = dict(zip(COLUMNS, columns, strict=True))
-        if any(
-            column.ndim != 1 or column.dtype.kind not in "iuf"
-            for column in columns_by_name.values()
-        ):
+        given_columns: list[npt.NDArray[Any]] = list(map(np.asarray, self._columns()))
+        read = dict(zip(COLUMNS, given_columns, strict=True))
+        if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in read.values()):
             raise DataError(
                 f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers"
             )
-        if len({column.size for column in columns_by_name.values()}) > 1:
-            sizes = ", ".join(f"{name} {column.size}" for name, column in columns_by_name.items())
+        if len({column.size for column in read.values()}) > 1:
+            sizes = ", ".join(f"{name} {column.size}" for name, column in read.items())
             raise DataError(f"the columns of a click log have different lengths: {sizes}")
 
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
 
-        rows = (
-            whole_numbers(columns_by_name["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
-        )
-        positions, *counts = checked_counts(columns_by_name.__getitem__, COLUMNS[1:], refuse)
+        rows = whole_numbers(read["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
+        positions, *counts = checked_counts(read.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
         entries = np.flatnonzero(counts[0])
         keys = (rows * (MAX_POSITION + 1) + positions)[entries]
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        columns = [*np.divmod(keys[starts], MAX_POSITION + 1)]
-        columns += [
-            np.add.reduceat(count[entries][order], starts) if starts.size else count[:0]
-            for count in counts
-        ]
-        for name, column in zip(
-            ("rows", "positions", "impressions", "clicks"), columns, strict=True
-        ):
+        keys, number = np.unique(keys, return_inverse=True)
+        columns = [*np.divmod(keys, MAX_POSITION + 1)]
+        for count in counts:
+            columns.append(np.zeros(keys.size, np.int64))
+            np.add.at(columns[-1], number, count[entries])
+        names = ("rows", "positions", "impressions", "clicks")
+        for name, column in zip(names, columns, strict=True):
             object.__setattr__(self, name, column)
 
     def _columns(self) -> tuple[Int64Array, ...]:

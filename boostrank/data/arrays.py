@@ -177,7 +177,12 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
             f"group has an entry for each of the {rows:,} rows, but must have one size per "
             "query; pass the query id of each row as qid"
         )
-    return QueryIndex.from_sizes(sizes)
+    queries = QueryIndex.from_sizes(sizes)
+    if queries.n_documents != rows:
+        raise DataError(
+            f"there are {queries.n_documents} rows in the groups but {rows} rows of features"
+        )
+    return queries
 
 
 def without_mask(values: Any, what: str) -> Any:
@@ -194,15 +199,11 @@ def without_mask(values: Any, what: str) -> Any:
 def copy_if_shared(converted: Any, original: Any) -> Any:
     """Return converted data that do not share memory with the input."""
     if isinstance(converted, np.ndarray):  # lists share no memory
-        shared = not isinstance(original, list | tuple) and np.may_share_memory(
-            converted, np.asarray(original)
-        )
-        return converted.copy() if shared else converted
-    shared = (
-        sparse.issparse(original)
-        and original.format == "csr"
-        and np.may_share_memory(converted.indices, original.indices)
-    )
+        is_array = not isinstance(original, list | tuple)
+        shared = is_array and np.may_share_memory(converted, np.asarray(original))
+    else:
+        is_csr = sparse.issparse(original) and original.format == "csr"
+        shared = is_csr and np.may_share_memory(converted.indices, original.indices)
     return converted.copy() if shared else converted
 
 

@@ -217,45 +217,40 @@ class RankingDataset:
         blank = [i for i, name in enumerate(names) if not str(name).strip()]
         if blank:
             raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
-        labels, n, rows = copy_if_shared(as_numbers(y, "labels"), y), features.shape[0], None
-        if qid is not None:
+        n, rows = features.shape[0], None
+        if group is not None:
+            queries = queries_of_sizes(group, n)
+        else:
             ids = ids_of_rows(without_mask(qid, "query id"), n)
             if sort:
-                if labels.size != n:
-                    raise DataError(f"there are {labels.size} labels for {n} rows of features")
                 order = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
-                if not np.array_equal(order, np.arange(order.size)):
-                    rows, ids, features, labels = order, ids[order], features[order], labels[order]
+                if not np.array_equal(order, np.arange(n)):
+                    rows, ids, features = order, ids[order], features[order]
             queries = QueryIndex.from_ids(ids)
-        else:
-            queries = queries_of_sizes(group, n)
         if rows is not None:
             queries = replace(queries, places=PlacesOf(None, rows))
-        if queries.n_documents != n:
-            raise DataError(
-                f"there are {queries.n_documents} rows in the groups but {n} rows of features"
-            )
 
-        def in_order(column: npt.ArrayLike, what: str) -> Float64Array:
-            values = copy_if_shared(
-                as_numbers(without_mask(column, f"entry in {what}"), what), column
-            )
+        def read_column(column: npt.ArrayLike, what: str) -> Float64Array:
+            """Return the numbers of a column in the order of the rows."""
+            values = copy_if_shared(as_numbers(column, what), column)
             return values if rows is None or values.size != rows.size else values[rows]
 
+        labels = read_column(y, "labels")
         # Values of queries and documents follow the order of the rows.
         if weight is not None:
-            queries = with_weights(queries, in_order(weight, "weights"))
+            weights = without_mask(weight, "entry in weights")
+            queries = with_weights(queries, read_column(weights, "weights"))
         if document_weight is not None:
             if queries.document_weights is not None:
                 raise DataError(
                     "weight differs within a query, so it weights documents like document_weight;"
                     " pass one of them"
                 )
-            queries = replace(
-                queries, document_weights=in_order(document_weight, "document weights")
-            )
+            weights = without_mask(document_weight, "entry in document weights")
+            queries = replace(queries, document_weights=read_column(weights, "document weights"))
         if k is not None:
-            cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")
+            each = read_column(without_mask(k, "entry in cut-offs"), "cut-offs")
+            cutoffs: Any = query_values(each, queries, "cut-offs")
             queries = replace(queries, k=cutoffs)
         return cls(features, labels, queries, names, input_rows=rows, categories=categories)
 

@@ -185,18 +185,14 @@ def read_table(
                 check_codes(target[:, i], name)
     if coarse:
         warn_user(coarse_words(coarse))
-    for column_coding in codings:
+    categories = {}
+    for name, column_coding in zip(names, codings, strict=True):
         if isinstance(column_coding, Coding):
             column_coding.warn(whose)
-    categories = {
-        name: column_coding.categories if isinstance(column_coding, Coding) else column_coding
-        for name, column_coding in zip(names, codings, strict=True)
-    }
-    return out, {
-        name: column_coding
-        for name, column_coding in categories.items()
-        if column_coding is not None
-    }
+            categories[name] = column_coding.categories
+        elif column_coding is not None:
+            categories[name] = column_coding
+    return out, categories
 
 
 def read_like(
@@ -231,11 +227,9 @@ def _coding_of(
     one with numbers."""
     if trained_categories is not None:
         categories = trained_categories.get(name)
-        return (
-            categories
-            if categories is None or categories.values is None
-            else Coding(name, categories)
-        )
+        if categories is None or categories.values is None:
+            return categories
+        return Coding(name, categories)
     series = _column(frame, name)
     if isinstance(series.dtype, _OF_CATEGORIES):
         native = series.to_native()
@@ -246,12 +240,8 @@ def _coding_of(
         )
     if name not in categorical:
         return None
-    # Unknown: nulls only
-    return (
-        Coding(name)
-        if isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown))
-        else Categories()
-    )
+    has_values = isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown))  # Unknown: nulls only
+    return Coding(name) if has_values else Categories()
 
 
 def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> Array:

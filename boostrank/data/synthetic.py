@@ -58,7 +58,7 @@ class SyntheticData:
         roles: "informative", "redundant", "useless" or "query" per feature, in column order.
             Informative features measure a component of the relevance, possibly only through
             interactions.
-        relevance: float64[N], relevance without judging noise. No model can rank better than it on
+        relevance: float64[N], relevance without judging world. No model can rank better than it on
             average.
     """
 
@@ -123,7 +123,7 @@ def make_ranking_data(
     lengths = stream("list length").lognormal(location, _LENGTH_SPREAD, queries)
     sizes = np.clip(np.rint(lengths), 1, max_length).astype(np.int64)
     world = _World(sizes, stream)
-    columns, roles = _measure(world, stream, useless)
+    columns, roles = _measure(world, useless)
     seen = world.relevance + LABEL_NOISE * stream("judges").normal(size=world.relevance.size)
     cuts = np.quantile(seen, np.cumsum(GRADE_SHARES)[:-1])
     dataset = RankingDataset(
@@ -142,6 +142,7 @@ class _World:
 
     def __init__(self, sizes: Int64Array, stream: Stream) -> None:
         q, n = sizes.size, int(sizes.sum())
+        self.stream, self.size = stream, n
 
         def of_query(values: npt.NDArray[np.generic]) -> Float64Array:
             return np.repeat(values.astype(np.float64), sizes)
@@ -180,103 +181,120 @@ class _World:
         self.demand = (utility - utility.mean()) / max(float(utility.std()), 1e-9)
         self.relevance = self.demand + 0.6 * self.richness
 
+    def blur(self, name: str, amount: float) -> Float64Array:
+        """Draw normal errors of a feature, from the stream of its name."""
+        return amount * self.stream(name).normal(size=self.size)
 
-def _measure(
-    w: _World, stream: Stream, useless: int
-) -> tuple[dict[str, Float32Array], tuple[str, ...]]:
+    def count(self, name: str, log_mean: Float64Array) -> Float64Array:
+        """Draw counts with the given logarithms of their means."""
+        return self.stream(name).poisson(np.exp(np.minimum(log_mean, 14.0))).astype(np.float64)
+
+    def lose(self, name: str, values: Float64Array, share: float) -> Float64Array:
+        """Replace a share of the values by missing ones."""
+        return np.where(self.stream(name).random(self.size) < share, np.nan, values)
+
+
+def _measure(world: _World, useless: int) -> tuple[dict[str, Float32Array], tuple[str, ...]]:
     """Return all columns by name, in file order, with their roles."""
-    n = w.body.size
+    informative = _measure_matches(world) | _measure_pages(world)
+    query = {
+        "query_terms": world.terms,
+        "query_rarity": world.rarity,
+        "query_hits": world.hits,
+        "navigational": world.navigational,
+        "freshness_need": world.freshness_need,
+    }
+    columns_by_role = {
+        "informative": informative,
+        "redundant": _derive(informative, world),
+        "query": query,
+        "useless": _make_useless(useless, world),
+    }
     columns: dict[str, Float32Array] = {}
     roles: list[str] = []
+    for role, values_by_name in columns_by_role.items():
+        roles += [role] * len(values_by_name)
+        columns |= {name: _round(values) for name, values in values_by_name.items()}
+    return columns, tuple(roles)
 
-    def put(role: str, name: str, values: Float64Array) -> Float64Array:
-        # Round to six digits as in a file; + 0.0 turns -0 into 0.
-        columns[name] = (np.round(values, 6) + 0.0).astype(np.float32)
-        roles.append(role)
-        return columns[name].astype(np.float64)
 
-    def blur(name: str, amount: float) -> Float64Array:
-        return amount * stream(name).normal(size=n)
-
-    def count(name: str, log_mean: Float64Array) -> Float64Array:
-        return stream(name).poisson(np.exp(np.minimum(log_mean, 14.0))).astype(np.float64)
-
-    def lost(name: str, values: Float64Array, share: float) -> Float64Array:
-        return np.where(stream(name).random(n) < share, np.nan, values)
-
-    coverage, bm25 = {}, {}
+def _measure_matches(world: _World) -> dict[str, Float64Array]:
+    """Return the features of the match of query and document."""
+    columns: dict[str, Float64Array] = {}
     for field, hidden, ease in (
-        ("body", w.body, 1.5),
-        ("title", w.title, -0.4),
-        ("anchor", w.anchor, -1.4),
+        ("body", world.body, 1.5),
+        ("title", world.title, -0.4),
+        ("anchor", world.anchor, -1.4),
     ):
-        covered = stream(f"coverage_{field}").binomial(
-            w.terms.astype(np.int64), _sigmoid(1.2 * hidden + ease)
-        )
-        coverage[field] = put("informative", f"coverage_{field}", covered / w.terms)
-        frequency = count(
-            f"tf_{field}", 0.4 * ease + 0.9 * hidden + blur(f"tf_{field} spread", 0.5)
-        )
-        frequency = put(
-            "informative", f"tf_{field}", np.where(covered > 0, covered + frequency, 0.0)
-        )
-        saturation = frequency / (frequency + 2.5 * np.exp(blur(f"bm25_{field}", 0.25)))
-        bm25[field] = put("informative", f"bm25_{field}", w.rarity * covered * 2.2 * saturation)
-    put(
-        "informative",
-        "lm_body",
-        -w.terms * (4.5 + 0.4 * w.rarity - 1.1 * w.body + blur("lm_body", 1.2)),
-    )
-    pagerank = np.floor(np.exp(3.5 + 1.6 * w.authority + blur("pagerank", 0.8)))
-    put("informative", "pagerank", np.minimum(pagerank, 65535.0))
-    inlinks = put(
-        "informative",
-        "inlinks",
-        count("inlinks", -0.2 + 1.5 * w.authority + blur("inlinks spread", 0.8)),
-    )
-    put("informative", "url_depth", w.depth)
-    put(
-        "informative", "page_quality", lost("page_quality", np.rint(255 * _sigmoid(w.quality)), 0.1)
-    )
-    put(
-        "informative", "spam_score", np.rint(255 * _sigmoid(1.5 * w.spam + blur("spam_score", 0.4)))
-    )
-    put("informative", "age_days", lost("age_days", np.ceil(w.age), 0.05))
-    clicks = put(
-        "informative", "clicks", count("clicks", -2.0 + 0.7 * w.demand + blur("clicks spread", 1.3))
-    )
-    dwell = np.exp(3.0 + 0.4 * w.demand + blur("dwell_seconds", 1.0))
-    put("informative", "dwell_seconds", np.where(clicks > 0, dwell, np.nan))
+        draws = world.stream(f"coverage_{field}")
+        covered = draws.binomial(world.terms.astype(np.int64), _sigmoid(1.2 * hidden + ease))
+        columns[f"coverage_{field}"] = covered / world.terms
+        spread = world.blur(f"tf_{field} spread", 0.5)
+        frequency = covered + world.count(f"tf_{field}", 0.4 * ease + 0.9 * hidden + spread)
+        frequency = np.where(covered > 0, frequency, 0.0)
+        columns[f"tf_{field}"] = frequency
+        saturation = frequency / (frequency + 2.5 * np.exp(world.blur(f"bm25_{field}", 0.25)))
+        columns[f"bm25_{field}"] = world.rarity * covered * 2.2 * saturation
+    rate = 4.5 + 0.4 * world.rarity - 1.1 * world.body + world.blur("lm_body", 1.2)
+    return columns | {"lm_body": -world.terms * rate}
 
-    put("redundant", "bm25_sum", bm25["body"] + bm25["title"] + bm25["anchor"])
-    put("redundant", "bm25_mean", (bm25["body"] + bm25["title"] + bm25["anchor"]) / 3.0)
-    put("redundant", "bm25_body_copy", bm25["body"] * np.exp(blur("bm25_body_copy", 0.1)))
-    put(
-        "redundant",
-        "coverage_best",
-        np.maximum(np.maximum(coverage["body"], coverage["title"]), coverage["anchor"]),
-    )
-    put("redundant", "covered_terms_title", np.rint(coverage["title"] * w.terms))
-    put("redundant", "log_inlinks", np.log1p(inlinks))
-    put("redundant", "inlinks_copy", np.rint(inlinks * np.exp(blur("inlinks_copy", 0.2))))
 
-    put("query", "query_terms", w.terms)
-    put("query", "query_rarity", w.rarity)
-    put("query", "query_hits", w.hits)
-    put("query", "navigational", w.navigational)
-    put("query", "freshness_need", w.freshness_need)
+def _measure_pages(world: _World) -> dict[str, Float64Array]:
+    """Return the features of pages and of their use."""
+    pagerank = np.floor(np.exp(3.5 + 1.6 * world.authority + world.blur("pagerank", 0.8)))
+    inlinks = -0.2 + 1.5 * world.authority + world.blur("inlinks spread", 0.8)
+    spam = 1.5 * world.spam + world.blur("spam_score", 0.4)
+    clicks = world.count("clicks", -2.0 + 0.7 * world.demand + world.blur("clicks spread", 1.3))
+    dwell = np.exp(3.0 + 0.4 * world.demand + world.blur("dwell_seconds", 1.0))
+    return {
+        "pagerank": np.minimum(pagerank, 65535.0),
+        "inlinks": world.count("inlinks", inlinks),
+        "url_depth": world.depth,
+        "page_quality": world.lose("page_quality", np.rint(255 * _sigmoid(world.quality)), 0.1),
+        "spam_score": np.rint(255 * _sigmoid(spam)),
+        "age_days": world.lose("age_days", np.ceil(world.age), 0.05),
+        "clicks": clicks,
+        "dwell_seconds": np.where(clicks > 0, dwell, np.nan),
+    }
 
+
+def _derive(informative: dict[str, Float64Array], world: _World) -> dict[str, Float64Array]:
+    """Return the features that are functions of others."""
+    columns = {name: _round(values).astype(np.float64) for name, values in informative.items()}
+    bm25_sum = columns["bm25_body"] + columns["bm25_title"] + columns["bm25_anchor"]
+    inlinks, titles = columns["inlinks"], columns["coverage_title"]
+    best = np.maximum(np.maximum(columns["coverage_body"], titles), columns["coverage_anchor"])
+    return {
+        "bm25_sum": bm25_sum,
+        "bm25_mean": bm25_sum / 3.0,
+        "bm25_body_copy": columns["bm25_body"] * np.exp(world.blur("bm25_body_copy", 0.1)),
+        "coverage_best": best,
+        "covered_terms_title": np.rint(titles * world.terms),
+        "log_inlinks": np.log1p(inlinks),
+        "inlinks_copy": np.rint(inlinks * np.exp(world.blur("inlinks_copy", 0.2))),
+    }
+
+
+def _make_useless(count: int, world: _World) -> dict[str, Float64Array]:
+    """Return features that are noise, of several kinds in turn."""
+    n = world.size
     kinds: dict[str, Callable[[np.random.Generator], Any]] = {
         "normal": lambda rng: rng.normal(size=n),
         "count": lambda rng: rng.poisson(rng.lognormal(-1.0, 1.5, n)),
         "hash": lambda rng: rng.integers(0, 65536, n),
         "uniform": lambda rng: rng.random(n),
     }
-    for i in range(useless):
+    columns = {}
+    for i in range(count):
         kind = list(kinds)[i % len(kinds)]
         name = f"noise_{kind}_{i // len(kinds) + 1}"
-        put("useless", name, kinds[kind](stream(name)).astype(np.float64))
-    return columns, tuple(roles)
+        columns[name] = kinds[kind](world.stream(name)).astype(np.float64)
+    return columns
+
+
+def _round(values: Float64Array) -> Float32Array:
+    """Round to six digits as in a file. Adding 0.0 turns -0 into 0."""
+    return (np.round(values, 6) + 0.0).astype(np.float32)
 
 
 def _sigmoid(x: Float64Array) -> Float64Array:

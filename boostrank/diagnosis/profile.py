@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing, suppress
-from dataclasses import replace
+from contextlib import closing
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.conventions import Gain, parse_gain
-from boostrank.core.errors import BoostrankError, FileFormatError
+from boostrank.core.errors import FileFormatError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -25,7 +24,7 @@ from boostrank.files.assemble import NO_ROWS, Totals
 from boostrank.files.blocks import Block
 from boostrank.files.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.files.source import AnySource, Progress, Reading, Source, expand, format_of
-from boostrank.files.tables import TableSource, is_buffer
+from boostrank.files.tables import is_buffer
 
 CHUNK_BYTES = 4 << 20
 MOST_FEATURES = 1 << 20  # features examined individually: 32 MiB
@@ -46,7 +45,6 @@ class Profile(Totals):
         broken: errors about files that cannot be read to the end or that contradict their side
             files.
         causes: error for the first refused row, by cause.
-        stand_ins: words that seem to mark missing values, with the first line and column of each.
         labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature
             is nonzero.
         starts, line, ids: first row, first line and id of each query. Text ids are replaced by a
@@ -70,18 +68,13 @@ class Profile(Totals):
         super().__init__(reading)
         self.role, self.gain, self.files, self.options = role, gain, files, options
         self.causes: dict[str, FileFormatError] = {}
-        self.text: dict[str, int] = {}
-        self.text_words = "", ""
         self.broken: list[FileFormatError] = []
-        self.stand_ins: dict[str, tuple[int, int]] = {}
-        self.stand_in_rows = 0
         self.unterminated: list[str] = []
-        self.labels, self.hashes = np.zeros(0), np.zeros(0, np.uint64)
-        self.lines, self.starts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.line, self.ids = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.stored, self.missing = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.equal = np.zeros(0, np.int64)
-        self.smallest, self.largest = np.zeros(0, np.float32), np.zeros(0, np.float32)
+        self.labels = np.zeros(0)
+        self.hashes = np.zeros(0, np.uint64)
+        self.lines = self.starts = self.line = self.ids = np.zeros(0, np.int64)
+        self.stored = self.missing = self.equal = np.zeros(0, np.int64)
+        self.smallest = self.largest = np.zeros(0, np.float32)
         self.fractional = np.zeros(0, np.bool_)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False
@@ -141,15 +134,10 @@ class Profile(Totals):
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
-        if isinstance(opened, TableSource) and opened.text:
-            self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
 
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
             self.unterminated.append(self.parts[-1].name)
-        self.stand_in_rows += block.stand_in_rows
-        for word, (line, column) in block.stand_ins.items():
-            self.stand_ins.setdefault(word, (self.through(line), column))
         before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
         for fault in block.bad[
             : max(0, slots.BAD_KEPT - before)
@@ -295,28 +283,6 @@ class Profile(Totals):
         """Return the file, its line and column 0 for a line counted over all files. Line 0 means
         the whole data set."""
         return (*self.place(int(line)), 0) if self.parts else (self.role, 0, 0)
-
-    def document(self, line: int) -> str:
-        """Format a document's name, as in ` (D7)`, by reading its file again up to this line; "" if
-        it has no name."""
-        part = next(
-            candidate
-            for candidate in reversed(self.parts)
-            if candidate.lines < line or candidate is self.parts[0]
-        )
-        if part.path is None:
-            return ""
-        before = part.lines
-        reading = replace(self.reading, keep_names=True)
-        with suppress(BoostrankError), closing(self._opened(part.path, reading)) as again:
-            for _, block in again.blocks(CHUNK_BYTES, 1):
-                at = np.flatnonzero(before + block.lines == line)
-                if at.size and block.document_names is not None:
-                    return (
-                        f" ({block.document_names[at[0]]})" if block.document_names[at[0]] else ""
-                    )
-                before += int(block.counts[slots.LINES])
-        return ""
 
     def qid(self, query: int) -> str:
         """Return a query id as it is written in the file."""

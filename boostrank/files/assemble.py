@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.conventions import LABEL
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
-from boostrank.core.queries import QueryIndex
+from boostrank.core.queries import Places, PlacesOf, QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features, default_feature_names, with_gain
 from boostrank.data.categories import coarse_words
@@ -166,16 +166,17 @@ class Totals:
             "and others from 1?"
         )
 
+    @property
+    def places(self) -> PlacesRecord:
+        """The files with the number of lines before each, and how their rows are counted."""
+        source = self.source
+        names = [(part.name, part.lines) for part in self.parts]
+        return {"files": names, "header_lines": source.header_lines, "by_row": source.by_row}
+
     def place(self, line: int) -> tuple[str, int]:
         """Return the file, and the line in it, of a line counted over all files. Line 0 means the
         whole data set."""
-        part = next(
-            part for part in reversed(self.parts) if part.lines < line or part is self.parts[0]
-        )
-        number = line - part.lines
-        if self.source.by_row and number:
-            return f"{part.name}: row {number}", 0
-        return part.name, number + self.source.header_lines * bool(number)
+        return place_in(self.places, line)
 
     def at(self, line: int) -> str:
         """Return the location of a line as text."""
@@ -223,7 +224,7 @@ class Totals:
         for words in self.source.warnings:
             self.warn_or_refuse(words)
 
-    def describe(self, in_columns: Callable[[], str] = lambda: "") -> None:
+    def describe(self, in_columns: str = "") -> None:
         """Add warnings about values and lines, where `in_columns` describes the columns with
         missing values."""
         # Take the counts of the parser; blanks are no missing values if the source reads them so.
@@ -266,7 +267,7 @@ class Totals:
                 infinite,
                 f"infinite values: {'kept' if self.reading.inf == 'keep' else 'read as missing'}",
             ),
-            (missing, f"missing values{in_columns() if missing else ''}"),
+            (missing, f"missing values{in_columns}"),
         ):
             if count:
                 self.warn(f"{count:,} {words}")
@@ -277,37 +278,34 @@ class RowPlaces:
     """Map from a row number, starting at 0, to its file and line, as returned by `places(row)`.
 
     Args:
-        files: the files, with the number of lines and rows before each file.
+        files: the files, with the number of lines before each file.
         rows: int64[R], ascending row numbers; between two of them, every row takes one line.
         lines: int64[R], line of each row in `rows`, starting at 1 and counted over all files
             without header lines.
-        order: int64[N], given if row i of the data set is row order[i] in the files.
     """
 
     files: PlacesRecord
     rows: Int64Array
     lines: Int64Array
-    order: Int64Array | None = None
 
     def __post_init__(self) -> None:
-        if not self.files["files"] or self.rows.shape != self.lines.shape:  # a damaged cache entry
+        if not self.files["files"] or not 0 < self.rows.size == self.lines.size:  # a damaged cache
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
         """Return the file and line of a row. If files have no lines, the name includes the row, and
         the line is 0."""
-        row, files = row if self.order is None else int(self.order[row]), self.files["files"]
-        file, lines_before, _ = next(
-            (entry for entry in reversed(files) if entry[2] <= row), files[0]
-        )
         i = int(np.searchsorted(self.rows, row, "right")) - 1
-        start, begin = (int(self.rows[i]), int(self.lines[i])) if i >= 0 else (0, 1)
-        line = begin + row - start - lines_before
-        return (
-            (f"{file}: row {line}", 0)
-            if self.files["by_row"]
-            else (file, line + self.files["header_lines"])
-        )
+        return place_in(self.files, int(self.lines[i]) + row - int(self.rows[i]))
+
+
+def place_in(places: PlacesRecord, line: int) -> tuple[str, int]:
+    """Return the file, and the line in it, of a line counted over all files without headers."""
+    files = places["files"]
+    name, before = next((file for file in reversed(files) if file[1] < line), files[0])
+    if places["by_row"] and line > before:
+        return f"{name}: row {line - before}", 0
+    return name, line - before + places["header_lines"] * (line > before)
 
 
 class Assembler(Totals):
@@ -347,77 +345,73 @@ class Assembler(Totals):
         self.check_rows()
         if self._coarse:
             self.warn_or_refuse(coarse_words(self._coarse))
-        # Queries with the locations of their rows, for messages.
         space = source.schema(self)
-        names, index_base = space.feature_names, space.index_base
-        base = index_base or 0
+        names, base = space.feature_names, space.index_base or 0
         queries, order = self._queries()
-        rows, lines = [
-            np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True)
-        ]
-        files = [(part.name, part.lines, part.rows) for part in self.parts]
-        about: PlacesRecord = {
-            "files": files,
-            "header_lines": source.header_lines,
-            "by_row": source.by_row,
-        }
-        queries = replace(queries, places=RowPlaces(about, rows, lines, order))
-        if self.store is not None and order is not None:
-            raise DataError(
-                f"{self.name}: some queries have scattered rows, and rows on disk cannot be "
-                "regrouped: read the data into memory, or sort them first (boostrank data sort)"
-            )
-        # Concatenate labels, names and columns of the blocks, then the features.
-        blocks = [block for block in self.blocks if block is not None]
-        labels = np.concatenate([block.labels for block in blocks])
-        documents = [block.document_names for block in blocks if block.document_names is not None]
-        document_names = np.concatenate(documents) if len(documents) == len(blocks) else None
-        if self._words:
-            each = [self._words.get(str(qid), "") for qid in queries.qid.tolist()]
-            queries = replace(queries, words=np.array(each, object))
-        column_weights = [block.weights for block in blocks if block.weights is not None]
-        others = {
-            name: np.concatenate([block.others[name] for block in blocks])
-            for name in blocks[0].others
-        }
-        del blocks  # blocks are freed one by one while they are copied
+        # Concatenate the columns of the blocks, which are freed while their features are copied.
+        weights_file, weights = self._weights()
+        labels, document_names, others = self._columns()
         features = self._features(base, len(names), threads)
-        labelled = names if index_base is None else default_feature_names(len(names), base)
-        self.describe(lambda: _where_missing(missing_in(features), labelled))
-        # Bring regrouped rows into their new order.
-        weights_file, weights = self._weights(column_weights)
-        if order is not None:
-            features, labels = features[order], labels[order]
-            document_names = None if document_names is None else document_names[order]
-            others = {name: column[order] for name, column in others.items()}
-            weights = weights[order] if weights.size == order.size else weights
+        labelled = names if space.index_base is None else default_feature_names(len(names), base)
+        missing = ""
+        if self.counts[slots.MISSING] and not source.blanks:
+            missing = _where_missing(missing_in(features), labelled)
+        self.describe(missing)
+
+        def in_order(column: Any) -> Any:
+            """Bring regrouped rows into their new order."""
+            is_moved = order is not None and column is not None and column.shape[0] == order.size
+            return column[order] if is_moved else column
+
         if weights_file is not None:
-            queries = side_files.weighted(weights_file, weights, queries)
-        used = tuple(
-            f
-            for p in self.parts
-            for f in (p.path or p.name, p.sizes_file, p.weights_file)
-            if f is not None
-        )
-        how = (
-            reading.for_provenance()
-            | {"queries": "qid" if self.n_queries else "sizes"}
-            | dict(space.columns)
-        )
-        labels = reading.relabelled(labels)
+            queries = side_files.weighted(weights_file, in_order(weights), queries)
+        labels = reading.relabelled(in_order(labels))
+        others = {name: in_order(column) for name, column in others.items()}
         unlabelled = int(np.isnan(labels).sum())
         if unlabelled:  # a gain need not use the labels
             others[LABEL], labels = labels, np.nan_to_num(labels)
-            how["rows_without_label"] = unlabelled
-        origin = Provenance(used, index_base, how)
+        origin = self._origin(space, unlabelled)
         data = RankingDataset(
-            features, labels, queries, names, origin, document_names, order, space.categories
+            in_order(features),
+            labels,
+            queries,
+            names,
+            origin,
+            in_order(document_names),
+            order,
+            space.categories,
         )
+        # Take the features of the training data, and the gain for the labels.
         if source.place_of(base) is not None and reading.space is not None:
             data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
         source.warn_of_categories("the training data")
         return data if reading.gain is None else with_gain(data, reading.gain, others)
+
+    def _columns(self) -> tuple[Float64Array, Array | None, dict[str, Float64Array]]:
+        """Return the labels, the document names (None without any), and other columns by name."""
+        blocks = [block for block in self.blocks if block is not None]
+        labels = np.concatenate([block.labels for block in blocks])
+        documents = [block.document_names for block in blocks if block.document_names is not None]
+        document_names = np.concatenate(documents) if len(documents) == len(blocks) else None
+        others = {
+            name: np.concatenate([block.others[name] for block in blocks])
+            for name in blocks[0].others
+        }
+        return labels, document_names, others
+
+    def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
+        """Return the files and options of the data."""
+        files = []
+        for part in self.parts:
+            files += [part.path or part.name, part.sizes_file, part.weights_file]
+        options = self.reading.for_provenance()
+        options["queries"] = "qid" if self.n_queries else "sizes"
+        options |= space.columns
+        if unlabelled:
+            options["rows_without_label"] = unlabelled
+        used = tuple(file for file in files if file is not None)
+        return Provenance(used, space.index_base, options)
 
     def _features(self, base: int, columns: int, threads: int) -> Features:
         cells, layout = (
@@ -462,10 +456,11 @@ class Assembler(Totals):
                 raise FileFormatError(words, file=file, line=line)
         return ids, runs, begins
 
-    def _weights(self, of_column: list[Float64Array]) -> tuple[str | None, Float64Array]:
+    def _weights(self) -> tuple[str | None, Float64Array]:
         """Return the source of the weights, and one weight per query or row. All files must have
         weights, or none."""
         # Take weights from a column or from files, but not from both.
+        of_column = [b.weights for b in self.blocks if b is not None and b.weights is not None]
         parts = [span for span in self.spans() if span[1]]
         file = next(
             (part.weights_file for part, _, _ in parts if part.weights_file is not None), None
@@ -497,22 +492,45 @@ class Assembler(Totals):
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
         """Return the queries, and the order of the rows if it differs from that in the files."""
-        parts = [span for span in self.spans() if span[1]]
-        if not self.n_queries:
-            sizes_of_files = []
-            for part, rows, _ in parts:
-                if part.sizes_file is None:  # single files without query ids were refused earlier
+        order = None
+        if self.n_queries:
+            ids, sizes, order = self._ids()
+        else:
+            each = []  # a single file without query ids was refused earlier
+            for part, span, _ in self.spans():
+                if part.sizes_file is None and span:
                     raise FileFormatError(
                         "has neither query ids nor a file of group sizes", file=part.name
                     )
-                sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
-            return QueryIndex.from_sizes(np.concatenate(sizes_of_files)), None
+                if part.sizes_file is not None and span:
+                    each.append(side_files.read_sizes(part.sizes_file, len(span)))
+            sizes = np.concatenate(each)
+            ids = np.arange(sizes.size)
+        # Keep the text of each query, and the place of each row for messages.
+        words = None
+        if self._words:
+            words = np.array([self._words.get(str(qid), "") for qid in ids.tolist()], object)
+        rows, lines = [np.concatenate(parts) for parts in zip(*self._places, strict=True)]
+        places: Places = RowPlaces(self.places, rows, lines)
+        if order is not None:
+            places = PlacesOf(places, order)
+        ptr = np.cumsum([0, *sizes], dtype=np.int64)
+        return QueryIndex(ptr, ids, places=places, words=words), order
+
+    def _ids(self) -> tuple[Array, Int64Array, Int64Array | None]:
+        """Return the id and size of each query, and the order that brings its rows together."""
         ids, runs, begins = self._check_regroup()
         sizes = np.diff(runs[:, slots.RUN_ROW], append=self.n_rows)
-        for part, _, queries in parts:
-            if part.sizes_file is not None:
+        for part, rows, queries in self.spans():
+            if part.sizes_file is not None and rows:
                 side_files.check_sizes(part.sizes_file, sizes[queries], part.name)
+        # Bring scattered rows together.
         order, again = None, np.flatnonzero(begins != np.arange(begins.size))
+        if again.size and self.store is not None:
+            raise DataError(
+                f"{self.name}: some queries have scattered rows, and rows on disk cannot be "
+                "regrouped: read the data into memory, or sort them first (boostrank data sort)"
+            )
         if again.size:
             order = np.argsort(np.repeat(begins, sizes), kind="stable")
             self.warn(
@@ -528,7 +546,7 @@ class Assembler(Totals):
                 f"(such as {min(shared, key=str)}), which is a leak unless ids restart in each "
                 "file"
             )
-        return QueryIndex(np.cumsum([0, *sizes], dtype=np.int64), ids), order
+        return ids, sizes, order
 
 
 def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:

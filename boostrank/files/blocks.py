@@ -87,14 +87,11 @@ class Fault:
         line: line or row number in the block.
         reason: error message.
         column: byte position in the line, starting at 1; 0 means the whole line.
-        stand_in: word that seems to mark a missing value, and its byte position; None for other
-            reasons.
     """
 
     line: int
     reason: str
     column: int = 0
-    stand_in: tuple[str, int] | None = None
 
     def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
         """Return the error to raise, given the number of lines or rows before the block."""
@@ -135,16 +132,12 @@ class Block:
         document_names: object[n], name of each document as text, if requested.
         words: query texts by query id, if requested.
         bad: the first BAD_KEPT refused rows.
-        stand_ins: words that seem to mark missing values, with the first line and byte of each, in
-            lenient reading.
-        stand_in_rows: number of rows that are unreadable only because of the words in `stand_ins`.
         unterminated: whether the last line has no newline.
         size: size of the text in bytes.
         result: return value of the function `then` that was passed to `Source.blocks`.
         text: unparsed rows for the file tools, as a memoryview of whole lines or as a record batch.
         ends: int64[n], end of each row in `text`, in bytes or rows.
         head: file header, which is a line or a schema.
-        qid_column: position of the query id column in a table.
     """
 
     labels: Float64Array
@@ -161,15 +154,12 @@ class Block:
     document_names: Array | None = None
     words: dict[str, str] = field(default_factory=dict)
     bad: list[Fault] = field(default_factory=list)
-    stand_ins: dict[str, tuple[int, int]] = field(default_factory=dict)
-    stand_in_rows: int = 0
     unterminated: bool = False
     size: int = 0
     result: Any = None
     text: Any = None
     ends: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     head: Any = b""
-    qid_column: int = 0
 
     @classmethod
     def from_rows(
@@ -254,12 +244,9 @@ def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]
     runs = np.zeros((starts.size, N_RUN), np.int64)
     runs[:, RUN_ROW], runs[:, RUN_LINE] = starts, lines[starts]
     names: dict[int, bytes] = {}
-    if ids.dtype != object:
-        runs[:, RUN_IS_INTEGER], runs[:, RUN_ID] = 1, ids[starts]
-        return runs, names
     for i, qid in enumerate(ids[starts].tolist()):
         if isinstance(qid, int):
-            runs[i, RUN_IS_INTEGER], runs[i, RUN_ID] = 1, qid
+            runs[i, RUN_ID] = qid
         else:
             names[i] = qid.encode()
     return runs, names

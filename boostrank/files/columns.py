@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, FileFormatError, did_you_mean
+from boostrank.core.text import NUMBER
 from boostrank.data.arrays import unknown_column
 from boostrank.data.feature_space import NUMBERED, misfit, quoted
 from boostrank.data.roles import DEFAULTS, INDEX_OF_CSV, index_columns, is_among, usual_column
@@ -27,7 +27,6 @@ _NO_FEATURES = {
     *DEFAULTS["label"][0],
     *DEFAULTS["qid"][0],
 }
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -304,7 +303,7 @@ def _in_gain(
 
 
 def _check_header(header: Sequence[str]) -> None:
-    if header and all(map(_NUMBER.fullmatch, header)):
+    if header and all(NUMBER.fullmatch(name.strip()) for name in header):
         raise DataError("the first line contains numbers, but must name the columns")
     for i, name in enumerate(header, 1):
         if not name.strip():

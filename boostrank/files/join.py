@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -17,7 +16,7 @@ from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.chunks import STAND_INS, lines_of
+from boostrank.files.chunks import is_stand_in, lines_of, missing_remedy
 from boostrank.files.columns import choose_columns
 from boostrank.files.json_judgements import json_of
 from boostrank.files.judgements import DocumentRows, choose, place_of, read_rows
@@ -103,51 +102,27 @@ def join(
         DataError: no document occurs in both, or a grade, a name or a document without a judgement
             is refused.
     """
-    if unjudged not in UNJUDGED:
-        raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
-    if machine is not None and unjudged == "zero":
-        raise ParameterError(
-            "unjudged='zero' cannot be used with a machine's judgements: grade the documents in"
-            " either file, or use 'drop'"
-        )
-    if os.path.splitext(output)[1].lower() not in (".csv", ".parquet"):
-        raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
-    check_writable(output, streams=True)
-    roles = {
-        role: name
-        for role, name in (("label", label), ("qid", qid), ("id", id))
-        if name is not None
-    }
-    files = [judgements] if machine is None else [judgements, machine]
+    given_roles = (("label", label), ("qid", qid), ("id", id))
+    roles = {role: name for role, name in given_roles if name is not None}
     paths = list(map(str, expand(features)))
-    for path in [*files, *paths]:
-        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-            raise ParameterError(
-                f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
-            )
+    files = [judgements] if machine is None else [judgements, machine]
+    _check_arguments(output, unjudged, [*files, *paths], with_machine=machine is not None)
+    # Read the judgements, the chances of documents, and the logs.
     judged = {"label": _judgements(judgements, roles, missing_tokens)}
     if machine is not None:
         judged[MACHINE] = _judgements(machine, roles, missing_tokens)
     header = header_of(judgements) if judged["label"].columns else ()
     if chances is not None or CHANCE in header:
-        where = chances or judgements
-        judged[CHANCE] = rows = _judgements(where, {**roles, "label": CHANCE}, missing_tokens)
-        chance = rows.table["label"].to_numpy()
-        unfit = first_true(~((chance > 0.0) & (chance <= 1.0)))
-        if unfit is not None:
-            raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
+        judged[CHANCE] = _read_chances(chances or judgements, roles, missing_tokens)
     logs = [_read_features(path, roles, missing_tokens) for path in paths]
-    for role in roles:
-        if roles[role] not in chain.from_iterable(
-            rows.columns.values() for rows in (*judged.values(), *logs)
-        ):
-            raise FileFormatError(
-                f"no column is called {roles[role]!r} (--{role})", file=judgements
-            )
     parts = [*judged.values(), *logs]
+    used = {column for rows in parts for column in rows.columns.values()}
+    for role, name in roles.items():
+        if name not in used:
+            raise FileFormatError(f"no column is called {name!r} (--{role})", file=judgements)
     _name_queries(parts[0], parts[1:])
     _check_names(parts)
-
+    # Match them, and write the table.
     table, problems = _match(judged, logs, unjudged)
     if machine is not None and adding is not None:
         table = adding(table)
@@ -161,6 +136,38 @@ def join(
         else:
             arrow(".parquet").write_table(table, file)
     return Joined(table.num_rows, len(table["qid"].unique()), problems)
+
+
+def _check_arguments(
+    output: str, unjudged: str, paths: Sequence[str], *, with_machine: bool
+) -> None:
+    if unjudged not in UNJUDGED:
+        raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
+    if with_machine and unjudged == "zero":
+        raise ParameterError(
+            "unjudged='zero' cannot be used with a machine's judgements: grade the documents in"
+            " either file, or use 'drop'"
+        )
+    if not output.lower().endswith((".csv", ".parquet")):
+        raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
+    check_writable(output, streams=True)
+    for path in paths:
+        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+            raise ParameterError(
+                f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
+            )
+
+
+def _read_chances(
+    path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
+) -> DocumentRows:
+    """Read the chance of each document, which `data choose` recorded."""
+    rows = _judgements(path, {**roles, "label": CHANCE}, missing_tokens)
+    chance = rows.table["label"].to_numpy()
+    unfit = first_true(~((chance > 0.0) & (chance <= 1.0)))
+    if unfit is not None:
+        raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
+    return rows
 
 
 def _match(
@@ -180,24 +187,27 @@ def _match(
     }
     judges = [rows for column, rows in judged.items() if column != CHANCE]
     of_judged = np.concatenate(keys[: len(judges)])
-    documents = np.unique(of_judged)
     logged, first = np.unique(of_logged, return_index=True)
-    is_judged, again = np.isin(logged, documents), np.setdiff1d(np.arange(of_logged.size), first)
-    unlogged = np.flatnonzero(~np.isin(of_judged, logged))
-    without = np.flatnonzero(~np.isin(of_logged, documents))
-    if not is_judged.any():
+    # Count the problems, and add up those of the judges, with the first place of any.
+    problems = _problems(judges, logs, of_judged, of_logged)
+    if problems["unjudged"][0] == logged.size:
         raise DataError(
             f"no judged document was logged: {place_of(judges, 0)} is judged, and"
             f" {place_of(logs, 0)} is logged; queries and documents must have the same names in"
             " both"
         )
-    if unjudged == "stop" and without.size:
-        raise DataError(
-            f"{place_of(logs, int(without[0]))} has no judgement; use --unjudged drop or zero"
-        )
-
+    if unjudged == "stop" and problems["unjudged"][0]:
+        raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
+    for column, rows in zip(judged, judges, strict=False):
+        several = graded[column][2]
+        rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
+        for problem, (count, first_words) in rows.problems.items():
+            before, words = problems.get(problem, (0, ""))
+            problems[problem] = before + count, words or first_words
     # Keep logged documents in the order of their keys.
-    kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
+    kept = np.isin(logged, of_judged)
+    if unjudged == "zero":
+        kept |= np.isin(logged // len(names), of_judged // len(names))
     key = logged[kept]
     values = {column: _values_at(key, *graded[column][:2]) for column in judged}
     if unjudged == "zero":
@@ -206,31 +216,41 @@ def _match(
         chance = np.where(np.isnan(values[CHANCE]), 1.0, values[CHANCE])
         values[CHANCE] = np.where(np.isnan(values["label"]), np.nan, chance)
     pa = arrow()
-    table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(
-        pa.array(first[kept])
-    )
     columns = {
         "qid": pa.array(qids).take(pa.array(key // len(names))),
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
         **{column: _as_grades(values[column]) for column in judged},
     }
+    return _with_features(columns, logs, first[kept]), problems
+
+
+def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: Int64Array) -> Any:
+    """Return a table with the columns and the features in some rows of the logs."""
+    pa = arrow()
+    table = pa.concat_tables([log.table for log in logs], promote_options="permissive")
     for name in (*columns, *(ADDED if MACHINE in columns else ())):
         if name in table.column_names:
             reason = f"the feature {name!r} has the name of a result column; rename it"
             raise FileFormatError(reason, file=logs[0].file)
-    problems = {
+    table = table.take(pa.array(rows))
+    return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
+
+
+def _problems(
+    judges: Sequence[DocumentRows],
+    logs: Sequence[DocumentRows],
+    of_judged: Int64Array,
+    of_logged: Int64Array,
+) -> dict[str, tuple[int, str]]:
+    """Return the problems of judged and logged documents, given the key of each row."""
+    unlogged = np.flatnonzero(~np.isin(of_judged, of_logged))
+    without = np.flatnonzero(~np.isin(of_logged, of_judged))
+    again = np.setdiff1d(np.arange(of_logged.size), np.unique(of_logged, return_index=True)[1])
+    return {
         "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, *unlogged[:1])),
-        "unjudged": (int((~is_judged).sum()), place_of(logs, *without[:1])),
+        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, *without[:1])),
         "repeated": (again.size, place_of(logs, *again[:1])),
     }
-    # Add up the problems of the judges, with the first place of any.
-    for column, rows in zip(judged, judges, strict=False):
-        several = graded[column][2]
-        rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
-        for problem, (count, first_words) in rows.problems.items():
-            before, words = problems.get(problem, (0, ""))
-            problems[problem] = before + count, words or first_words
-    return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True))), problems
 
 
 def _values_at(key: Int64Array, documents: Int64Array, values: Float64Array) -> Float64Array:
@@ -406,14 +426,12 @@ def _typed(rows: DocumentRows, name: str) -> Any:
             continue
     words = column.to_pylist()
     odd = [row for row, word in enumerate(words) if word and number_in(word) != number_in(word)]
-    stand_ins = {row for row in odd if words[row].encode().lower() in STAND_INS}
+    stand_ins = {row for row in odd if is_stand_in(words[row])}
     if len(stand_ins) == len(odd) == len(words) - column.null_count:
         return column  # nothing but stand-ins: text
     if odd and len(stand_ins) == len(odd):
         word = words[odd[0]]
-        reason = (
-            f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
-        )
+        reason = missing_remedy(word)
     elif odd and all(row in stand_ins or WRITTEN.fullmatch(words[row]) for row in odd):
         word, reason = words[odd[0]], PLAIN_DIGITS
     else:

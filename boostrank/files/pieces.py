@@ -44,12 +44,8 @@ from boostrank.files.source import (
 from boostrank.files.tables import arrow
 
 STANDARD_STREAM = "-"
-SORT = "boostrank data sort brings its rows together"
 CHUNK_BYTES = 4 << 20
-# Matches rows; a label is a number, so the first qid is the query id.
-_ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
 _MOST_COMMENTS = 16 << 20  # waiting for the next row
-_LINE_BITS = 48
 
 
 class DataFiles:
@@ -103,7 +99,20 @@ class DataFiles:
 
     def contiguous_pieces(self) -> Iterator[Piece]:
         """Yield the pieces, and refuse queries that are not contiguous."""
-        return contiguous(self.pieces(), SORT)
+        seen: dict[bytes, tuple[str, int]] = {}  # file and line of the first row
+        unit = "row" if self.columnar else "line"
+        for piece in self.pieces():
+            if piece.begins and piece.qid in seen:
+                file, line = seen[piece.qid]
+                where = f"{file}:{line}" if len(self.files) > 1 else f"{unit} {line}"
+                words = (
+                    f"qid {piece.qid.decode()} reappears; it was first seen on {where}: boostrank"
+                    " data sort brings its rows together"
+                )
+                raise Fault(piece.line, words).error(piece.file, 0, by_row=self.columnar)
+            if piece.begins:
+                seen[piece.qid] = piece.file, piece.line
+            yield piece
 
 
 class Piece(NamedTuple):
@@ -115,8 +124,6 @@ class Piece(NamedTuple):
             one.
         line: line of the first row.
         head: file header, which is a line or a schema.
-        column: position of the query id column in a table.
-        delimiter: column separator in a text table.
     """
 
     qid: bytes
@@ -126,30 +133,6 @@ class Piece(NamedTuple):
     file: str
     line: int
     head: Any = b""
-    column: int = 0
-    delimiter: str = ""
-
-    def renamed(self, prefix: str) -> Piece:
-        """Return the piece with a prefix before its query ids. Numeric ids in columns become
-        text."""
-        start, text, head = prefix.encode(), self.text, self.head
-        if isinstance(text, memoryview):
-            row = _ROW_TO_QID
-            if self.delimiter:
-                cell = rf'(?:"(?:[^"\n]|"")*"|[^{self.delimiter}\n]*){self.delimiter}'
-                row = re.compile(
-                    rf'^(?=[^\r\n])(?:{cell}){{{self.column}}}[ \t]*"?'.encode(), re.MULTILINE
-                )
-            text = memoryview(row.sub(rb"\g<0>" + start, bytes(text)))
-        else:
-            pa, name = arrow(), head.names[self.column]
-            ids = pa.array([prefix + self.qid.decode()]).take(
-                pa.array(np.zeros(self.rows, np.int64))
-            )
-            head = head.set(self.column, pa.field(name, pa.string()))
-            columns = [*text.columns[: self.column], ids, *text.columns[self.column + 1 :]]
-            text = pa.RecordBatch.from_arrays(columns, schema=head)
-        return self._replace(qid=start + self.qid, text=text, head=head)
 
 
 def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
@@ -157,7 +140,7 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
     last = latest = carry = (
         b""  # query of the previous row in this file, and in any; comments before the next row
     )
-    before, rows, delimiter = opened.header_lines, 0, getattr(opened, "delimiter", "")
+    before, rows = opened.header_lines, 0
     _say_weights(file)
     for current, block in opened.blocks(CHUNK_BYTES, 1):
         if current is not file:
@@ -182,9 +165,7 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
             )
             text, carry = memoryview(carry + text) if carry else text, b""
             count, begins = stop - start, qid != last
-            yield Piece(
-                qid, text, count, begins, file.name, line, block.head, block.qid_column, delimiter
-            )
+            yield Piece(qid, text, count, begins, file.name, line, block.head)
             begin, last, latest, rows = end, qid, qid, rows + count
         if block.bad:
             raise block.bad[0].error(file.name, before, by_row=opened.by_row)
@@ -222,26 +203,6 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
     file."""
     digest = hashlib.blake2b(qid, digest_size=8, key=str(seed).encode()[:64], person=purpose)
     return int.from_bytes(digest.digest(), "little")
-
-
-def contiguous(pieces: Iterable[Piece], mend: str) -> Iterator[Piece]:
-    """Yield pieces. Queries that reappear are refused, with a message that ends in the remedy
-    `mend`."""
-    seen: dict[bytes, int] = {}  # file number and line of the first row
-    files: list[str] = []
-    for piece in pieces:
-        if files[-1:] != [piece.file]:
-            files.append(piece.file)
-        at = (len(files) - 1 << _LINE_BITS) + piece.line
-        first = seen.setdefault(piece.qid, at) if piece.begins else at
-        if first != at:
-            by_row, line = not isinstance(piece.head, bytes), first & ((1 << _LINE_BITS) - 1)
-            where = f"{'row' if by_row else 'line'} {line}"
-            if len(files) > 1:
-                where = f"{files[first >> _LINE_BITS]}:{f' row {line}' if by_row else line}"
-            words = f"qid {piece.qid.decode()} reappears; it was first seen on {where}: {mend}"
-            raise Fault(piece.line, words).error(piece.file, 0, by_row=by_row)
-        yield piece
 
 
 # Writers ------------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ that vary within a query are document weights.
 from __future__ import annotations
 
 import os
-import re
 
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, InputError
 from boostrank.core.files import read_text, sidecar_paths
 from boostrank.core.queries import QueryIndex
+from boostrank.core.text import number_in
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import with_weights
 
@@ -27,7 +27,6 @@ UNREAD_SUFFIXES = (
 )  # files that engines read, but boostrank does not
 
 _SIZE_DIGITS = 20
-_NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
@@ -110,8 +109,8 @@ def read_weights(path: str, rows: int) -> Float64Array:
     per row."""
     weights = []
     for number, text in _lines(path):
-        value = float(text) if _NUMBER.fullmatch(text) else np.inf
-        if not value < np.inf:
+        value = number_in(text)
+        if not value >= 0.0 or text.startswith("-"):
             raise FileFormatError(
                 f"weight {text[:40]!r} must be finite and at least 0, with a decimal point",
                 file=path,

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from boostrank.files.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_S
 from boostrank.options import ReadOptions
 from boostrank.records import jsonable
 
-T = TypeVar("T")
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
 Progress = Callable[[int, int | None], None] | None
@@ -43,7 +42,6 @@ is unknown."""
 MAX_LINE = 64 << 20
 _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
 _STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
-_AHEAD = 2
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 _SETS = {"train", "training", "vali", "valid", "val", "validation", "dev", "test", "testing"}
 _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
@@ -56,8 +54,7 @@ class Reading(ReadOptions):
         like: training data or their features.
         labelled: whether tables must have labels. If not, missing labels are read as 0.
         rows_alone: whether to read only features, for prediction.
-        lenient: whether to skip unreadable rows and to read words such as "null" as missing values,
-            for the doctor.
+        lenient: whether to go on after unreadable rows, for the doctor.
         pick: names of numeric columns and of text columns; other columns are not read.
         whole: whether to parse only query ids and to keep the text of the rows, for the file tools.
         takes_categories: whether the program that will serve the model supports categories. If not,
@@ -142,9 +139,7 @@ class File:
     """
 
     done = text_bytes = 0  # bytes read so far before decompression, and bytes of text or columns
-    is_packed = any_order = (
-        False  # whether the file is compressed, and whether its chunks can be loaded in any order
-    )
+    is_packed = False  # whether the file is compressed
     rows: int | None = None  # None if unknown
     columns: Any = None  # `Columns` of a table
     header: Any = None  # header of a table, a line or a schema
@@ -307,9 +302,7 @@ class Source:
             if file.is_packed or file.total is None:
                 size = min(size, _STREAM_CHUNK)
             yield file, None
-            chunks = file.loads(size)
-            # A thread that waits for a silent pipe could not be stopped.
-            for load in _ahead(chunks) if file.is_packed and file.path is not None else chunks:
+            for load in file.loads(size):
                 yield file, load
 
     def blocks(
@@ -377,18 +370,6 @@ def _submitted(
     finally:
         pool.shutdown(cancel_futures=True)
         loads.close()  # type: ignore[attr-defined]
-
-
-def _ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield items while another thread produces the next ones. No item may be None."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="boostrank-read-ahead")
-    waiting = deque(pool.submit(next, items, None) for _ in range(_AHEAD))
-    try:
-        while (item := waiting.popleft().result()) is not None:
-            waiting.append(pool.submit(next, items, None))
-            yield item
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def expand(source: AnySource) -> list[OneSource]:

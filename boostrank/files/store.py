@@ -68,7 +68,6 @@ FOLDER = ".boostrank-cache"
 
 _HEADER = "header"  # name of the array that contains the header
 _DIGEST = 32
-_CHECKED_AT_A_TIME = 1 << 20
 # Unreferenced large files younger than this may still be in use by another run.
 _ORPHAN_AFTER = 3600.0
 # Resolution of file time stamps. Changes within one step are not visible.
@@ -428,14 +427,10 @@ def _big_file(
         raise
 
 
-def _checksum(file: BinaryIO) -> str:
-    """Return a hash of CRC-32 values of the file, which detects accidental damage at memory
-    speed."""
-    digest = hashlib.blake2b(digest_size=16)
+def _checksum(file: Any) -> str:
+    """Return a hash of the file, which detects accidental damage."""
     file.seek(0)
-    buffer = bytearray(_CHECKED_AT_A_TIME)
-    while count := file.readinto(buffer):  # type: ignore[attr-defined]
-        digest.update(zlib.crc32(memoryview(buffer)[:count]).to_bytes(4, "little"))
+    digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
     file.seek(0)
     return digest.hexdigest()
 

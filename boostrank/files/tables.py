@@ -262,7 +262,6 @@ class TableSource(Source):
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
-        self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
         self.ordered: dict[
             str, int | None
         ] = {}  # number of categories by ordered column, None if unknown
@@ -292,13 +291,7 @@ class TableSource(Source):
         ids, faults = batch.query_ids(position)
         bad = sorted([*batch.faults, *faults], key=lambda fault: fault.line)[:1]
         lines = lines[lines < bad[0].line] if bad else lines
-        block = Block(
-            np.zeros(lines.size),
-            lines=lines,
-            bad=bad,
-            unterminated=batch.unterminated,
-            qid_column=position,
-        )
+        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated)
         block.counts[slots.LINES] = batch.n_lines
         block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
         block.text, block.head, ends = self.written(chunk, batch)
@@ -332,104 +325,72 @@ class TableSource(Source):
             raise FileFormatError("has other columns than the previous file", file=name)
         return columns
 
-    def with_text(
-        self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str
-    ) -> Columns:
-        """Refuse text features, given their values and cells in the first rows. Lenient reading
-        codes them."""
-        if not text:
-            return columns
-        names = {columns.header[position]: numbers for position, numbers in text.items()}
-        if not self.reading.lenient:
-            words, options = text_words(names, self.reading)
-            raise FileFormatError(f"{words}: {options}", file=file, line=line)
-        self.text = {name: line for name in names} | self.text
-        with_coded = replace(columns, coded=columns.coded | text.keys())
-        self.columns = with_coded if self.columns is columns else self.columns
-        return with_coded
-
-    def text_words(self, rows: int) -> tuple[str, str]:
-        """Return the message about text features, and the options that read the table."""
-        values = {
-            coding.name: len(coding.categories.values or ()) for coding in self.codings.values()
-        }
-        return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
-
     def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
         """Convert the columns of a chunk to features, labels, query ids and weights."""
         chunk = load(None)
         batch = self.batch(file, chunk)
         if self.reading.whole:
             return self._as_written(chunk, batch)
-        columns, reading, faults = batch.columns, self.reading, list(batch.faults)
-        values: dict[int, Array] = {}
-        categories = {}
-        for j, position in enumerate(columns.places):
-            if position in columns.coded:
-                values[position], categories[j] = batch.codes(position)
-            else:
-                values[position] = batch.numbers(position)
-        out = _matrix([values[position] for position in columns.places], len(batch))
-        infinite = self._check_infinities(out, batch, values, faults) if np.isinf(out).any() else 0
-        labels, ids, documents = np.zeros(len(batch)), None, None
-        more = {
-            position: np.asarray(batch.numbers(position), np.float64)
-            for position in columns.needed(reading)[0]
-            if position not in values
-        }
-        for role, position in (("label", columns.label), ("weight", columns.weight)):
-            if position in more:
-                column = more[position]
-                # A gain, or a command that reads no labels, may do without some of them.
-                if role == "label" and (reading.gain is not None or not reading.labelled):
-                    column = np.where(np.isnan(column), 0.0, column)
-                faults += _missing(column, batch, columns.header[position], role)
-        labels = more.get(columns.label, labels)  # type: ignore[arg-type]
-        if columns.qid in batch.arrays:
-            ids, without = batch.query_ids(columns.qid)
-            faults += without
-        if columns.id in batch.arrays:
-            documents = batch.names(columns.header[columns.id])
-        # Leave out the rows with faults, except words for missing values in lenient reading.
-        stand_ins = [fault for fault in faults if fault.stand_in] if reading.lenient else []
-        bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
-        lines = batch.lines
+        columns, faults = batch.columns, list(batch.faults)
+        values, categories = self._read_features(batch)
+        features = _matrix(values, len(batch))
+        infinite = self._check_infinities(features, values, batch, faults)
+        rows = self._read_roles(batch, faults)
+        # Leave out the rows with faults.
+        bad, lines = {fault.line: fault for fault in reversed(faults)}, batch.lines
         if bad:
             keep = ~np.isin(lines, list(bad))
-            out, labels, lines = np.ascontiguousarray(out[keep]), labels[keep], lines[keep]
-            ids = None if ids is None else ids[keep]
-            documents = None if documents is None else documents[keep]
-            more = {position: array[keep] for position, array in more.items()}
-        block = Block.from_rows(
-            np.asarray(labels, np.float64) + 0.0, out, ids, lines
-        )  # -0 becomes 0
+            features, lines = np.ascontiguousarray(features[keep]), lines[keep]
+            rows = {position: column[keep] for position, column in rows.items()}
+        labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
+        block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
+        block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
+        block.others = {columns.header[at]: rows[at] for at in columns.others if at in rows}
+        block.categories = categories
+        coarse = zip(columns.places, map(is_coarse, values), strict=True)
+        block.coarse = tuple(columns.header[at] for at, is_rounded in coarse if is_rounded)
+        # Count the rows and lines, and describe the first rows with faults.
         counts = block.counts
-        counts[slots.BAD_ROWS], counts[slots.LINES], counts[slots.INFINITIES] = (
-            len(bad),
-            batch.n_lines,
-            infinite,
-        )
-        counts[slots.BLANK_LINES] = batch.n_lines - np.union1d(lines, list(bad)).size
-        block.weights = None if columns.weight is None else more.get(columns.weight)
-        block.others = {
-            columns.header[position]: more[position]
-            for position in columns.others
-            if position in more
-        }
-        block.categories, block.document_names = categories, documents
-        block.coarse = tuple(
-            columns.header[position] for position in columns.places if is_coarse(values[position])
-        )
+        counts[slots.BAD_ROWS], counts[slots.INFINITIES] = len(bad), infinite
+        counts[slots.LINES] = batch.n_lines
+        counts[slots.BLANK_LINES] = batch.n_lines - lines.size - len(bad)
         block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
-        block.stand_ins = {
-            item.stand_in[0]: (item.line, 0) for item in reversed(stand_ins) if item.stand_in
-        }
-        block.stand_in_rows = len({item.line for item in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
-        if reading.trained_categories is not None:  # codes do not depend on earlier blocks
+        if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
                 self._code(block)
         return block
+
+    def _read_features(self, batch: Batch) -> tuple[list[Array], dict[int, list[Any]]]:
+        """Return the values, or positions of categories, of each feature, and the categories."""
+        values, categories = [], {}
+        for j, position in enumerate(batch.columns.places):
+            if position in batch.columns.coded:
+                codes, categories[j] = batch.codes(position)
+                values.append(codes)
+            else:
+                values.append(batch.numbers(position))
+        return values, categories
+
+    def _read_roles(self, batch: Batch, faults: list[Fault]) -> dict[int | None, Array]:
+        """Return the columns other than features by position. Add faults for missing values."""
+        columns, reading = batch.columns, self.reading
+        rows: dict[int | None, Array] = {}
+        for position in set(columns.needed(reading)[0]).difference(columns.places):
+            rows[position] = np.asarray(batch.numbers(position), np.float64)
+        for role, at in (("label", columns.label), ("weight", columns.weight)):
+            if at is not None and at in rows:
+                column = rows[at]
+                # A gain, or a command that reads no labels, may do without some of them.
+                if role == "label" and (reading.gain is not None or not reading.labelled):
+                    column = np.where(np.isnan(column), 0.0, column)
+                faults += _missing(column, batch, columns.header[at], role)
+        if columns.qid in batch.arrays:
+            rows[columns.qid], without = batch.query_ids(columns.qid)
+            faults += without
+        if columns.id in batch.arrays:
+            rows[columns.id] = batch.names(columns.header[columns.id])
+        return rows
 
     def in_order(self, block: Block) -> None:
         """Replace the codes of categories by those of all blocks so far."""
@@ -460,27 +421,22 @@ class TableSource(Source):
         return Coding(name, ordered=ordered)
 
     def _check_infinities(
-        self, out: Float32Array, batch: Batch, values: dict[int, Array], faults: list[Fault]
+        self, features: Float32Array, values: Sequence[Array], batch: Batch, faults: list[Fault]
     ) -> int:
         """Treat infinite values according to the options, add faults, and return the number of
         accepted values."""
-        at, inf = np.nonzero(np.isinf(out)), self.reading.inf
+        at, inf = np.nonzero(np.isinf(features)), self.reading.inf
         if inf != "keep":
-            out[at] = np.nan
-        for row, j in zip(*(axis.tolist() for axis in at), strict=True) if inf == "stop" else ():
-            position = batch.columns.places[j]
-            value = float(values[position][row])
-            words = (
-                "is infinite; use --inf keep or --inf missing"
-                if np.isinf(value)
-                else BEYOND_FLOAT32
-            )
-            faults.append(
-                batch.fault(
-                    row, f"value {value:g} of column {batch.columns.header[position]!r} {words}"
-                )
-            )
-        return 0 if inf == "stop" else at[0].size
+            features[at] = np.nan
+        if inf != "stop":
+            return at[0].size
+        for row, j in np.transpose(at).tolist():
+            name, value = batch.columns.header[batch.columns.places[j]], float(values[j][row])
+            words = BEYOND_FLOAT32
+            if np.isinf(value):
+                words = "is infinite; use --inf keep or --inf missing"
+            faults.append(batch.fault(row, f"value {value:g} of column {name!r} {words}"))
+        return 0
 
     def schema(self, totals: Any) -> FeatureSpace:
         """Return the columns as features, with the categories that were collected."""
@@ -494,8 +450,8 @@ class TableSource(Source):
         return dict(enumerate(self.columns.names))
 
 
-def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
-    """Return the message about text features, a mapping to (values, cells), and the options that
+def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> str:
+    """Return the message about text features, a mapping to (values, cells), with the options that
     read the table."""
     no_classes = [  # ids, or constant
         name
@@ -510,7 +466,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
     ):
         if names:
             options.append(f"--{flag} {typed_names(*(before or ()), *names)}")
-    return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}", " ".join(options)
+    return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}: {' '.join(options)}"
 
 
 def is_number(kind: Any) -> bool:

@@ -1,8 +1,8 @@
-"""Tools that split, sample, shard, sort and merge data files of any size and keep queries whole.
+"""Tools that split, sample, shard and sort data files of any size and keep queries whole.
 
 Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before
 them. Columns of Parquet and Arrow files keep their types and values. Memory use is a few chunks of
-text or 64 MiB of columns, plus about 150 bytes per query. `sort` also uses the memory that its
+text or 64 MiB of columns, plus about 200 bytes per query. `sort` also uses the memory that its
 limit allows. Outputs are written atomically, and are compressed if their names say so. Several
 input files form one data set, as in `read_files`.
 
@@ -22,7 +22,7 @@ import os
 import re
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -30,7 +30,6 @@ import numpy as np
 
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.files.pieces import (
-    SORT,
     STANDARD_STREAM,
     ColumnarOutput,
     DataFiles,
@@ -38,14 +37,13 @@ from boostrank.files.pieces import (
     Piece,
     Written,
     check_target,
-    contiguous,
     draw,
     name_output,
     open_output,
 )
 from boostrank.files.source import AnySource, Progress
 
-__all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
+__all__ = ["Written", "sample", "shard", "sort", "split"]
 
 MAX_OUTPUTS = 500  # all are open at once, and systems allow about a thousand open files per process
 DEFAULT_MEMORY = 256 << 20
@@ -214,42 +212,6 @@ def sort(
         for part, pieces in zip(parts, written, strict=True):
             part.finish()
             part.sort_into(out, np.array(pieces).reshape(-1, 3))
-    return out.written
-
-
-def merge(
-    sources: Sequence[AnySource],
-    output: str,
-    *,
-    rename: bool = False,
-    progress: Progress = None,
-    **reading: Any,
-) -> Written:
-    """Concatenate data sets that have the same format and columns.
-
-    Args:
-        sources: data sets, each like `source` in the other tools. A query that occurs in two of
-            them is refused.
-        output: path; "-" for standard output.
-        rename: whether to prefix the query ids in each set with `1-`, `2-`, ..., because ids
-            restart in each set.
-    """
-    sets = [DataFiles(source, progress, reading) for source in sources]
-    files = [file for dataset in sets for file in dataset.files]
-    read = DataFiles(files, None, reading)  # refuses duplicates, and other formats
-    mend = (
-        SORT
-        if rename
-        else f"if ids restart in each set, --rename keeps them apart; otherwise {SORT}"
-    )
-
-    def renamed() -> Iterator[Piece]:
-        for number, dataset in enumerate(sets, start=1):
-            for piece in dataset.pieces():
-                yield piece.renamed(f"{number}-") if rename else piece
-
-    with open_output(output, read.files, read.spec) as out:
-        _send(contiguous(renamed(), mend), [out], lambda piece: 0)
     return out.written
 
 

@@ -81,7 +81,6 @@ def test_fault_104_no_command_writes_over_what_it_reads(
     "words",
     [
         ("data", "sample", "g.txt", "-o", "g.txt", "--queries", "1"),
-        ("data", "merge", "g-a.txt", "g.txt", "-o", "g.txt", "--rename"),
         ("data", "split", "g-a.txt", "-o", "g.txt", "--parts", "a=0.5,b=0.5"),
         ("data", "shard", "*.txt", "-o", "g.txt", "--parts", "1"),
         ("train", "g.txt", "-m", "g.txt.weight"),

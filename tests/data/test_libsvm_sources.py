@@ -31,7 +31,7 @@ from boostrank.core.errors import FileFormatError, MissingDependency, ParameterE
 from boostrank.files import chunks as _chunks
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.formats.libsvm import LibsvmSource
-from boostrank.files.source import Reading, _ahead
+from boostrank.files.source import Reading
 from tests.data.conftest import Read, refused, same_data
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -295,23 +295,6 @@ def test_fault_058_a_file_that_changes_while_it_is_read_is_refused(
 
     with refused("while it was read"):
         read_libsvm(path, chunk_bytes=300, threads=1, progress=progress)
-
-
-def test_a_reading_that_is_given_up_ends_its_thread() -> None:
-    behind = threading.Event()
-
-    def items() -> Iterator[int]:
-        yield from range(2)
-        behind.set()  # one is taken and one waits while the next is made
-        yield 2
-
-    ahead: Any = _ahead(items())
-    assert next(ahead) == 0
-    assert behind.wait(10)
-    closing = threading.Thread(target=ahead.close, daemon=True)
-    closing.start()
-    closing.join(10)
-    assert not closing.is_alive()
 
 
 @pytest.mark.parametrize("kind", PACKERS)

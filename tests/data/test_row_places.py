@@ -129,7 +129,7 @@ def test_what_a_cache_remembers_amiss_are_no_places() -> None:
     with pytest.raises(ValueError, match="no places"):
         RowPlaces(record, np.zeros(1, np.int64), np.ones(1, np.int64))
     with pytest.raises(ValueError, match="no places"):
-        RowPlaces(record | {"files": [["a", 0, 0]]}, np.zeros(2, np.int64), np.ones(1, np.int64))
+        RowPlaces(record | {"files": [["a", 0]]}, np.zeros(2, np.int64), np.ones(1, np.int64))
 
 
 def test_some_queries_keep_their_places_and_shuffled_rows_have_none(make: Make) -> None:

@@ -1,4 +1,4 @@
-"""Split, sample, shard, sort and merge: no line is lost or changed, and no query is cut."""
+"""Split, sample, shard and sort: no line is lost or changed, and no query is cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import gzip
 import lzma
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -96,14 +95,12 @@ def run(name: str, source: object, output: Path, **options: object) -> list[Path
         "shard": {"shards": 3},
         "sample": {"queries": 9},
         "sort": {},
-        "merge": {},
     }
-    source = [source] if name == "merge" else source
     written = getattr(tools, name)(source, str(output), **(arguments[name] | options))
     return [Path(part.path) for part in (written if isinstance(written, list) else [written])]
 
 
-TOOLS = ["split", "shard", "sample", "sort", "merge"]
+TOOLS = ["split", "shard", "sample", "sort"]
 
 
 @pytest.fixture(params=[29, 400, 1 << 22])
@@ -120,7 +117,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("chunks")
-@pytest.mark.parametrize("name", ["split", "shard", "sort", "merge"])
+@pytest.mark.parametrize("name", ["split", "shard", "sort"])
 def test_every_line_comes_out_once_and_no_query_is_cut(
     name: str, source: Path, tmp_path: Path
 ) -> None:
@@ -304,18 +301,7 @@ def test_sorting_may_replace_its_input(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "1 qid:1 1:1\n3 qid:1 1:1\n2 qid:2 1:1\n"
 
 
-@pytest.mark.usefixtures("chunks")
-def test_renaming_changes_the_ids_alone(source: Path, tmp_path: Path) -> None:
-    (tmp_path / "copy").write_bytes(TEXT)
-    written = tools.merge([source, tmp_path / "copy"], str(tmp_path / "out"), rename=True)
-    text = (tmp_path / "out").read_bytes()
-    assert written.queries == 2 * len(QUERIES)
-    first, second = text[: len(text) // 2], text[len(text) // 2 :]
-    assert re.sub(rb"(?m)^(\s*\d\s+qid:)1-", rb"\1", first) == TEXT
-    assert re.sub(rb"(?m)^(\s*\d\s+qid:)2-", rb"\1", second) == TEXT
-
-
-@pytest.mark.parametrize("name", ["split", "shard", "sample", "merge"])
+@pytest.mark.parametrize("name", ["split", "shard", "sample"])
 @pytest.mark.parametrize("count", [3, 5000])
 def test_fault_042_a_query_that_comes_back_is_refused_and_sort_is_named(
     name: str, count: int, tmp_path: Path
@@ -329,7 +315,7 @@ def test_fault_042_a_query_that_comes_back_is_refused_and_sort_is_named(
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-@pytest.mark.parametrize("name", ["split", "shard", "sample", "merge"])
+@pytest.mark.parametrize("name", ["split", "shard", "sample"])
 def test_fault_042_a_query_in_two_files_is_refused_wherever_it_stands(
     name: str, tmp_path: Path
 ) -> None:
@@ -340,8 +326,6 @@ def test_fault_042_a_query_in_two_files_is_refused_wherever_it_stands(
             "qid 2 reappears", f"first seen on {tmp_path / 'in1'}:2", "boostrank data sort"
         ):
             run(name, tmp_path / "in*", tmp_path / "out")
-    with refused("qid 2 reappears", "--rename"):
-        tools.merge([tmp_path / "in1", tmp_path / "in2"], str(tmp_path / "out"))
 
 
 BAD_TEXTS: dict[str, tuple[str, str]] = {
@@ -429,7 +413,7 @@ def test_a_full_disk_is_told_and_leaves_the_old_output(source: Path, tmp_path: P
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(TrainingError, match=r"out: .*File too large"):
-            tools.merge([source], str(tmp_path / "out"))
+            tools.sample(source, str(tmp_path / "out"), 1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, ignored)
@@ -470,7 +454,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_every_old_output(
 def test_comments_of_a_last_file_without_rows_are_kept(tmp_path: Path) -> None:
     (tmp_path / "1").write_text("# head\n1 qid:1 1:1\n")
     (tmp_path / "2").write_text("# nothing but this\n")
-    tools.merge([[tmp_path / "1", tmp_path / "2"]], str(tmp_path / "out"))
+    tools.sample([tmp_path / "1", tmp_path / "2"], str(tmp_path / "out"), 1.0)
     assert (tmp_path / "out").read_text() == "# head\n1 qid:1 1:1\n# nothing but this\n"
 
 
@@ -509,7 +493,7 @@ def test_an_output_without_queries_is_refused(tmp_path: Path) -> None:
         (lambda s: tools.sample(s, "o", 1.5), "queries=1.5"),
         (lambda s: tools.sort(s, "o", memory=0), "memory=0"),
         (lambda s: tools.sort(s, "o.csv"), "--format csv"),
-        (lambda s: tools.merge([s, s], "o"), "given twice"),
+        (lambda s: tools.sample([s, s], "o", 1.0), "given twice"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(
@@ -548,7 +532,7 @@ def test_fault_011_an_endless_line_is_refused(tmp_path: Path) -> None:
         run("sort", tmp_path / "comments", tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["merge", "sort", "shard"])
+@pytest.mark.parametrize("name", ["sort", "shard"])
 def test_fault_057_memory_stays_flat_whatever_is_unpacked(name: str, tmp_path: Path) -> None:
     text = b"".join(b"1 qid:%d 1:1 2:%s\n" % (i, b"0" * 5000) for i in range(9000))
     (tmp_path / "in").write_bytes(gzip.compress(text, 1))

@@ -118,10 +118,10 @@ def keyed(source: Path, **options: Any) -> list[bytes]:
     return [piece.qid for piece in data_pieces if piece.begins]
 
 
-def test_shards_merged_again_are_the_same_rows(source: Path) -> None:
+def test_shards_joined_again_are_the_same_rows(source: Path) -> None:
     parts = [Path(part.path) for part in tools.shard(source, str(output(source)), 3)]
     assert sorted(map(repr, rows_of(*parts))) == sorted(map(repr, original(source)))
-    whole = tools.merge(parts, str(output(source, "whole")))
+    whole = tools.sample(parts, str(output(source, "whole")), queries=1.0)
     assert rows_of(Path(whole.path)) == rows_of(*parts)
     ids = [set(keyed(part)) for part in parts]
     assert sum(map(len, ids)) == len(set.union(*ids)) == 40 == whole.queries
@@ -179,26 +179,16 @@ def test_sorting_is_what_the_reader_regroups(memory: int, source: Path, tmp_path
     assert ours.categories == expected.categories
 
 
-def test_renaming_changes_the_ids_alone(source: Path) -> None:
-    done = tools.merge(
-        [[source], [write(make_table(), source.with_name("b" + "".join(source.suffixes)))]],
-        str(output(source)),
-        rename=True,
-    )
-    assert done.queries == 80
-    assert keyed(output(source))[:40] == [b"1-" + qid for qid in keyed(source)]
-    if source.suffix == ".csv":
-        assert [row.replace(b'"1-', b'"') for row in rows_of(output(source))][:9] == original(
-            source
-        )[:9]
-
-
 def test_dictionaries_of_several_files_are_joined(tmp_path: Path) -> None:
     for ending in ("arrow", "parquet"):
         for i, words in enumerate((["a", "b"], ["c", "b", None], ["d"])):
             table = pa.table({"qid": [i] * len(words), "c": pa.array(words).dictionary_encode()})
             write(table, tmp_path / f"{i}.{ending}")
-        tools.merge([tmp_path / f"{i}.{ending}" for i in range(3)], str(tmp_path / f"all.{ending}"))
+        tools.sample(
+            [tmp_path / f"{i}.{ending}" for i in range(3)],
+            str(tmp_path / f"all.{ending}"),
+            queries=1.0,
+        )
         assert [row[2] for row in rows_of(tmp_path / f"all.{ending}")] == [
             "a",
             "b",
@@ -213,20 +203,20 @@ def test_columns_of_another_order_or_type_are_matched_or_refused(tmp_path: Path)
     write(pa.table({"qid": [1], "a": [2**60], "b": ["x"]}), tmp_path / "1.parquet")
     write(pa.table({"b": pa.nulls(1), "a": [7], "qid": [2]}), tmp_path / "2.parquet")
     write(pa.table({"b": ["x"], "a": [0.5], "qid": [3]}), tmp_path / "3.parquet")
-    tools.merge([tmp_path / "1.parquet", tmp_path / "2.parquet"], str(tmp_path / "o.parquet"))
+    tools.sample(
+        [tmp_path / "1.parquet", tmp_path / "2.parquet"], str(tmp_path / "o.parquet"), queries=1.0
+    )
     assert [row[1:] for row in rows_of(tmp_path / "o.parquet")] == [(1, 2**60, "x"), (2, 7, None)]
     with pytest.raises(FileFormatError, match="'a'") as caught:
-        tools.merge([tmp_path / f"{i}.parquet" for i in (1, 3)], str(tmp_path / "p.parquet"))
+        tools.sample(
+            [tmp_path / f"{i}.parquet" for i in (1, 3)], str(tmp_path / "p.parquet"), queries=1.0
+        )
     assert caught.value.file == str(tmp_path / "3.parquet")
     (tmp_path / "1.csv").write_text("qid,a\n1,2\n")
     (tmp_path / "2.csv").write_text("a,qid\n1,2\n")
-    for files in (
-        [tmp_path / "1.csv", tmp_path / "2.csv"],
-        [[tmp_path / "1.csv", tmp_path / "2.csv"]],
-    ):
-        with pytest.raises(FileFormatError) as caught:
-            tools.merge(files, str(tmp_path / "o.csv"))
-        assert caught.value.file == str(tmp_path / "2.csv")
+    with pytest.raises(FileFormatError) as caught:
+        tools.sample(str(tmp_path / "?.csv"), str(tmp_path / "o.csv"), queries=1.0)
+    assert caught.value.file == str(tmp_path / "2.csv")
 
 
 def test_the_column_of_queries_is_recognised_or_named(source: Path) -> None:
@@ -237,8 +227,8 @@ def test_the_column_of_queries_is_recognised_or_named(source: Path) -> None:
 
 def test_parquet_and_arrow_are_written_by_the_name(tmp_path: Path) -> None:
     source = write(make_table(), tmp_path / "in.parquet")
-    tools.merge([source], str(tmp_path / "out.arrow"))
-    tools.merge([tmp_path / "out.arrow"], str(tmp_path / "back.parquet"))
+    tools.sample([source], str(tmp_path / "out.arrow"), queries=1.0)
+    tools.sample([tmp_path / "out.arrow"], str(tmp_path / "back.parquet"), queries=1.0)
     assert rows_of(tmp_path / "back.parquet") == rows_of(source)
     assert pa.parquet.read_schema(tmp_path / "back.parquet").equals(make_table().schema)
 
@@ -257,7 +247,7 @@ def test_an_output_of_another_format_is_refused(ending: str, name: str, tmp_path
     source = write(make_table(), tmp_path / f"in.{ending}")
     output_path = name if name == "-" else str(tmp_path / name)
     with pytest.raises(ParameterError, match=name):
-        tools.merge([source], output_path)
+        tools.sample([source], output_path, queries=1.0)
     assert {path.name for path in tmp_path.iterdir()} == {source.name}
 
 
@@ -284,5 +274,5 @@ def test_a_row_without_a_query_id_and_a_query_that_comes_back_are_refused_with_t
 def test_lines_keep_quotes_blank_lines_and_line_ends(tmp_path: Path) -> None:
     body = b'qid,a\r\n1,"x, ""y"""\r\n1, 1e400 \r\n\r\n2,00\r\n'
     (tmp_path / "in.csv").write_bytes(body)
-    assert tools.merge([tmp_path / "in.csv"], str(tmp_path / "out.csv")).rows == 3
+    assert tools.sample([tmp_path / "in.csv"], str(tmp_path / "out.csv"), queries=1.0).rows == 3
     assert (tmp_path / "out.csv").read_bytes() == body

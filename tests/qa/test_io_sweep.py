@@ -19,9 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "every"), [("split", 4), ("shard", 7), ("merge", 3), ("sample", 5)]
-)
+@pytest.mark.parametrize(("name", "every"), [("split", 4), ("shard", 7), ("sample", 5)])
 def test_fault_077_a_failure_of_any_call_of_a_command_loses_nothing(
     name: str, every: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

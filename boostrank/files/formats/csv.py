@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import math
 import re
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,10 +18,18 @@ from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import STAND_INS, Text, TextFile, open_text, quote_token, separator_in
+from boostrank.files.chunks import (
+    Text,
+    TextFile,
+    is_stand_in,
+    missing_remedy,
+    open_text,
+    quote_token,
+    separator_in,
+)
 from boostrank.files.columns import Columns
 from boostrank.files.source import File, Format, OneSource
-from boostrank.files.tables import Batch, TableSource, arrow
+from boostrank.files.tables import Batch, TableSource, arrow, text_words
 from boostrank.options import typed_names
 
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
@@ -64,8 +71,8 @@ class CsvSource(TableSource):
             header = _header(line.removesuffix(b"\r"), self.delimiter)
         except DataError as error:
             raise FileFormatError(str(error), file=file.name, line=1) from None
-        columns = self.choose(header, file.name, file.path)
-        file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
+        file.columns = self.choose(header, file.name, file.path)
+        self._check_text(file)
         file.header = line + b"\n"
         file.skip(len(line) + len(newline))
 
@@ -75,24 +82,16 @@ class CsvSource(TableSource):
         numbers, texts = columns.needed(self.reading)
         array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
         table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
-        ends = np.flatnonzero(array == 10)
-        n_lines = ends.size + text.unterminated
+        n_lines = np.count_nonzero(array == 10) + text.unterminated
         if table is not None:
             lines = np.arange(1, n_lines + 1)
             if table.num_rows != n_lines:  # some lines are blank
-                starts, stops = (
-                    np.append(0, ends + 1)[:n_lines],
-                    np.append(ends, array.size)[:n_lines],
-                )
-                blank = (stops == starts) | (
-                    (stops == starts + 1) & (np.append(array, 0)[starts] == 13)
-                )
-                lines = lines[~blank]
+                lines = lines[np.array(list(map(bool, text.split())), bool)]
             arrays = {
                 position: table.column(str(position)).combine_chunks()
                 for position in (*numbers, *texts)
             }
-            parsed = Batch(file, lines.astype(np.int64), n_lines, arrays)
+            parsed = Batch(file, lines, n_lines, arrays)
         if table is None or lines.size != table.num_rows:
             parsed = self._line_by_line(text, file, numbers, texts)
         for position in texts:
@@ -105,29 +104,23 @@ class CsvSource(TableSource):
         view, ends = chunk.lines()
         return view, batch.file.header, ends[batch.lines - 1]
 
-    def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
-        """Return the numbers of values and cells of text features by position, and the first line
-        with text."""
-        text, line = {}, 0
-        raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
+    def _check_text(self, file: TextFile) -> None:
+        """Refuse text in the first rows of features, with the options that read the columns."""
+        reading, columns = self.reading, file.columns
+        if reading.space is not None or reading.skip:
+            return
+        raw_lines = file.head.split(b"\n")[1 : -1 if len(file.head) >= text_files.HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
-        for position in (
-            columns.places if self.reading.space is None and not self.reading.skip else ()
-        ):
-            cells = {
-                i: row[position].strip()
-                for i, row in enumerate(rows, 2)
-                if row and row[position].strip()
-            }
-            cells = {i: word for i, word in cells.items() if word.encode().lower() not in STAND_INS}
-            if (
-                cells
-                and position not in columns.coded
-                and all(self._is_text(word) for word in set(cells.values()))
-            ):
-                text[position] = len(set(cells.values())), len(cells)
-                line = min(line or min(cells), min(cells))
-        return text, line
+        text, lines = {}, []
+        for position in columns.places:
+            words = {i: row[position].strip() for i, row in enumerate(rows, 2) if row}
+            cells = {i: word for i, word in words.items() if word and not is_stand_in(word)}
+            distinct = set(cells.values())
+            if cells and position not in columns.coded and all(map(self._is_text, distinct)):
+                text[columns.header[position]] = len(distinct), len(cells)
+                lines.append(min(cells))
+        if text:
+            raise FileFormatError(text_words(text, reading), file=file.name, line=min(lines))
 
     def _is_text(self, word: str) -> bool:
         return (
@@ -193,7 +186,7 @@ class CsvSource(TableSource):
         arrays: dict[int, Any] = {
             position: pa.array([row[position] for row in rows], pa.string()) for position in texts
         }
-        # Read the numbers, and mark words that seem to stand for missing values.
+        # Read the numbers.
         for position in numbers:
             values, is_feature = [], position in columns.places
             for number, row in zip(lines, rows, strict=True):
@@ -202,10 +195,7 @@ class CsvSource(TableSource):
                 )
                 values.append(value)
                 if words:
-                    word = row[position].strip()
-                    stands = is_feature and word.encode().lower() in STAND_INS
-                    stand_in = (word, 0) if stands else None
-                    faults.append(Fault(number, words, stand_in=stand_in))
+                    faults.append(Fault(number, words))
             arrays[position] = pa.array(values, pa.float64())
         return Batch(file, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 
@@ -251,11 +241,8 @@ class CsvSource(TableSource):
             return float(word), ""
         # Suggest the option or edit that fits the kind of word.
         typed = typed_names(name)
-        if word.encode().lower() in STAND_INS:
-            words = (
-                f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it"
-                " as one"
-            )
+        if is_stand_in(word):
+            words = missing_remedy(word)
         elif WRITTEN.fullmatch(word):
             words = PLAIN_DIGITS
         elif is_feature:

@@ -26,9 +26,10 @@ from boostrank.files import chunks as text_files
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
 from boostrank.files.chunks import (
     CELL,
-    STAND_INS,
     Text,
     TextFile,
+    is_stand_in,
+    missing_remedy,
     open_text,
     packing,
     quote_token,
@@ -52,14 +53,6 @@ _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  
 _WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
 _ROW_BEGIN = re.compile(rb"^(?=[ \t]*[^\s#])", re.MULTILINE)
 _NO_LABEL = b"0 "  # is put before rows without a label
-
-BUDGET = 12 << 20  # bytes that a process parses by `parse_plain` before it compiles the parser
-
-_PLAIN_NUMBER = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?"
-_ROW = re.compile(
-    rb"%b qid:(0|[1-9][0-9]{0,17})(?: [0-9]{1,9}:%b)* *" % (_PLAIN_NUMBER, _PLAIN_NUMBER)
-)
-_COMMENT = re.compile(rb" *#[^\n\r\0]*")
 
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
 _TO_TABLE = (
@@ -147,7 +140,6 @@ _RULES = (
     ),
     (parse.VALUE, rb"", "value {value} of feature {feature} is not a number"),
 )
-_spent = 0
 
 
 class Scratch:
@@ -177,69 +169,6 @@ class Scratch:
             self.bad,
             self.state,
         )
-
-
-def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
-    """Parse small and regular text like `parse_lines`, but without compilation. Return False for
-    other text."""
-    global _spent
-    if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
-        return False
-    text = bytes(source.buffer[source.start : source.end]).replace(b"\r\n", b"\n")
-    comments = b"#" in text
-    if (
-        options[parse.EXPECT_QID] == 0
-        or options[parse.N_TOKENS] > 0
-        or (comments and options[parse.KEEP_COMMENTS])
-    ):
-        return False
-    _spent += source.size
-    if comments:
-        text = _COMMENT.sub(b"", text)
-    # Every row must have the plain form, so that NumPy can read all numbers at once.
-    lines = text.removesuffix(b"\n").split(b"\n")
-    qids = [match[1] for line in lines if (match := _ROW.fullmatch(line))]
-    if len(qids) < len(lines):
-        return False
-    sizes = np.array([line.count(b":") - 1 for line in lines])
-    ends = np.cumsum(sizes)
-    numbers = np.fromstring(text.replace(b" qid:", b" ").replace(b":", b" "), sep=" ")
-    heads = 2 * (ends - sizes + np.arange(sizes.size))
-    is_cell = np.ones(numbers.size, bool)
-    is_cell[heads] = is_cell[heads + 1] = False
-    labels, pairs = numbers[heads], numbers[is_cell].reshape(-1, 2)
-    ids = pairs[:, 0].astype(np.int32)
-    with np.errstate(over="ignore"):
-        values = pairs[:, 1].astype(np.float32)
-    steps = np.diff(ids, prepend=-1)
-    steps[(ends - sizes)[sizes > 0]] = 1
-    top = int(ids.max(initial=0))
-    zero = np.flatnonzero(ids == 0)[:1]
-    if (
-        not (np.isfinite(labels).all() and np.isfinite(values).all() and (steps > 0).all())
-        or not 0 < top <= options[parse.MAX_ID]
-        or (zero.size and options[parse.REFUSE_ZERO_ID] == 1)
-    ):
-        return False
-    rows, cells, state = len(lines), ids.size, out.state
-    out.labels[:rows], out.row_ends[:rows] = labels + 0.0, ends
-    out.lines[:rows] = np.arange(1, rows + 1)
-    out.ids[:cells], out.values[:cells] = ids, values
-    runs, _ = slots.runs_of(np.array(qids, np.int64), out.lines)
-    out.runs[: len(runs)] = runs
-    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = (
-        rows,
-        rows,
-        cells,
-        len(runs),
-    )
-    state[slots.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
-    state[slots.TOP_ID], state[slots.TOP_LINE] = (
-        top,
-        np.searchsorted(ends, ids.argmax(), "right") + 1,
-    )
-    state[slots.ZERO_LINE] = np.searchsorted(ends, zero[0], "right") + 1 if zero.size else 0
-    return True
 
 
 def _general(text: bytes, code: int) -> tuple[str, int] | None:
@@ -380,7 +309,7 @@ class LibsvmSource(Source):
         options[parse.REFUSE_ZERO_ID] = self.base == 1
         options[parse.INF] = _INF[reading.inf]
         options[parse.REPEATED] = _REPEATED[reading.repeated]
-        options[parse.STRICT] = reading.strict and not reading.lenient
+        options[parse.STRICT] = reading.strict
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
         # The beginning and the side files of the first file decide whether rows have labels and
@@ -405,15 +334,15 @@ class LibsvmSource(Source):
         text = self.load(load, buffer)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
-        block = self._parse(text, scratch, self.reading.missing_tokens)
+        block = self._parse(text, scratch)
         self._free.append((text.buffer, scratch))
         return block
 
-    def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+    def _parse(self, text: Text, scratch: Scratch) -> Block:
         if not text.size:
             return Block(np.zeros(0))
         # Lay out the words for missing values in one array for the compiled parser.
-        words = [token.encode() for token in tokens]
+        words = [token.encode() for token in self.reading.missing_tokens]
         token_text = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         options, state = self.options.copy(), scratch.state
@@ -425,8 +354,6 @@ class LibsvmSource(Source):
             # Parse again if numbers are undecided, with the values that Python reads for them.
             state[:] = 0
             options[parse.N_KNOWN] = decided.size
-            if parse_plain(text, options, scratch):
-                break
             parse.parse_lines(
                 array,
                 text.start,
@@ -444,23 +371,14 @@ class LibsvmSource(Source):
             decided_at = np.union1d(decided_at, undecided)
             matches = [_NUMBER.match(text.buffer, start) for start in decided_at.tolist()]
             decided = np.array([float(match[0]) for match in matches if match is not None])
-        return self._block(text, scratch, tokens)
+        return self._block(text, scratch)
 
-    def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+    def _block(self, text: Text, scratch: Scratch) -> Block:
         counts = scratch.state[: slots.N_STATE].copy()
-        rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
-        described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
+        rows = int(counts[slots.ROWS])
+        described = scratch.bad[: min(counts[slots.BAD_ROWS], slots.BAD_KEPT)].tolist()
         faults = [self._fault(fault, text) for fault in described]
-        stand_ins = {
-            fault.stand_in[0]: (fault.line, fault.stand_in[1])
-            for fault in reversed(faults)
-            if fault.stand_in
-        }
-        if self.reading.lenient and stand_ins:  # parse again with these words as missing values
-            again = self._parse(text, scratch, [*tokens, *stand_ins])
-            again.stand_ins = stand_ins | again.stand_ins
-            again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
-            return again
+        # Copy the rows out of the buffers, which the next chunk reuses.
         block = Block(
             scratch.labels[:rows].copy(),
             counts,
@@ -516,13 +434,8 @@ class LibsvmSource(Source):
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             words = self._without_label(line.lstrip(), words)
-        stand_in = None
-        if code == parse.VALUE and value.lower() in STAND_INS:
-            stand_in = value.decode(), at + len(number) + 2 - added
-            words += (
-                f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])}"
-                " reads it as one"
-            )
+        if code == parse.VALUE and is_stand_in(value.decode()):
+            words += f": {missing_remedy(value.decode())}"
         if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
         if code == parse.DUPLICATE:
@@ -545,7 +458,7 @@ class LibsvmSource(Source):
                     "feature 0: the file counts from 0, but the training data from 1 (the default"
                     " of arrays); use --zero-based true if the training data was an array"
                 )
-        return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
+        return Fault(bad[parse.BAD_LINE], words, at + 1 - added)
 
     def _without_label(self, line: bytes, words: str) -> str:
         """Return the message about a row that begins with `number:`, with a command as its
@@ -574,7 +487,7 @@ class LibsvmSource(Source):
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[slots.TOP_ID]), limit) + 1
         cells = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
-        if not self.reading.lenient and 4 * rows * width <= 8 * cells:
+        if 4 * rows * width <= 8 * cells:
             block.dense = zeroed((rows, width), np.float32)
             fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
             return

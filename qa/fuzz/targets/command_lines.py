@@ -50,7 +50,6 @@ BASES = {
     "data sample": ["train.txt", "--queries", "2", "-o", "out.txt"],
     "data shard": ["train.txt", "--parts", "2", "-o", "part-{}.txt"],
     "data sort": ["train.txt", "-o", "out.txt"],
-    "data merge": ["train.txt", "-o", "out.txt"],
     "data make": ["made", "--queries", "3"],
     "verify": ["model.txt", "train.txt", "--logged", "scores.txt"],
 }
