@@ -151,10 +151,11 @@ def _find_objections(
     filled = {rule.rpartition("=")[0] for rule in rules}
     missing = [] if "" in filled else [name for name in missing if name not in filled]
     categories = () if profile.space is None else profile.space.categories
+    coded = [name for name in categories if name not in profile.text]
     names = tuple(profile.feature_names.values())
     spec = TARGETS.get(str(options.target))
     for objection in spec.objections(
-        names=names, categorical=tuple(categories), missing=missing, declared=declared
+        names=names, categorical=coded, missing=missing, declared=declared
     ):
         severity, cost = Severity.WARNING, f"export --to {options.target} may refuse the model"
         if objection.final:

@@ -43,7 +43,6 @@ _USUAL = 0.5  # share of rows with a feature above which its absence in the othe
 _LISTED = 12
 _ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
 _OFTEN = 0.1
-_REMEDY = re.compile(r"--inf missing|--missing-token \S+")
 
 # Text ---------------------------------------------------------------------------------------------
 
@@ -52,10 +51,9 @@ def broken_files(p: Profile) -> Iterator[Finding]:
     """Find files that cannot be read to the end, have no rows, or contradict their side files."""
     cost = f"train refuses it; this report covers the {p.n_rows:,} rows before it"
     for error in p.broken:
-        where, options = (error.file, error.line, error.column), ""
-        if text := re.search(": (--(drop|categorical) .*)", error.reason):
-            options = text[1]
-        yield find("unreadable-file", where, 1, error.reason, cost=cost, options=options)
+        yield find(
+            "unreadable-file", (error.file, error.line, error.column), 1, error.reason, cost=cost
+        )
 
 
 def refused_rows(p: Profile) -> Iterator[Finding]:
@@ -63,19 +61,19 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     count = int(p.counts[slots.BAD_ROWS])
     total = count + p.n_rows
     changes = {}
-    if p.reading.skip and count <= p.reading.max_bad_share * total:
+    if p.reading.skip and count + p.stand_in_rows <= p.reading.max_bad_share * total:
         changes = {"severity": WARNING, "cost": "train skips these rows"}
     # The first finding has the remedy for all rows.
     command = re.search("`([^`]+)`", " ".join(error.reason for error in p.causes.values()))
     fix, options = command[1] if command else "mend the rows", ""
-    remedies = [_REMEDY.search(error.reason) for error in p.causes.values()]
-    if all(remedies) and not changes:
-        options = " ".join(dict.fromkeys(remedy[0] for remedy in remedies if remedy))
-        fix = options
-    elif count <= MOST_LEFT_OUT * total and not changes:
-        share = math.ceil(1000 * count / max(total, 1)) / 1000
-        options = f"--on-bad-line skip --max-bad-share {share:g}"
-        fix += f", or leave them out: {options}"
+    if count <= MOST_LEFT_OUT * total and not changes:
+        if all("--inf missing" in error.reason for error in p.causes.values()):
+            options = "--inf missing"
+            fix += f": {options}"
+        else:
+            share = math.ceil(1000 * count / max(total, 1)) / 1000
+            options = f"--on-bad-line skip --max-bad-share {share:g}"
+            fix += f", or leave them out: {options}"
     changes_of_all = {"fix": fix, "options": options}
     reason = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:LISTED_ROWS]:
@@ -84,6 +82,19 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
             "unreadable-row", where, count, error.reason + reason, **changes, **changes_of_all
         )
         count, reason, changes_of_all = 1, "", {}
+
+
+def refused_words(p: Profile) -> Iterator[Finding]:
+    """Find text columns among a table's features, and words that seem to mark missing values."""
+    if p.text:
+        message, options = p.text_words
+        yield find("text-columns", p.where(), len(p.text), message, fix=options, options=options)
+    rows = count_of(p.stand_in_rows, "row contains", "rows contain")
+    for word, (line, column) in list(p.stand_ins.items())[:LISTED_ROWS]:
+        message = f"'{word}' seems to mark a missing value, and {rows} such words"
+        options = f"--missing-token {shlex.quote(word)}"
+        where = *p.where(line)[:2], column
+        yield find("missing-token", where, p.stand_in_rows, message, fix=options, options=options)
 
 
 def truncated_text(p: Profile) -> Iterator[Finding]:
@@ -446,7 +457,7 @@ def lost_features(first: Profile, second: Profile) -> Iterator[Finding]:
 # The table of checks ------------------------------------------------------------------------------
 
 Check = Callable[[Profile], Iterator[Finding]]
-_OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, truncated_text)
+_OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
 _OF_ROWS: tuple[Check, ...] = (
     split_queries,
     no_features,

@@ -47,7 +47,7 @@ def with_clicks(
         if not profile.n_queries:  # already reported as an error
             continue
         qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
-        unread = ("unreadable-file", "unreadable-row")
+        unread = ("unreadable-file", "unreadable-row", "missing-token")
         counted = not any(finding.file == path and finding.check in unread for finding in findings)
         queries = QueryIndex(np.append(profile.starts, profile.labels.size), qid)
         kept += look_at_clicks(log, queries, counted=counted, columns=columns)

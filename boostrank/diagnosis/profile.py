@@ -24,7 +24,7 @@ from boostrank.files.assemble import NO_ROWS, Totals
 from boostrank.files.blocks import Block
 from boostrank.files.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.files.source import AnySource, Progress, Reading, Source, expand, format_of
-from boostrank.files.tables import is_buffer
+from boostrank.files.tables import TableSource, is_buffer
 
 CHUNK_BYTES = 4 << 20
 MOST_FEATURES = 1 << 20  # features examined individually: 32 MiB
@@ -45,6 +45,7 @@ class Profile(Totals):
         broken: errors about files that cannot be read to the end or that contradict their side
             files.
         causes: error for the first refused row, by cause.
+        stand_ins: words that seem to mark missing values, with the first line and column of each.
         labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature
             is nonzero.
         starts, line, ids: first row, first line and id of each query. Text ids are replaced by a
@@ -68,7 +69,11 @@ class Profile(Totals):
         super().__init__(reading)
         self.role, self.gain, self.files, self.options = role, gain, files, options
         self.causes: dict[str, FileFormatError] = {}
+        self.text: dict[str, int] = {}
+        self.text_words = "", ""
         self.broken: list[FileFormatError] = []
+        self.stand_ins: dict[str, tuple[int, int]] = {}
+        self.stand_in_rows = 0
         self.unterminated: list[str] = []
         self.labels = np.zeros(0)
         self.hashes = np.zeros(0, np.uint64)
@@ -134,10 +139,15 @@ class Profile(Totals):
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
+        if isinstance(opened, TableSource) and opened.text:
+            self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
 
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
             self.unterminated.append(self.parts[-1].name)
+        self.stand_in_rows += block.stand_in_rows
+        for word, (line, column) in block.stand_ins.items():
+            self.stand_ins.setdefault(word, (self.through(line), column))
         before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
         for fault in block.bad[
             : max(0, slots.BAD_KEPT - before)

@@ -88,12 +88,15 @@ _LOST = "did a join fail?"
 _USELESS = "they take time and cannot improve the model"
 _SHIFTED = "every feature is shifted by one"
 _NUMBER_ALIKE = "use the same numbering in all files; if they count from 0: --zero-based true"
+_REFUSED = "train refuses the file; for the rest of this report they are "
 _VARY = "log lists that vary a little"
 
 RULES = {
     # The text of files
     "unreadable-file": Rule(ERROR, "train refuses it"),
     "unreadable-row": Rule(ERROR, "train refuses the file", "mend the rows"),
+    "text-columns": Rule(ERROR, _REFUSED + "read as categories"),
+    "missing-token": Rule(ERROR, _REFUSED + "taken as missing"),
     "no-final-newline": Rule(
         WARNING,
         "the file may have been cut off while it was written",

@@ -10,7 +10,6 @@ import contextlib
 import lzma
 import os
 import re
-import shlex
 import stat
 import struct
 import sys
@@ -33,9 +32,9 @@ HEAD = 1 << 16
 PADDING = 32 * b"\n"  # the parser may read this far past the text
 
 # Words that people and tools write for a missing value.
-_STAND_INS = frozenset(
-    "null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name?"
-    " 1.#qnan 1.#ind".split()
+STAND_INS = frozenset(
+    b"null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name?"
+    b" 1.#qnan 1.#ind".split()
 )
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
@@ -408,16 +407,6 @@ def quote_token(token: bytes) -> str:
         )
         + "'"
     )
-
-
-def is_stand_in(word: str) -> bool:
-    """Return whether people and tools write a word for a missing value."""
-    return word.lower() in _STAND_INS
-
-
-def missing_remedy(word: str) -> str:
-    """Return the option that reads a word as a missing value, for messages."""
-    return f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
 
 
 def separator_in(head: bytes) -> bytes:

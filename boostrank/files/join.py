@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -16,7 +17,7 @@ from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.chunks import is_stand_in, lines_of, missing_remedy
+from boostrank.files.chunks import STAND_INS, lines_of
 from boostrank.files.columns import choose_columns
 from boostrank.files.json_judgements import json_of
 from boostrank.files.judgements import DocumentRows, choose, place_of, read_rows
@@ -426,12 +427,14 @@ def _typed(rows: DocumentRows, name: str) -> Any:
             continue
     words = column.to_pylist()
     odd = [row for row, word in enumerate(words) if word and number_in(word) != number_in(word)]
-    stand_ins = {row for row in odd if is_stand_in(words[row])}
+    stand_ins = {row for row in odd if words[row].encode().lower() in STAND_INS}
     if len(stand_ins) == len(odd) == len(words) - column.null_count:
         return column  # nothing but stand-ins: text
     if odd and len(stand_ins) == len(odd):
         word = words[odd[0]]
-        reason = missing_remedy(word)
+        reason = (
+            f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
+        )
     elif odd and all(row in stand_ins or WRITTEN.fullmatch(words[row]) for row in odd):
         word, reason = words[odd[0]], PLAIN_DIGITS
     else:

@@ -262,6 +262,7 @@ class TableSource(Source):
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
+        self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
         self.ordered: dict[
             str, int | None
         ] = {}  # number of categories by ordered column, None if unknown
@@ -325,6 +326,29 @@ class TableSource(Source):
             raise FileFormatError("has other columns than the previous file", file=name)
         return columns
 
+    def with_text(
+        self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str
+    ) -> Columns:
+        """Refuse text features, given their values and cells in the first rows. Lenient reading
+        codes them."""
+        if not text:
+            return columns
+        names = {columns.header[position]: numbers for position, numbers in text.items()}
+        if not self.reading.lenient:
+            words, options = text_words(names, self.reading)
+            raise FileFormatError(f"{words}: {options}", file=file, line=line)
+        self.text = {name: line for name in names} | self.text
+        with_coded = replace(columns, coded=columns.coded | text.keys())
+        self.columns = with_coded if self.columns is columns else self.columns
+        return with_coded
+
+    def text_words(self, rows: int) -> tuple[str, str]:
+        """Return the message about text features, and the options that read the table."""
+        values = {
+            coding.name: len(coding.categories.values or ()) for coding in self.codings.values()
+        }
+        return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
+
     def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
         """Convert the columns of a chunk to features, labels, query ids and weights."""
         chunk = load(None)
@@ -336,8 +360,12 @@ class TableSource(Source):
         features = _matrix(values, len(batch))
         infinite = self._check_infinities(features, values, batch, faults)
         rows = self._read_roles(batch, faults)
-        # Leave out the rows with faults.
-        bad, lines = {fault.line: fault for fault in reversed(faults)}, batch.lines
+        # Leave out the rows with faults, except words for missing values in lenient reading.
+        stand_ins = []
+        if self.reading.lenient:
+            stand_ins = [fault for fault in faults if fault.stand_in]
+        bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
+        lines = batch.lines
         if bad:
             keep = ~np.isin(lines, list(bad))
             features, lines = np.ascontiguousarray(features[keep]), lines[keep]
@@ -355,6 +383,10 @@ class TableSource(Source):
         counts[slots.LINES] = batch.n_lines
         counts[slots.BLANK_LINES] = batch.n_lines - lines.size - len(bad)
         block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
+        block.stand_ins = {
+            item.stand_in[0]: (item.line, 0) for item in reversed(stand_ins) if item.stand_in
+        }
+        block.stand_in_rows = len({item.line for item in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
@@ -450,8 +482,8 @@ class TableSource(Source):
         return dict(enumerate(self.columns.names))
 
 
-def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> str:
-    """Return the message about text features, a mapping to (values, cells), with the options that
+def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
+    """Return the message about text features, a mapping to (values, cells), and the options that
     read the table."""
     no_classes = [  # ids, or constant
         name
@@ -466,7 +498,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> str:
     ):
         if names:
             options.append(f"--{flag} {typed_names(*(before or ()), *names)}")
-    return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}: {' '.join(options)}"
+    return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:

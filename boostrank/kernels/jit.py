@@ -12,6 +12,7 @@ functions cannot be cached, change global thread counts, and kill a forked child
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import json
@@ -276,6 +277,12 @@ def compile_aside(functions: Iterable[CompiledFunction[..., Any]]) -> None:
     with contextlib.suppress(BrokenPipeError), process.stdin:
         pickle.dump(missing, process.stdin)
     _aside.update(dict.fromkeys(missing, process))
+    atexit.register(_stop, process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def _await_aside(function: CompiledFunction[..., Any]) -> None:

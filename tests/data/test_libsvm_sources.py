@@ -18,7 +18,7 @@ import threading
 import tracemalloc
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 

@@ -90,6 +90,11 @@ class ColumnarSource(TableSource):
         if self.columns is None:
             self.ordered = _ordered(schema, noted)
         columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
+        if reading.lenient and reading.space is None:
+            text = [position for position in columns.places if is_text(schema.field(position).type)]
+            columns = self.with_text(
+                columns, {at: (0, 0) for at in text if at not in columns.coded}, 0, file.name
+            )
         numbers, texts = columns.needed(reading)
         file.places = sorted({*numbers, *texts, *(range(len(names)) if reading.whole else ())})
         for position in columns.places:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,18 +19,10 @@ from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import (
-    Text,
-    TextFile,
-    is_stand_in,
-    missing_remedy,
-    open_text,
-    quote_token,
-    separator_in,
-)
+from boostrank.files.chunks import STAND_INS, Text, TextFile, open_text, quote_token, separator_in
 from boostrank.files.columns import Columns
 from boostrank.files.source import File, Format, OneSource
-from boostrank.files.tables import Batch, TableSource, arrow, text_words
+from boostrank.files.tables import Batch, TableSource, arrow
 from boostrank.options import typed_names
 
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
@@ -71,8 +64,8 @@ class CsvSource(TableSource):
             header = _header(line.removesuffix(b"\r"), self.delimiter)
         except DataError as error:
             raise FileFormatError(str(error), file=file.name, line=1) from None
-        file.columns = self.choose(header, file.name, file.path)
-        self._check_text(file)
+        columns = self.choose(header, file.name, file.path)
+        file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
         file.header = line + b"\n"
         file.skip(len(line) + len(newline))
 
@@ -104,23 +97,29 @@ class CsvSource(TableSource):
         view, ends = chunk.lines()
         return view, batch.file.header, ends[batch.lines - 1]
 
-    def _check_text(self, file: TextFile) -> None:
-        """Refuse text in the first rows of features, with the options that read the columns."""
-        reading, columns = self.reading, file.columns
-        if reading.space is not None or reading.skip:
-            return
-        raw_lines = file.head.split(b"\n")[1 : -1 if len(file.head) >= text_files.HEAD else None]
+    def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
+        """Return the numbers of values and cells of text features by position, and the first line
+        with text."""
+        text, line = {}, 0
+        raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
-        text, lines = {}, []
-        for position in columns.places:
-            words = {i: row[position].strip() for i, row in enumerate(rows, 2) if row}
-            cells = {i: word for i, word in words.items() if word and not is_stand_in(word)}
-            distinct = set(cells.values())
-            if cells and position not in columns.coded and all(map(self._is_text, distinct)):
-                text[columns.header[position]] = len(distinct), len(cells)
-                lines.append(min(cells))
-        if text:
-            raise FileFormatError(text_words(text, reading), file=file.name, line=min(lines))
+        for position in (
+            columns.places if self.reading.space is None and not self.reading.skip else ()
+        ):
+            cells = {
+                i: row[position].strip()
+                for i, row in enumerate(rows, 2)
+                if row and row[position].strip()
+            }
+            cells = {i: word for i, word in cells.items() if word.encode().lower() not in STAND_INS}
+            if (
+                cells
+                and position not in columns.coded
+                and all(self._is_text(word) for word in set(cells.values()))
+            ):
+                text[position] = len(set(cells.values())), len(cells)
+                line = min(line or min(cells), min(cells))
+        return text, line
 
     def _is_text(self, word: str) -> bool:
         return (
@@ -186,7 +185,7 @@ class CsvSource(TableSource):
         arrays: dict[int, Any] = {
             position: pa.array([row[position] for row in rows], pa.string()) for position in texts
         }
-        # Read the numbers.
+        # Read the numbers, and mark words that seem to stand for missing values.
         for position in numbers:
             values, is_feature = [], position in columns.places
             for number, row in zip(lines, rows, strict=True):
@@ -195,7 +194,10 @@ class CsvSource(TableSource):
                 )
                 values.append(value)
                 if words:
-                    faults.append(Fault(number, words))
+                    word = row[position].strip()
+                    stands = is_feature and word.encode().lower() in STAND_INS
+                    stand_in = (word, 0) if stands else None
+                    faults.append(Fault(number, words, stand_in=stand_in))
             arrays[position] = pa.array(values, pa.float64())
         return Batch(file, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 
@@ -241,8 +243,11 @@ class CsvSource(TableSource):
             return float(word), ""
         # Suggest the option or edit that fits the kind of word.
         typed = typed_names(name)
-        if is_stand_in(word):
-            words = missing_remedy(word)
+        if word.encode().lower() in STAND_INS:
+            words = (
+                f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it"
+                " as one"
+            )
         elif WRITTEN.fullmatch(word):
             words = PLAIN_DIGITS
         elif is_feature:

@@ -26,10 +26,9 @@ from boostrank.files import chunks as text_files
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
 from boostrank.files.chunks import (
     CELL,
+    STAND_INS,
     Text,
     TextFile,
-    is_stand_in,
-    missing_remedy,
     open_text,
     packing,
     quote_token,
@@ -309,7 +308,7 @@ class LibsvmSource(Source):
         options[parse.REFUSE_ZERO_ID] = self.base == 1
         options[parse.INF] = _INF[reading.inf]
         options[parse.REPEATED] = _REPEATED[reading.repeated]
-        options[parse.STRICT] = reading.strict
+        options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
         # The beginning and the side files of the first file decide whether rows have labels and
@@ -334,15 +333,15 @@ class LibsvmSource(Source):
         text = self.load(load, buffer)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
-        block = self._parse(text, scratch)
+        block = self._parse(text, scratch, self.reading.missing_tokens)
         self._free.append((text.buffer, scratch))
         return block
 
-    def _parse(self, text: Text, scratch: Scratch) -> Block:
+    def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
         if not text.size:
             return Block(np.zeros(0))
         # Lay out the words for missing values in one array for the compiled parser.
-        words = [token.encode() for token in self.reading.missing_tokens]
+        words = [token.encode() for token in tokens]
         token_text = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         options, state = self.options.copy(), scratch.state
@@ -371,13 +370,23 @@ class LibsvmSource(Source):
             decided_at = np.union1d(decided_at, undecided)
             matches = [_NUMBER.match(text.buffer, start) for start in decided_at.tolist()]
             decided = np.array([float(match[0]) for match in matches if match is not None])
-        return self._block(text, scratch)
+        return self._block(text, scratch, tokens)
 
-    def _block(self, text: Text, scratch: Scratch) -> Block:
+    def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
         counts = scratch.state[: slots.N_STATE].copy()
-        rows = int(counts[slots.ROWS])
-        described = scratch.bad[: min(counts[slots.BAD_ROWS], slots.BAD_KEPT)].tolist()
+        rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
+        described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
         faults = [self._fault(fault, text) for fault in described]
+        stand_ins = {
+            fault.stand_in[0]: (fault.line, fault.stand_in[1])
+            for fault in reversed(faults)
+            if fault.stand_in
+        }
+        if self.reading.lenient and stand_ins:  # parse again with these words as missing values
+            again = self._parse(text, scratch, [*tokens, *stand_ins])
+            again.stand_ins = stand_ins | again.stand_ins
+            again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
+            return again
         # Copy the rows out of the buffers, which the next chunk reuses.
         block = Block(
             scratch.labels[:rows].copy(),
@@ -434,8 +443,13 @@ class LibsvmSource(Source):
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             words = self._without_label(line.lstrip(), words)
-        if code == parse.VALUE and is_stand_in(value.decode()):
-            words += f": {missing_remedy(value.decode())}"
+        stand_in = None
+        if code == parse.VALUE and value.lower() in STAND_INS:
+            stand_in = value.decode(), at + len(number) + 2 - added
+            words += (
+                f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])}"
+                " reads it as one"
+            )
         if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
         if code == parse.DUPLICATE:
@@ -458,7 +472,7 @@ class LibsvmSource(Source):
                     "feature 0: the file counts from 0, but the training data from 1 (the default"
                     " of arrays); use --zero-based true if the training data was an array"
                 )
-        return Fault(bad[parse.BAD_LINE], words, at + 1 - added)
+        return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
 
     def _without_label(self, line: bytes, words: str) -> str:
         """Return the message about a row that begins with `number:`, with a command as its
@@ -487,7 +501,7 @@ class LibsvmSource(Source):
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[slots.TOP_ID]), limit) + 1
         cells = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
-        if 4 * rows * width <= 8 * cells:
+        if not self.reading.lenient and 4 * rows * width <= 8 * cells:
             block.dense = zeroed((rows, width), np.float32)
             fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
             return
