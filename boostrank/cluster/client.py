@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.checking.user_file import ObjectiveFile, load_objective
 from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard, joined_ids
@@ -29,6 +28,7 @@ from boostrank.core.errors import (
     WorkerLost,
 )
 from boostrank.core.text import count_of
+from boostrank.core.types import Array, Int64Array
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
 from boostrank.data.roles import usual_column
@@ -555,7 +555,7 @@ def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
         )
 
 
-def _all_ids(shards: Sequence[Shard]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def _all_ids(shards: Sequence[Shard]) -> tuple[Array, Int64Array]:
     """Return the query ids in all shards, and the number of the shard that contains each id."""
     parts = [shard.qids for shard in shards]
     return joined_ids(parts), np.repeat(np.arange(len(shards)), [len(part) for part in parts])

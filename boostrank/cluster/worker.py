@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.checking.user_file import ObjectiveFile
 from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
@@ -28,6 +27,7 @@ from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
 from boostrank.core.queries import QueryIndex, as_text
 from boostrank.core.text import list_names
+from boostrank.core.types import Array
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.rows import Stacked
@@ -72,7 +72,7 @@ class Shard(NamedTuple):
     path: str
     space: FeatureSpace
     rows: int
-    qids: npt.NDArray[Any]
+    qids: Array
     fingerprint: str
     weighs: str = ""  # "documents", "queries", or empty
 
@@ -394,7 +394,7 @@ class _Rounds:
         return stops
 
 
-def joined_ids(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def joined_ids(parts: Sequence[Array]) -> Array:
     """Concatenate query ids, and convert them to text if some of them are text."""
     if any(part.dtype.kind == "O" for part in parts):
         parts = [as_text(part) for part in parts]

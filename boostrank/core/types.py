@@ -16,6 +16,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ParameterError
 
 Array = npt.NDArray[Any]
+BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]

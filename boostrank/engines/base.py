@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-import numpy.typing as npt
-
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -91,7 +89,7 @@ class Booster:
         """The names of the features, in the order of the model's columns."""
         return tuple(self.native.feature_names)
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute raw scores, leaves or contributions.
 
         Args:
@@ -235,7 +233,7 @@ class Snapshot:
     """
 
     model: bytes
-    scores: tuple[npt.NDArray[Any], ...] = ()
+    scores: tuple[Array, ...] = ()
     scores_sha256: str = ""
 
 
@@ -290,16 +288,16 @@ class TrainRequest:
     train: Any
     valid: list[tuple[str, Any]]
     rounds: int
-    gradient: Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]] | None
+    gradient: Callable[[Array, Any, int], tuple[Any, Any]] | None
     native_objective: str | None
-    metrics: list[Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]]
+    metrics: list[Callable[[Array, Any], list[tuple[str, float, bool]]]]
     earlier: Any = None
     rows: list[RankingDataset] = field(default_factory=list)
     start_scores: Sequence[Float64Array | None] = ()
     callbacks: list[Callback] = field(default_factory=list)
     resumed: Resumed | None = None
     objective: TrainingObjective | None = None
-    evaluate: Callable[[npt.NDArray[Any], Any, int], Gradient] | None = None
+    evaluate: Callable[[Array, Any, int], Gradient] | None = None
 
 
 class Rounds:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.curves import Curve, combined
 from boostrank.kernels.forest import Forest
 from boostrank.records import from_json
@@ -142,7 +141,7 @@ LARGEST_SCORE = 1e150
 """The largest magnitude of a score, which keeps the squares and sums of scores finite."""
 
 
-def in_range(scores: npt.NDArray[Any]) -> bool:
+def in_range(scores: Array) -> bool:
     """Return True if no score is NaN or beyond `LARGEST_SCORE`, without allocating an array."""
     return (
         not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE
@@ -238,7 +237,7 @@ class ModelFormat(Protocol):
         return body
 
 
-def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
+def refuse(wrong: bool | BoolArray, reason: str) -> None:
     """Raise ModelError if the condition, or any entry of an array, is true."""
     if wrong is not False and np.any(wrong):  # NumPy takes microseconds for one condition
         raise ModelError(reason)
@@ -318,7 +317,7 @@ NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2)
 """The function that is 0 everywhere."""
 
 
-def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
+def just_above(numbers: Float32Array) -> Float64Array:
     """Return bounds a quarter of the way to the next float32 number, so that `<` and `<=` agree, as
     float64[k].
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.served.linear import LinearScore
@@ -208,7 +208,7 @@ class _Values:
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         low: dict[int, np.float32] = {}
         high: dict[int, np.float32] = {}
-        allowed: dict[int, npt.NDArray[np.bool_]] = {}
+        allowed: dict[int, BoolArray] = {}
         child, at = node, int(self._parent[node])
         while child != at:
             feature, right = int(forest.feature[at]), bool(forest.right[at] == child)
@@ -236,14 +236,14 @@ class _Values:
             rows[0, feature], rows[1, feature] = self._left[node], self._right[node]
         rows[2, feature] = np.nan
 
-    def _goes_left(self, node: int) -> npt.NDArray[np.bool_]:
+    def _goes_left(self, node: int) -> BoolArray:
         """Return which categories go left at a categorical split, bool[categories]."""
         left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
         listed = self._forest.categories(int(self._forest.threshold[node]))
         left[listed] = ~left[listed]
         return left
 
-    def _one_of(self, categories: npt.NDArray[np.bool_]) -> float:
+    def _one_of(self, categories: BoolArray) -> float:
         members = np.flatnonzero(categories)
         return float(self._rng.choice(members)) if members.size else 0.0
 
@@ -426,7 +426,7 @@ def prove(
     forest, names = served.trees.forest, served.feature_names
     linear, scorer, defaults = served.linear, target.scorer(body, names), served.defaults
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         """Score rows as the program does, which replaces missing values by its features'
         defaults.
         """
@@ -548,10 +548,10 @@ def moved_line(moves: Verification) -> str:
 def _wrong(
     target: TargetSpec,
     served: ServedModel,
-    rows: npt.NDArray[Any],
+    rows: Array,
     model_scores: Float64Array,
-    target_scores: npt.NDArray[Any],
-) -> tuple[npt.NDArray[np.bool_], float]:
+    target_scores: Array,
+) -> tuple[BoolArray, float]:
     """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
     rounding.
     """

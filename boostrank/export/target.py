@@ -11,11 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
 from boostrank.engines.linear.format import LINEAR
@@ -33,7 +32,7 @@ MOST_NESTED = 200
 
 _LEAST = np.finfo(np.float32).min
 
-Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+Score = Callable[[Array], Array]
 """Function that scores rows, float32[n, d] or float64[n, d] with NaN for missing values, and
 returns [n] scores.
 """
@@ -310,7 +309,7 @@ def java_text(number: Any) -> str:
     return repr(shortest(number))
 
 
-def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
+def missing_goes_left(forest: Forest) -> BoolArray:
     """Return whether missing values go left at each node, bool[M]."""
     left = (forest.kind & NAN_LEFT) != 0
     zero = (forest.kind & ZERO_IS_MISSING) != 0

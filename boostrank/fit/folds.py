@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.engine_params import Limits
@@ -68,7 +67,7 @@ def number_queries(
     data: RankingDataset,
     folds: int,
     seed: int,
-    counted: npt.NDArray[np.bool_] | None = None,
+    counted: BoolArray | None = None,
     collective: Collective = ALONE,
 ) -> Int64Array:
     """Number the Q queries at random, int64[Q], so that the numbers modulo `folds` are the folds.
@@ -116,7 +115,7 @@ class Folds:
         training: Training,
         count: int,
         seed: int,
-        counted: npt.NDArray[np.bool_] | None = None,
+        counted: BoolArray | None = None,
         *,
         shares: bool = True,
     ) -> None:
@@ -159,7 +158,7 @@ class Folds:
         """Return a copy of the queries in a fold."""
         return self._data.take(np.flatnonzero(self.fold == fold))
 
-    def rows(self, fold: int) -> npt.NDArray[np.bool_]:
+    def rows(self, fold: int) -> BoolArray:
         """Return a mask of the rows in a fold, bool[N]."""
         return np.repeat(self.fold == fold, self._data.queries.sizes)
 
@@ -274,7 +273,7 @@ def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> B
 
 def _measure(
     per_query: dict[str, Float64Array],
-    is_scored: npt.NDArray[np.bool_],
+    is_scored: BoolArray,
     data: RankingDataset,
     ends: Sequence[int],
     metric: str | None,

@@ -28,6 +28,7 @@ from boostrank.core.errors import (
     warn_user,
 )
 from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Array
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import missing_columns
@@ -61,7 +62,7 @@ def run(training: Training) -> RankingModel:
         native, valid = _convert(training, rows)
     sources = dict(zip([id(native), *(id(data) for _, data in valid)], rows, strict=True))
 
-    def labels_of(data: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+    def labels_of(data: Any) -> tuple[Array, QueryIndex]:
         return sources[id(data)].labels, sources[id(data)].queries
 
     gradient = _make_gradient(training, native, labels_of)

@@ -24,7 +24,7 @@ from boostrank.core.errors import (
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, ids_of_rows, query_numbers
 from boostrank.core.text import small_table
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
@@ -354,7 +354,7 @@ class RankingModel:
             self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
         )
 
-    def _of_features(self, contributions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _of_features(self, contributions: Array) -> Array:
         """Add the values for columns within queries, on the last axis, to those for their source
         features.
         """
@@ -570,7 +570,7 @@ class RankingModel:
 
     def feature_importance(
         self, importance_type: Literal["split", "gain"] = "split", iteration: int | None = None
-    ) -> npt.NDArray[Any]:
+    ) -> Array:
         """Return the number of splits on each feature, or the total gain of these splits.
 
         Args:

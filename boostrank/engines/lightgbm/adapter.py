@@ -12,9 +12,9 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.types import Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -102,7 +102,7 @@ class LightGBMBooster(Booster):
             self.known_start = n_start_trees
         return self.known_start
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, so that dense copies of sparse rows and rows on disk fit."""
         how: dict[str, Any] = {
             "num_iteration": self._trees(request.rounds),
@@ -298,7 +298,7 @@ class LightGBM(Backend):
             rounds = Rounds(request, booster, before, partial(scores_now, booster))
             sampling = Sampling(params)
 
-            def gradient(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+            def gradient(scores: Array, dataset: Any) -> tuple[Any, Any]:
                 assert request.gradient is not None
                 # Seed here, because in its first round LightGBM resets the booster once more, which
                 # draws features.

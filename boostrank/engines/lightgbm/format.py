@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, join_texts, parse_text
 from boostrank.engines.trees import (
     NOTHING,
@@ -108,7 +107,7 @@ def plain_text(
     names: Sequence[str],
     forest: Forest,
     threshold: Float64Array,
-    missing_left: npt.NDArray[np.bool_],
+    missing_left: BoolArray,
 ) -> bytes:
     """Return the model text of trees from elsewhere, in which each leaf counts as one document.
 
@@ -141,7 +140,7 @@ def _later(forest: Forest) -> Int64Array:
 def _fields(
     forest: Forest,
     threshold: Float64Array,
-    missing_left: npt.NDArray[np.bool_],
+    missing_left: BoolArray,
     nodes: Int64Array,
     leaves: Int64Array,
 ) -> dict[str, list[Any]]:

@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array
 from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, Leaves, depths, of_doubles, refuse
 from boostrank.kernels.curves import LOWEST
 from boostrank.records import from_json
@@ -121,7 +120,7 @@ class LightGBMText:
     head: bytes
     trees: tuple[Tree, ...]
     tail: bytes
-    nodes: Mapping[str, npt.NDArray[Any]]
+    nodes: Mapping[str, Array]
     leaf_value: Float64Array
     sets: Mapping[int, tuple[Int64Array, Int64Array]]
     leaf_features: Mapping[int, Int64Array]
@@ -419,7 +418,7 @@ class _Column:
         return np.array(self.tokens, dtype=np.bytes_)
 
 
-def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None:
+def _refuse_tree(wrong: BoolArray, tree: Int64Array, reason: str) -> None:
     if bool(wrong.any()):
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
@@ -445,9 +444,7 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
         )
     # The tree that the children form, and what its splits test.
     columns = [_at_nodes(b"left_child", trees), _at_nodes(b"right_child", trees)]
-    nodes: dict[str, npt.NDArray[Any]] = {
-        c.key: c.parse_whole(-_INT32_MAX, _INT32_MAX) for c in columns
-    }
+    nodes: dict[str, Array] = {c.key: c.parse_whole(-_INT32_MAX, _INT32_MAX) for c in columns}
     owner = columns[0].tree
     _check_shape(
         nodes["left_child"],

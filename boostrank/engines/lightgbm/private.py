@@ -19,7 +19,7 @@ from lightgbm.basic import _LIB, _c_str, _InnerPredictor, _param_dict_to_str, _s
 from scipy import sparse
 
 from boostrank.core.machine import return_memory
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.files.blocks import zeroed
@@ -91,14 +91,14 @@ def begun(
     return booster
 
 
-def scores_now(booster: Any, data: Any) -> npt.NDArray[Any]:
+def scores_now(booster: Any, data: Any) -> Array:
     """Return a booster's scores of its training set or of a validation set."""
     sets = [booster.train_set, *booster.valid_sets]
     position = next(i for i, other in enumerate(sets) if other is data)
     return np.asarray(booster._Booster__inner_predict(data_idx=position))
 
 
-Columns = list[npt.NDArray[Any]]
+Columns = list[Array]
 # Parameters that do not affect bins; any other one, including unknown ones, is part of the key of
 # cached bins.
 _INDIFFERENT_TO_BINS = """
@@ -374,5 +374,5 @@ def is_complete(path: str) -> bool:
     return at == size and parts > 2
 
 
-def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+def _pointer(array: Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)

@@ -16,7 +16,6 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from scipy import sparse
 from scipy.linalg import lstsq
@@ -27,7 +26,7 @@ from boostrank.core.conventions import weighted_gains
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import dense_batches
@@ -176,7 +175,7 @@ class LinearBooster(Booster):
         """Load a checked model file, JSON with the weights of every round."""
         return cls(LINEAR.parse(data))
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute scores, or each feature's part of them.
 
         Raises:

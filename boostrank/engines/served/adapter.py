@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
+from boostrank.core.types import Array
 from boostrank.data.arrays import Features
 from boostrank.data.feature_space import NUMBERED
 from boostrank.data.rows import dense_batches, dense_rows
@@ -61,7 +61,7 @@ class _Scores:
         first = NUMBERED.fullmatch(self.file.names[0])
         return int(first[0][1:]) if first else None
 
-    def _scored(self, features: Features) -> npt.NDArray[Any]:
+    def _scored(self, features: Features) -> Array:
         parts = [
             self.file.scores(dense_rows(features, start, stop))
             for start, stop in dense_batches(features)
@@ -75,7 +75,7 @@ class ServedTreeBooster(_Scores, LightGBMBooster):
     scores_rows_alone = True
     served = True
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute scores by the program's rules, other outputs by LightGBM."""
         if request.what == SCORES and request.rounds in (0, self.rounds):
             return self._scored(features)
@@ -88,7 +88,7 @@ class ServedLinearBooster(_Scores, LinearBooster):
     scores_rows_alone = True
     served = True
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute scores by the program's rules, and contributions of features."""
         if request.what == SCORES:
             return self._scored(features)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Array, Float32Array, Float64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
 from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.trees import LARGEST_SCORE, refuse
@@ -84,7 +84,7 @@ class LinearScore:
         shift[at] -= self.bias * self.divisor[at] / self.weights[at]
         return LinearScore(self.weights, shift, self.divisor, self.missing)
 
-    def score(self, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
+    def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
         number, total = rules.values, np.full(len(rows), rules.sums(self.bias))
         missing = self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
@@ -96,7 +96,7 @@ class LinearScore:
                 total += (rules.leaves(self.weights[j]) * scaled).astype(rules.sums)
             return total.astype(rules.gives)
 
-    def rounding(self, rows: npt.NDArray[Any], rules: Rules) -> Float64Array:
+    def rounding(self, rows: Array, rules: Rules) -> Float64Array:
         """Return the largest difference of two sums of rows in these types, float64[n]."""
         absent = np.isnan(rows)
         filled = np.where(absent, self.missing, rows).astype(np.float64)
@@ -130,7 +130,7 @@ class LinearFile:
         """Return the program's scores of dense rows float32[n, d]."""
         return self.score.score(rows, self.rules).astype(np.float64)
 
-    def scorer(self, names: Sequence[str]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+    def scorer(self, names: Sequence[str]) -> Callable[[Array], Array]:
         """Return a function that scores rows with the columns `names`."""
         columns = [list(names).index(name) for name in self.names]
         return lambda rows: self.score.score(rows[:, columns], self.rules)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from boostrank.core.types import Array, BoolArray
 from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.curves import ZERO
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -70,7 +70,7 @@ class Split:
     listed_right: bool = False
     zero_is_missing: bool = False
 
-    def goes_left(self, value: npt.NDArray[Any], rules: Rules) -> npt.NDArray[np.bool_]:
+    def goes_left(self, value: Array, rules: Rules) -> BoolArray:
         """Return whether each value goes left."""
         absent = np.isnan(value)
         if isinstance(self.test, float):
@@ -93,9 +93,7 @@ Tree = Callable[[Any], Split | float]
 """Function that converts a node in a file to a `Split` or the value of a leaf."""
 
 
-def walk(
-    roots: Sequence[Any], parse: Tree, rows: npt.NDArray[Any], rules: Rules, base: float = 0.0
-) -> npt.NDArray[Any]:
+def walk(roots: Sequence[Any], parse: Tree, rows: Array, rules: Rules, base: float = 0.0) -> Array:
     """Return scores [n] of type `rules.gives`, which are `base` plus the leaves in the order of the
     trees.
     """
@@ -120,7 +118,7 @@ def walk(
         return total.astype(rules.gives)
 
 
-def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
+def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
     """Return the scores of trees under these rules, as `walk` does."""
     return walk(trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, trees.base)
 

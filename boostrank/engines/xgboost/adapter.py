@@ -18,13 +18,12 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xgboost
 
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.files import mark_alive, remove_if_dead
 from boostrank.core.machine import free_memory, return_memory
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -103,7 +102,7 @@ class XGBoostBooster(Booster):
         """The number of trees in a linear start, an attribute of the model."""
         return int(self.native.attr(ATTRIBUTE) or 0)
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, where contributions add up to the scores.
 
         Raises:
@@ -124,7 +123,7 @@ class XGBoostBooster(Booster):
         contributions[np.arange(left.size), np.abs(contributions).argmax(axis=1)] += left
         return contributions
 
-    def _parts(self, features: Features, request: PredictRequest) -> list[npt.NDArray[Any]]:
+    def _parts(self, features: Features, request: PredictRequest) -> list[Array]:
         """Return the native output for each batch of rows, which are dense unless absent entries
         are missing.
         """
@@ -353,7 +352,7 @@ class XGBoost(Backend):
         samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
         method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
 
-        def objective(scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
+        def objective(scores: Array, matrix: Any) -> tuple[Any, Any]:
             assert gradient is not None
             grad, hess = gradient(scores, matrix, rounds.round)
             return grad.reshape(-1, 1), hess.reshape(-1, 1)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, ParameterError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.engines.trees import (
     Leaves,
     ModelFormat,
@@ -309,9 +309,7 @@ def _base(learner: Mapping[str, Any]) -> float:
     return float(base)
 
 
-def _column(
-    trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]
-) -> npt.NDArray[Any]:
+def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]) -> Array:
     return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 

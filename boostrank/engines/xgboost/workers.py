@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy.typing as npt
 import xgboost
 from xgboost import collective
 from xgboost.tracker import RabitTracker
 
 from boostrank.core.errors import TrainingError
+from boostrank.core.types import Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import LostContact, TrainRequest
 from boostrank.engines.xgboost.adapter import (
@@ -126,7 +126,7 @@ class Member(XGBoost):
         """Train with sums over all workers, whose gradients wait for each other."""
         gradient = request.gradient
 
-        def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:
+        def in_step(scores: Array, matrix: Any, round: int) -> Any:
             """Return the gradient once all workers have computed theirs, because XGBoost then sums
             over the workers.
             """

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from boostrank.core.types import Array
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import ServedTrees
@@ -172,7 +172,7 @@ class _Language:
         for command in commands[:-1]:
             _run(command, folder.name)
 
-        def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        def score(rows: Array) -> Array:
             printed: list[str] = []
             for part in np.array_split(rows, 1 + rows.size // _MOST_CELLS):
                 lines = "".join(" ".join(map(repr, row)) + "\n" for row in part.tolist())
@@ -233,7 +233,7 @@ def _strings(text: str) -> list[str]:
     return [json.loads(literal) for literal in re.findall(r'^(".*"),$', text, re.MULTILINE)]
 
 
-def _tables(trees: ServedTrees) -> list[npt.NDArray[Any]]:
+def _tables(trees: ServedTrees) -> list[Array]:
     """Return the columns of a file, which `_trees` reads."""
     forest = trees.forest
     with np.errstate(over="ignore"):
@@ -245,7 +245,7 @@ def _tables(trees: ServedTrees) -> list[npt.NDArray[Any]]:
     return [*parts, forest.sets.view(np.int32), forest.set_ptr]
 
 
-def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees:
+def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
     """Return the trees from the columns in a file. `sizes` are given if all columns are
     concatenated.
     """

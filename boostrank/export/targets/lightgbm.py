@@ -9,12 +9,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import InputError
+from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import LIGHTGBM, stamped
 from boostrank.engines.served.rules import Rules
 from boostrank.engines.trees import engine_names
@@ -50,7 +49,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     if tuple(booster.feature_name()) != engine_names(feature_names):
         raise ExportError("the file has different feature names")
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
 
     return score

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Array, Int64Array
 from boostrank.engines.served.rules import Rules
 from boostrank.export.target import (
     ExportError,
@@ -46,7 +46,7 @@ def _write(model: ServedModel) -> bytes:
         raise ExportError("the model has no trees")
     constants: list[Any] = []
 
-    def constant(name: str, values: npt.NDArray[Any]) -> str:
+    def constant(name: str, values: Array) -> str:
         constants.append(numpy_helper.from_array(values, name))
         return name
 
@@ -196,7 +196,7 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
     order = np.argsort(tree, kind="stable")  # by tree, root first
     leaf = order >= inner
 
-    def at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def at_nodes(values: Array) -> Array:
         return np.append(values, np.zeros(forest.value.size, values.dtype))[order]
 
     return {
@@ -229,7 +229,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(body, options, providers=["CPUExecutionProvider"])
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
             single = np.ascontiguousarray(rows, dtype=np.float32)
         parts = (single[first : first + _TOGETHER] for first in range(0, len(single), _TOGETHER))

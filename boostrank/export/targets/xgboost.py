@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import LIGHTGBM
 from boostrank.engines.trees import engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
@@ -96,7 +96,7 @@ def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
     return {"learner": learner, "version": [3, 1, 0]}
 
 
-def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dict[str, Any]]:
+def _trees(model: ServedModel, gain: Array, columns: int) -> list[dict[str, Any]]:
     forest = model.trees.forest
     categorical = forest.categorical
     # No value is below -infinity: mirror a split that sends all numbers left.
@@ -137,9 +137,7 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
         sets = np.flatnonzero(inner & categorical[np.where(inner, nodes, 0)]) if node.size else node
         listed = [forest.categories(int(forest.threshold[nodes[at]])).tolist() for at in sets]
 
-        def at_nodes(
-            values: npt.NDArray[Any], leaves: Any, inner: Any = inner, node: Any = node
-        ) -> Any:
+        def at_nodes(values: Array, leaves: Any, inner: Any = inner, node: Any = node) -> Any:
             entries = np.where(inner, 0, leaves).astype(
                 np.float32 if values.dtype.kind == "f" else np.int64
             )
@@ -184,7 +182,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
         raise ExportError("the file has different feature names")
     booster.set_param({"nthread": 1})
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
             single = rows.astype(np.float32)
         return np.asarray(

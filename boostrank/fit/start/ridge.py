@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.curves import Curves
 from boostrank.kernels.jit import run_parallel
@@ -196,7 +196,7 @@ class Sums:
     mean: Float64Array
     scale: Float64Array
 
-    def of_groups(self, outer: npt.NDArray[np.bool_]) -> Sums:
+    def of_groups(self, outer: BoolArray) -> Sums:
         """Add up groups of `FOLDS` folds, where F is a multiple of `FOLDS` and fold k of each group
         is added to fold k.
 
