@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
@@ -18,8 +19,9 @@ from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, I
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
 from boostrank.engines.linear.format import LINEAR
-from boostrank.engines.served.linear import LinearScore
-from boostrank.engines.served.rules import SINGLE, Rules, Tree, walk
+from boostrank.engines.served.linear import LinearFile, LinearScore
+from boostrank.engines.served.rules import SINGLE, Rules
+from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import ServedTrees, depths
 from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.files.names import name_of
@@ -107,8 +109,8 @@ class TargetSpec:
             `parse`.
         read: function that takes the file and feature names and returns a scorer, if the program
             can run here.
-        parse: function that takes the file and a mapping from feature names to columns, and returns
-            the trees' roots and a node parser, if the program cannot run here.
+        parse: function that takes the file's JSON and the feature names, and returns its model, if
+            the program cannot run here.
         exact: engines whose models get bit-identical scores.
         extra: the boostrank extra that `write` or `read` needs.
         resolution: function that returns the distance of the target's from the model's thresholds,
@@ -137,7 +139,7 @@ class TargetSpec:
     how: tuple[str, str, str]
     rules: Rules = SINGLE
     read: Callable[[bytes, Sequence[str]], Score] | None = None
-    parse: Callable[[bytes, Mapping[str, int]], tuple[Sequence[Any], Tree]] | None = None
+    parse: Callable[[Any, Sequence[str]], TreeFile | LinearFile] | None = None
     exact: tuple[str, ...] = ()
     extra: str = ""
     resolution: Callable[[Forest], Float64Array] | None = None
@@ -166,8 +168,9 @@ class TargetSpec:
         if self.read is not None:
             return self.read(body, feature_names)
         assert self.parse is not None
-        roots, node = self.parse(body, {name: column for column, name in enumerate(feature_names)})
-        return lambda rows: walk(roots, node, rows, self.rules)
+        file = replace(self.parse(json.loads(body), feature_names), rules=self.rules)
+        columns = [list(feature_names).index(name) for name in file.names]
+        return lambda rows: file.scores(rows[:, columns])
 
     def objections(
         self,

@@ -22,6 +22,7 @@ from boostrank.engines.linear.adapter import LinearBooster
 from boostrank.engines.served import elastic, lightgbm_dump, ranklib, search_plugins, solr
 from boostrank.engines.served.linear import LinearFile
 from boostrank.engines.served.trees import TreeFile
+from boostrank.engines.trees import refuse
 from boostrank.records import from_json
 
 
@@ -113,7 +114,11 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
     for served in FORMATS:
         if document is not None and served.recognises(document):
             try:
-                return served.read(document)
+                file = served.read(document)
+                refuse(not file.names, "it has no features")
+                if isinstance(file, TreeFile):
+                    refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
+                return file
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 reason = error if isinstance(error, ModelError) else _explain(error)
                 raise ModelError(f"it is {served.title}, but {reason}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,14 +126,9 @@ class LinearFile:
     score: LinearScore
     rules: Rules
 
-    def scores(self, rows: Any) -> Float64Array:
-        """Return the program's scores of dense rows float32[n, d]."""
-        return self.score.score(rows, self.rules).astype(np.float64)
-
-    def scorer(self, names: Sequence[str]) -> Callable[[Array], Array]:
-        """Return a function that scores rows with the columns `names`."""
-        columns = [list(names).index(name) for name in self.names]
-        return lambda rows: self.score.score(rows[:, columns], self.rules)
+    def scores(self, rows: Any) -> Array:
+        """Return the program's scores of dense rows float32[n, d], in its type."""
+        return self.score.score(rows, self.rules)
 
     def to_model(self) -> LinearModel:
         """Return the same model in the format of boostrank's linear models."""

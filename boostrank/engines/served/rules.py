@@ -90,7 +90,7 @@ class Split:
 
 
 Tree = Callable[[Any], Split | float]
-"""Function that converts a node in a file to a `Split` or the value of a leaf."""
+"""Function that converts a node of a tree to a `Split` or the value of a leaf."""
 
 
 def walk(roots: Sequence[Any], parse: Tree, rows: Array, rules: Rules, base: float = 0.0) -> Array:

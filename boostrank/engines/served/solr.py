@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Split, Tree
+from boostrank.engines.served.rules import SINGLE, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 
@@ -19,20 +19,6 @@ RULES = replace(SINGLE, slack=float(SLACK))
 """The rules of Solr, which adds a slack to each threshold."""
 
 _CLASS, _NORM = "org.apache.solr.ltr.model.", "org.apache.solr.ltr.norm."
-
-
-def parse_node(columns: Mapping[str, int]) -> Tree:
-    """Return the parser of a node."""
-
-    def parsed(node: dict[str, Any]) -> Split | float:
-        if "value" in node:
-            return float(node["value"])
-        to_left = node.get("missing") == "left"
-        return Split(
-            columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
-        )
-
-    return parsed
 
 
 def recognises(document: Any) -> bool:
@@ -61,10 +47,19 @@ def read(document: Any) -> TreeFile | LinearFile:
     return read_trees(
         names,
         [tree["root"] for tree in trees],
-        parse_node,
+        _parse_node,
         rules,
         weights=[float(tree.get("weight", 1)) for tree in trees],
         scales=scales,
+    )
+
+
+def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | float:
+    if "value" in node:
+        return float(node["value"])
+    to_left = node.get("missing") == "left"
+    return Split(
+        columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
     )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
 from boostrank.engines.served.rules import Rules, Split, Tree, scores
 from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, ServedTrees, refuse
@@ -35,12 +35,12 @@ class TreeFile:
     rules: Rules
     scale: Mapping[int, tuple[float, float]] | None = None
 
-    def scores(self, rows: Any) -> Float64Array:
-        """Return the program's scores of dense rows float32[n, d]."""
+    def scores(self, rows: Any) -> Array:
+        """Return the program's scores of dense rows float32[n, d], in its type."""
         trees = ServedTrees(self.forest, np.zeros(0), np.zeros(0))
         if self.scale and self.rules.missing is not None:
             rows = np.nan_to_num(rows, nan=self.rules.missing)
-        return scores(trees, normalise(rows, self.scale or {}), self.rules).astype(np.float64)
+        return scores(trees, normalise(rows, self.scale or {}), self.rules)
 
     def to_text(self) -> bytes:
         """Return LightGBM's text of the same trees, which adds up in float64."""
@@ -75,7 +75,7 @@ def normalise(rows: Any, scale: Mapping[int, tuple[float, float]]) -> Any:
 def read_trees(
     names: Sequence[str],
     roots: Sequence[Any],
-    parse: Callable[[Mapping[str, int]], Tree],
+    parse: Callable[[Mapping[str, int], Any], Split | float],
     rules: Rules,
     *,
     weights: Sequence[float] | None = None,
@@ -85,7 +85,7 @@ def read_trees(
 
     Args:
         roots: the trees.
-        parse: function that takes the column of each name and returns the parser of a node.
+        parse: function that takes the column of each name, and a node of the file.
         weights: factor of each tree's leaves, in the type of the leaves.
         scales: (shift, divisor) of the features that the program normalises.
 
@@ -93,7 +93,7 @@ def read_trees(
         ModelError: a tree is damaged, too deep, or has a number that is not finite.
     """
     refuse(not roots, "it has no trees")
-    parsed = parse({name: column for column, name in enumerate(names)})
+    parsed = partial(parse, {name: column for column, name in enumerate(names)})
     table, factors = _Table(rules), weights or [1.0] * len(roots)
     for tree, root in enumerate(roots):
         try:
@@ -142,7 +142,6 @@ class _Table:
         """Return a split's threshold, or the number of its set, and its kind."""
         kind = NAN_LEFT * split.missing_left | ZERO_IS_MISSING * split.zero_is_missing
         if isinstance(split.test, float):
-            refuse(not math.isfinite(split.test), "a threshold is not finite")
             return split.test, kind
         categories = np.array(split.test, np.int64)
         refuse(not ((categories >= 0) & (categories < 2**24)).all(), "a category is out of range")

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from boostrank.core.errors import warn_user
-from boostrank.engines.served.elastic import RULES, definition_of, parse_node
-from boostrank.engines.served.rules import Tree
+from boostrank.engines.served.elastic import RULES, read
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
 
@@ -90,16 +89,11 @@ def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
 
-def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
-    trees = definition_of(json.loads(body))["trained_model"]["ensemble"]["trained_models"]
-    return [(model["tree"], 0) for model in trees], parse_node(columns)
-
-
 SPEC = TargetSpec(
     name="elastic",
     title="Elasticsearch 8.15 or later without a plugin",
     write=write,
-    parse=_parse,
+    parse=lambda document, names: read(document),
     rules=RULES,
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(

@@ -6,18 +6,15 @@ opensearch-2: OpenSearch 2 and up to 3.1, where missing values count as 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
-from boostrank.engines.served.linear import LinearFile
-from boostrank.engines.served.rules import Tree
-from boostrank.engines.served.search_plugins import RULES, parse_dump, read_upload
+from boostrank.engines.served.search_plugins import RULES, read_upload
 from boostrank.export.target import (
-    Score,
     ServedModel,
     TargetSpec,
     above,
@@ -115,21 +112,11 @@ def _write_linear(model: ServedModel) -> bytes:
     return _created(model, ranker | {"definition": json.dumps(weights)})
 
 
-def _read_linear(body: bytes, names: Sequence[str]) -> Score:
-    file = read_upload(json.loads(body))
-    assert isinstance(file, LinearFile)
-    return file.scorer(names)
-
-
-def _parse_created(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    return json.loads(json.loads(body)["model"]["model"]["definition"]), parse_dump(columns)
-
-
 _LINEAR = TargetSpec(
     name="elasticsearch",
     title="the LTR plugins of Elasticsearch and OpenSearch",
     write=_write_linear,
-    read=_read_linear,
+    parse=read_upload,
     rules=LINEAR_RULES,
     proved_by="reading the file by the rules of the plugins' LinearRanker",
     how=_HOW,
@@ -142,7 +129,7 @@ ELASTICSEARCH = TargetSpec(
     name="elasticsearch",
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
     write=write_dump,
-    parse=_parse_created,
+    parse=read_upload,
     rules=RULES,
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 1.5.12",
     how=_HOW,

@@ -11,12 +11,9 @@ import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
-from boostrank.engines.served.linear import LinearFile
-from boostrank.engines.served.rules import Tree
-from boostrank.engines.served.solr import RULES, SLACK, parse_node, read
+from boostrank.engines.served.solr import RULES, SLACK, read
 from boostrank.export.target import (
     ExportError,
-    Score,
     ServedModel,
     TargetSpec,
     cuts,
@@ -69,12 +66,6 @@ def _write_linear(model: ServedModel) -> bytes:
             normalizer = {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": scaling}
             features[-1]["norm"] = normalizer
     return _document(model, "LinearModel", features, {"weights": weights})
-
-
-def _read_linear(body: bytes, names: Sequence[str]) -> Score:
-    file = read(json.loads(body))
-    assert isinstance(file, LinearFile)
-    return file.scorer(names)
 
 
 def _document(
@@ -137,16 +128,11 @@ def _resolution(forest: Forest) -> Float64Array:
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
-def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
-    trees = json.loads(body)["params"]["trees"]
-    return [tree["root"] for tree in trees], parse_node(columns)
-
-
 _TREES = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
-    parse=_parse,
+    parse=lambda document, names: read(document),
     rules=RULES,
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
@@ -176,7 +162,6 @@ SPEC = replace(
         title="Solr 9",
         engine="linear",
         write=_write_linear,
-        read=_read_linear,
         rules=LINEAR_RULES,
         proved_by="reading the file by the rules of Solr 9's LinearModel",
         resolution=None,
