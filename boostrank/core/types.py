@@ -22,7 +22,7 @@ Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
 ParamValues = Mapping[str, Any]
-"""Objective parameters by name."""
+"""Parameters by name."""
 Constants = tuple[Float64Array, Float64Array]
 """Constants that an objective computes once per data set, float64[N, d] for documents and
 float64[Q, c] for queries.

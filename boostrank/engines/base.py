@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import Array, Float64Array
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -402,7 +402,7 @@ class Backend:
     shares_bins: bool = False
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Convert a data set to the engine's own class.
 
@@ -414,7 +414,7 @@ class Backend:
         """
         raise NotImplementedError
 
-    def check(self, data: Any, params: dict[str, Any]) -> None:
+    def check(self, data: Any, params: ParamValues) -> None:
         """Raise an error if `train` could not start with this training set from `dataset`."""
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:

@@ -20,7 +20,7 @@ from boostrank.core.errors import (
     did_you_mean,
     warn_user,
 )
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Int64Array, ParamValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Params:
         """
         return self._names
 
-    def check(self, params: dict[str, Any]) -> None:
+    def check(self, params: ParamValues) -> None:
         """Raise an error if a parameter is unknown or not supported, or if the engine rejects its
         value.
         """
@@ -109,7 +109,7 @@ class Params:
             return error
         return None
 
-    def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    def check_values(self, params: ParamValues) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the parameters under their main names, and the name under which each was given.
 
         Raises:
@@ -133,7 +133,7 @@ class Params:
         check_numbers(engine_params, given_as)
         return engine_params, given_as
 
-    def check_workers(self, params: Mapping[str, Any]) -> None:
+    def check_workers(self, params: ParamValues) -> None:
         """Raise an error if a parameter is not supported on several workers."""
         for name, value in self.resolve_names(params).items():
             if name.startswith(self.serial) and value not in (False, "false", 0, "", None):
@@ -142,7 +142,7 @@ class Params:
     def attempt(self, params: dict[str, Any]) -> None:
         """Try the parameters with the engine, which raises its own errors."""
 
-    def resolve_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_names(self, params: ParamValues) -> dict[str, Any]:
         """Return the parameters under their main names; unknown names stay."""
         aliases = self.names()
         return {aliases.get(name, name): value for name, value in params.items()}
@@ -157,7 +157,7 @@ class Params:
 
     def of_columns(
         self,
-        params: dict[str, Any],
+        params: ParamValues,
         names: Sequence[str],
         *,
         codes: Sequence[int] = (),
@@ -188,17 +188,17 @@ class Params:
                 ]
         return converted
 
-    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+    def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints on single features, which apply to a linear start too."""
         return Limits.none(len(names))
 
-    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return the reason why a training with these parameters cannot be resumed exactly, or None
         if it can.
         """
         return "a training of this engine cannot be resumed"
 
-    def unstartable(self, params: dict[str, Any]) -> str | None:
+    def unstartable(self, params: ParamValues) -> str | None:
         """Return the reason why trees with these parameters cannot start from a linear ranker, or
         None if they can.
         """
@@ -322,7 +322,7 @@ def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | 
     return int(feature)
 
 
-def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
+def check_numbers(params: ParamValues, given_as: Mapping[str, str]) -> None:
     """Check the numbers that an engine or the memory plan would misread or reject only later."""
     least = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
     least |= {"max_depth": -(2**31), "verbosity": -(2**31)}

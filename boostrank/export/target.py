@@ -15,7 +15,14 @@ import numpy as np
 
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
-from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import (
+    Array,
+    BoolArray,
+    Float32Array,
+    Float64Array,
+    Int64Array,
+    ParamValues,
+)
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
 from boostrank.engines.linear.format import LINEAR
@@ -182,7 +189,7 @@ class TargetSpec:
         trees: int = 0,
         missing: Collection[str] = (),
         declared: Declared = (),
-        params: Mapping[str, Any] = MappingProxyType({}),
+        params: ParamValues = MappingProxyType({}),
     ) -> Iterator[Objection]:
         """Yield the reasons why the target cannot represent a model, or a model that is yet to be
         trained.

@@ -13,7 +13,7 @@ Source: Friedman, "Greedy function approximation: a gradient boosting machine", 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -24,7 +24,7 @@ from msgspec import structs
 
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, ParamValues
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import LEAVES, Backend, PredictRequest
@@ -183,7 +183,7 @@ class _Part:
     rounds: int
     weight: float
     objective: Any
-    params: Mapping[str, Any]
+    params: ParamValues
     starts: bool
 
 
@@ -246,7 +246,7 @@ def _describe(data: RankingDataset) -> RenewalRecord:
     }
 
 
-def find_other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
+def find_other_rule(engine: Backend, params: ParamValues) -> str:
     """Return the reason why leaves have other values than the equation gives, or an empty
     string.
     """
@@ -280,7 +280,7 @@ def _renew_trees(
     scores: Float64Array,
     leaves: npt.NDArray[np.unsignedinteger[Any]],
     values: list[Float64Array],
-    params: Mapping[str, Any],
+    params: ParamValues,
     keep: float = 0.0,
 ) -> list[Float64Array]:
     """Return new values of the leaves of each tree. Leaves without a row keep theirs. `scores` are

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
+from boostrank.core.types import ParamValues
 from boostrank.engines import ENGINES, engines_with, get_backend, of_engine
 from boostrank.engines.base import Backend
 from boostrank.kernels.jit import CompiledFunction
@@ -127,13 +128,13 @@ def default_objective(backend: str) -> str:
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
-def is_auto(params: Mapping[str, Any], backend: str) -> bool:
+def is_auto(params: ParamValues, backend: str) -> bool:
     """Return True if the objective is `auto`, either explicitly or by default."""
     objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
     return str(objective or default_objective(backend)).strip().lower() == "auto"
 
 
-def drops_trees(engine: Backend, params: Mapping[str, Any]) -> bool:
+def drops_trees(engine: Backend, params: ParamValues) -> bool:
     """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
     early.
     """
@@ -149,7 +150,7 @@ def check_options(options: TrainOptions) -> Settings:
     return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
 
 
-def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend) -> Settings:
+def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> Settings:
     """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
     left = dict(params or {})
     _translate_ranker_params(left)
@@ -300,7 +301,7 @@ def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
 
 
 def _check_near_misses(
-    params: Mapping[str, Any], objective: str, accepted: tuple[Param, ...], backend: Backend
+    params: ParamValues, objective: str, accepted: tuple[Param, ...], backend: Backend
 ) -> None:
     """Refuse engine parameters that are misspelt names of objective parameters."""
     for name in params:

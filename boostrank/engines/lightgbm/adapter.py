@@ -14,7 +14,7 @@ import lightgbm
 import numpy as np
 
 from boostrank.core.errors import DataError, TrainingError
-from boostrank.core.types import Array
+from boostrank.core.types import Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -236,7 +236,7 @@ class LightGBM(Backend):
     starts_linear = shares_bins = True
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Create an `lgb.Dataset`, or a subset of the shared one, whose bins are kept."""
         whole = whole_of(data.features)
@@ -261,7 +261,7 @@ class LightGBM(Backend):
     def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
         return (StreamedDataset if data.on_disk else lightgbm.Dataset)(data.features, **options)
 
-    def check(self, data: Any, params: dict[str, Any]) -> None:
+    def check(self, data: Any, params: ParamValues) -> None:
         """Create a booster without training it, so that LightGBM raises its own errors."""
         with without_stderr(), _naming_nothing_to_split():
             lightgbm.Booster(_with_defaults(params), data).reset_parameter({"objective": "none"})
@@ -350,7 +350,7 @@ def _naming_nothing_to_split() -> Iterator[None]:
         ) from error
 
 
-def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
+def _with_defaults(params: ParamValues) -> dict[str, Any]:
     """Fix the histogram layout, because LightGBM would time both layouts and two runs could use
     different ones.
     """
@@ -369,7 +369,7 @@ class Sampling:
     (4.7).
     """
 
-    def __init__(self, params: dict[str, Any]) -> None:
+    def __init__(self, params: ParamValues) -> None:
         canonical = LightGBM.params.resolve_names(params)
         boosting = str(canonical.get("boosting", "gbdt"))
         special = boosting in ("dart", "goss") or canonical.get("data_sample_strategy") == "goss"

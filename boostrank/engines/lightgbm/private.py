@@ -19,7 +19,7 @@ from lightgbm.basic import _LIB, _c_str, _InnerPredictor, _param_dict_to_str, _s
 from scipy import sparse
 
 from boostrank.core.machine import return_memory
-from boostrank.core.types import Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.files.blocks import zeroed
@@ -54,7 +54,7 @@ def has_nothing_to_split(error: Exception) -> bool:
 
 
 def begun(
-    params: dict[str, Any],
+    params: ParamValues,
     sets: Sequence[tuple[str, Any]],
     model: Any,
     scores: Mapping[int, Float64Array],

@@ -26,7 +26,7 @@ from boostrank.core.conventions import weighted_gains
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Array, Float64Array
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import dense_batches
@@ -152,11 +152,11 @@ class LinearParams(Params):
         },
     }
 
-    def check(self, params: dict[str, Any]) -> None:
+    def check(self, params: ParamValues) -> None:
         """Raise ParameterError if a setting of the optimiser is unknown or out of range."""
         _settings(params)
 
-    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return the reason why no linear training can be resumed."""
         return (
             "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
@@ -204,7 +204,7 @@ class Linear(Backend):
     grows_trees = False
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> LinearData:
         """Return rows, labels and queries, with the scaling of `reference` if there is one.
 
@@ -344,7 +344,7 @@ def _scaling_of(data: RankingDataset, kind: str) -> Scaling:
     return Scaling(SCORES, np.zeros(scale.size), scale)
 
 
-def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(params: ParamValues) -> dict[str, Any]:
     of_model = {
         name: value
         for name, value in params.items()
@@ -354,7 +354,7 @@ def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
     return {p.name: p.parse(values.get(p.name, p.default)) for p in PARAMS}
 
 
-def _directions(params: Mapping[str, Any]) -> list[int]:
+def _directions(params: ParamValues) -> list[int]:
     """Return the sign of each weight, 1 or -1, or 0 for either; an empty list means no
     constraints.
     """
@@ -636,7 +636,7 @@ class Walk(Resettable):
         self.path.append(np.array(weights))
         self.begin()
 
-    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+    def reset_parameter(self, params: ParamValues) -> None:
         """Change the learning rate, the only parameter that may change between rounds.
 
         Raises:

@@ -23,7 +23,7 @@ import xgboost
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.files import mark_alive, remove_if_dead
 from boostrank.core.machine import free_memory, return_memory
-from boostrank.core.types import Array, Float64Array
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -264,7 +264,7 @@ class XGBoost(Backend):
     starts_linear = shares_bins = True
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Create a `DMatrix` of quantiles, from rows in memory or in batches from disk.
 
@@ -289,7 +289,7 @@ class XGBoost(Backend):
             ) from error
 
     def _dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         translated, codes, whole = translate(params), set(data.categorical), whole_of(data.features)
         method = translated.get("tree_method", "auto")
@@ -432,7 +432,7 @@ class _Model(Resettable):
     booster: Any
     train: Any
 
-    def reset_parameter(self, params: dict[str, Any]) -> None:
+    def reset_parameter(self, params: ParamValues) -> None:
         self.booster.set_param(PARAMS.resolve_names(params))
 
 

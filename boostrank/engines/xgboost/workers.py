@@ -13,7 +13,7 @@ from xgboost import collective
 from xgboost.tracker import RabitTracker
 
 from boostrank.core.errors import TrainingError
-from boostrank.core.types import Array
+from boostrank.core.types import Array, ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import LostContact, TrainRequest
 from boostrank.engines.xgboost.adapter import (
@@ -115,7 +115,7 @@ class Member(XGBoost):
         self._start: XGBoostBooster | None = None
 
     def _dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         # Other workers may have weights.
         data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Float32Array, Float64Array, ParamValues
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
 from boostrank.engines.served.solr import RULES, SLACK, read
 from boostrank.export.target import (
@@ -68,9 +68,7 @@ def _write_linear(model: ServedModel) -> bytes:
     return _document(model, "LinearModel", features, {"weights": weights})
 
 
-def _document(
-    model: ServedModel, name: str, features: Sequence[Any], params: Mapping[str, Any]
-) -> bytes:
+def _document(model: ServedModel, name: str, features: Sequence[Any], params: ParamValues) -> bytes:
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
     if len(stores) > 1:
         raise ExportError(
