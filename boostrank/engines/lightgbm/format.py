@@ -59,7 +59,10 @@ _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 def start_text(start: LinearStart) -> str:
     """Return the model text of a linear start, which has at least one tree."""
-    trees, names = write_start(start.curves or {0: NOTHING}), engine_names(start.feature_names)
+    return _join(engine_names(start.feature_names), write_start(start.curves or {0: NOTHING}))
+
+
+def _join(names: Sequence[str], trees: Sequence[str]) -> str:
     head = _HEAD.format(
         last=len(names) - 1,
         names=" ".join(names),
@@ -77,28 +80,47 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 def _tree(number: int, feature: int, curve: Curve) -> str:
     tree = StepTree.from_curve(curve)
     nodes = len(tree.left)
-    fields: dict[str, list[Any]] = {
-        "num_leaves": [len(tree.leaf)],
-        "num_cat": [0],
+    splits = {
         "split_feature": [feature] * nodes,
         "split_gain": [0] * nodes,
         "threshold": [LOWEST, *tree.bounds],
         "decision_type": [_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
         "left_child": tree.left,
         "right_child": tree.right,
-        "leaf_value": tree.leaf,
-        "leaf_weight": tree.documents,
-        "leaf_count": tree.documents,
-        "internal_value": tree.node,
-        "internal_weight": tree.below,
-        "internal_count": tree.below,
-        "is_linear": [0],
-        "shrinkage": [1],
     }
-    return _text_of_tree(number, fields)
+    return _text_of_tree(number, splits, (tree.leaf, tree.documents), (tree.node, tree.below))
 
 
-def _text_of_tree(number: int, fields: Mapping[str, Sequence[Any]]) -> str:
+def _text_of_tree(
+    number: int,
+    splits: Mapping[str, list[Any]],
+    leaves: tuple[list[float], list[int]],
+    nodes: tuple[list[float], list[int]],
+    sets: Sequence[list[int]] = (),
+) -> str:
+    """Return the text of a tree.
+
+    Args:
+        splits: fields of the nodes by name, in LightGBM's order.
+        leaves, nodes: value of each leaf and node, and its number of documents.
+        sets: words of each set of categories.
+    """
+    (leaf_value, leaf_count), (node_value, node_count) = leaves, nodes
+    fields: dict[str, list[Any]] = {
+        "num_leaves": [len(leaf_value)],
+        "num_cat": [len(sets)],
+        **splits,
+        "leaf_value": leaf_value,
+        "leaf_weight": leaf_count,
+        "leaf_count": leaf_count,
+        "internal_value": node_value,
+        "internal_weight": node_count,
+        "internal_count": node_count,
+    }
+    if sets:
+        fields["cat_boundaries"] = np.cumsum([0, *map(len, sets)]).tolist()
+        fields["cat_threshold"] = [word for words in sets for word in words]
+    fields |= {"is_linear": [0], "shrinkage": [1]}
     lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
     return "\n".join([f"Tree={number}", *lines, "", "", ""])
 
@@ -116,35 +138,25 @@ def plain_text(
         threshold: float64[M], as LightGBM compares them, or the number of a set.
         missing_left: bool[M], whether missing values go left.
     """
-    nodes = np.split(np.arange(forest.tree.size), np.searchsorted(forest.tree, _later(forest)))
-    leaves = np.split(
-        np.arange(forest.value.size), np.searchsorted(forest.leaf_trees(), _later(forest))
-    )
+    later = np.arange(1, forest.roots.size)
+    nodes = np.split(np.arange(forest.tree.size), np.searchsorted(forest.tree, later))
+    leaves = np.split(np.arange(forest.value.size), np.searchsorted(forest.leaf_trees(), later))
     texts = [
-        _text_of_tree(number, _fields(forest, threshold, missing_left, *parts))
+        _plain_tree(number, forest, threshold, missing_left, *parts)
         for number, parts in enumerate(zip(nodes, leaves, strict=True))
     ]
-    head = _HEAD.format(
-        last=len(names) - 1,
-        names=" ".join(engine_names(names)),
-        infos=" ".join(["none"] * len(names)),
-        sizes=" ".join(str(len(text)) for text in texts),
-    )
-    return (head + "".join(texts) + _TAIL).encode()
+    return _join(engine_names(names), texts).encode()
 
 
-def _later(forest: Forest) -> Int64Array:
-    return np.arange(1, forest.roots.size)
-
-
-def _fields(
+def _plain_tree(
+    number: int,
     forest: Forest,
     threshold: Float64Array,
     missing_left: BoolArray,
     nodes: Int64Array,
     leaves: Int64Array,
-) -> dict[str, list[Any]]:
-    """Return the fields of one tree, given its nodes and leaves."""
+) -> str:
+    """Return the text of one tree, given its nodes and leaves."""
     first_node, first_leaf = int(nodes[0]) if nodes.size else 0, int(leaves[0])
     left, right = [
         np.where(child >= 0, child - first_node, child + first_leaf).tolist()
@@ -160,58 +172,23 @@ def _fields(
                 count, value = below[child], total[child]
             below[node] += count
             total[node] += value
-    is_set, sets = forest.categorical[nodes], _Sets(forest)
-    bounds = [
-        sets.add(int(bound)) if in_set else bound
-        for bound, in_set in zip(threshold[nodes].tolist(), is_set.tolist(), strict=True)
-    ]
+    # Number the sets of categories within the tree.
+    bounds, is_set, sets = threshold[nodes].tolist(), forest.categorical[nodes], []
+    for node in np.flatnonzero(is_set).tolist():
+        begin, end = forest.set_ptr[int(bounds[node]) :][:2]
+        bounds[node] = len(sets)
+        sets.append(forest.sets[begin:end].tolist())
     directions = np.where(missing_left[nodes], _MISSING_LEFT, _MISSING_RIGHT)
-    kinds = np.where(is_set, 1, directions)
-    return {
-        "num_leaves": [len(values)],
-        "num_cat": [sets.count],
+    splits = {
         "split_feature": forest.feature[nodes].tolist(),
         "split_gain": [1] * nodes.size,
         "threshold": bounds,
-        "decision_type": kinds.tolist(),
+        "decision_type": np.where(is_set, 1, directions).tolist(),
         "left_child": left,
         "right_child": right,
-        "leaf_value": values,
-        "leaf_weight": [1] * len(values),
-        "leaf_count": [1] * len(values),
-        "internal_value": [s / n for s, n in zip(total, below, strict=True)],
-        "internal_weight": below,
-        "internal_count": below,
-        **sets.fields(),
-        "is_linear": [0],
-        "shrinkage": [1],
     }
-
-
-class _Sets:
-    """The sets of categories in one tree."""
-
-    def __init__(self, forest: Forest) -> None:
-        self._forest, self._words = forest, list[int]()
-        self._ends = [0]
-
-    @property
-    def count(self) -> int:
-        """The number of sets."""
-        return len(self._ends) - 1
-
-    def add(self, number: int) -> int:
-        """Add a set of the forest, and return its number in the tree."""
-        begin, end = self._forest.set_ptr[number : number + 2]
-        self._words += self._forest.sets[begin:end].tolist()
-        self._ends.append(len(self._words))
-        return self.count - 1
-
-    def fields(self) -> dict[str, list[int]]:
-        """Return the fields of the sets, if there are any."""
-        if not self.count:
-            return {}
-        return {"cat_boundaries": self._ends, "cat_threshold": self._words}
+    means = [s / n for s, n in zip(total, below, strict=True)]
+    return _text_of_tree(number, splits, (values, [1] * len(values)), (means, below), sets)
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:

@@ -6,10 +6,12 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from boostrank.core.types import Array, Float64Array
 from boostrank.engines.trees import StepTree, by_feature, just_above, refuse, write_json
 from boostrank.kernels.curves import Curve, rounded_down
 
@@ -104,63 +106,82 @@ _ROOT = 2**31 - 1  # the parent of a root
 
 def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, Any]]:
     """Return the trees of a linear start as JSON data, one a feature."""
-    return [
-        _tree(number, feature, curve, n_features)
-        for number, (feature, curve) in enumerate(curves.items())
-    ]
+    return [_tree(feature, curve, n_features) for feature, curve in curves.items()]
 
 
-def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
+def _tree(feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
     tree = StepTree.from_curve(curve)
-    bounds = [
-        _LOWEST,
-        *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist(),
-    ]
-    # Renumber nodes and leaves (~leaf), because XGBoost requires a right child next to the left
-    # one.
-    order, first_child = [0], {}
-    position = {0: 0}
-    for node, children in enumerate(zip(tree.left, tree.right, strict=True)):
-        first_child[position[node]] = len(order)
-        for child in children:
-            position[child] = len(order)
-            order.append(child)
-    left = [first_child.get(at, -1) for at in range(len(order))]
-    parents = [_ROOT] * len(order)
-    for at, child in first_child.items():
-        parents[child] = parents[child + 1] = at
-    value = [tree.node[node] if node >= 0 else tree.leaf[~node] for node in order]
-    return {
-        "base_weights": _float32(value),
-        **{f"categories{of}": [] for of in ("", "_nodes", "_segments", "_sizes")},
-        "default_left": [1] + [0] * (len(order) - 1),
-        "id": number,
-        "left_children": left,
-        "loss_changes": [0.0] * len(order),
+    bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf))
+    leaves, places = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
+    fields = {
+        "base_weights": _float32([*tree.node, *leaves]),
+        "default_left": (places == 0).astype(int),
+        "loss_changes": np.zeros(places.size),
+        "split_conditions": _float32([_LOWEST, *bounds, *leaves]),
+        "split_indices": feature * (places < len(tree.left)),
+        "split_type": np.zeros(places.size, int),
+        "sum_hessian": _float32([*tree.below, *tree.documents[::-1]]),
+    }
+    return write_tree(n_features, (tree.left, tree.right), 0, fields, depth_first=True)
+
+
+def write_tree(
+    n_features: int,
+    children: tuple[Any, Any],
+    root: int,
+    fields: Mapping[str, Array],
+    sets: Mapping[int, list[int]] = MappingProxyType({}),
+    *,
+    depth_first: bool = False,
+) -> dict[str, Any]:
+    """Return a tree as JSON data with id 0, in which siblings are adjacent, as XGBoost's SHAP
+    requires.
+
+    Args:
+        children: left and right child of each node, as a node or ~leaf.
+        fields: values by name, of each node and then of each leaf from the last to the first, so
+            that ~leaf is the index of a leaf.
+        sets: the categories of each node that splits by them.
+        depth_first: whether subtrees are written one after the other, and not level by level.
+    """
+    left, right = children
+    nodes, parents, left_children, waiting = [root], [_ROOT], [-1], [0]
+    while waiting:
+        at = waiting.pop(-1 if depth_first else 0)
+        if nodes[at] >= 0:
+            child = left_children[at] = len(nodes)
+            nodes += [int(left[nodes[at]]), int(right[nodes[at]])]
+            parents += [at, at]
+            left_children += [-1, -1]
+            waiting += [child + 1, child] if depth_first else [child, child + 1]
+    # Sets of categories follow each other in the order of their nodes.
+    listed = {at: sets[node] for at, node in enumerate(nodes) if node in sets}
+    sizes = [len(categories) for categories in listed.values()]
+    tree = {
+        **{name: values[nodes].tolist() for name, values in fields.items()},
+        "categories": [*itertools.chain(*listed.values())],
+        "categories_nodes": list(listed),
+        "categories_segments": np.cumsum([0, *sizes])[:-1].tolist(),
+        "categories_sizes": sizes,
+        "id": 0,
+        "left_children": left_children,
         "parents": parents,
-        "right_children": [child + 1 if child > 0 else -1 for child in left],
-        "split_conditions": _float32(
-            [bounds[node] if node >= 0 else tree.leaf[~node] for node in order]
-        ),
-        "split_indices": [feature if child > 0 else 0 for child in left],
-        "split_type": [0] * len(order),
-        "sum_hessian": _float32(
-            [tree.below[node] if node >= 0 else tree.documents[~node] for node in order]
-        ),
+        "right_children": [child + (child > 0) for child in left_children],
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
-            "num_nodes": str(len(order)),
+            "num_nodes": str(len(nodes)),
             "size_leaf_vector": "1",
         },
     }
+    return dict(sorted(tree.items()))
 
 
-def _float32(values: Sequence[float]) -> Any:
+def _float32(values: Sequence[float]) -> Float64Array:
     with np.errstate(over="ignore"):
-        kept = np.array(values, dtype=np.float32).astype(np.float64)
-    refuse(~np.isfinite(kept), "the start exceeds the range of float32, in which XGBoost sums")
-    return kept.tolist()
+        rounded = np.array(values, dtype=np.float32).astype(np.float64)
+    refuse(~np.isfinite(rounded), "the start exceeds the range of float32, in which XGBoost sums")
+    return rounded
 
 
 def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:
@@ -193,7 +214,7 @@ def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
 
 def _read(tree: Mapping[str, Any]) -> tuple[int, Curve]:
     nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
-    conditions = np.array(_float32(tree["split_conditions"]))
+    conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
     below = np.nextafter(conditions[nodes[1:]].astype(np.float32), np.float32(-np.inf))
     steps = Curve(just_above(below), levels[1:], float(levels[0]))

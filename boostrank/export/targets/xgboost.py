@@ -8,7 +8,6 @@ categories go left in LightGBM and right in XGBoost.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +15,9 @@ import numpy as np
 
 from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import LIGHTGBM
-from boostrank.engines.trees import engine_names, write_json
+from boostrank.engines.trees import depths, engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
-from boostrank.engines.xgboost.model_json import ATTRIBUTE, start_trees
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, start_trees, write_tree
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -27,6 +26,7 @@ from boostrank.export.target import (
     above,
     cuts,
     missing_goes_left,
+    parents,
     with_version,
 )
 from boostrank.export.targets.lightgbm import loaded
@@ -44,7 +44,6 @@ _RANKING = {
     },
 }
 _LARGEST = float(np.finfo(np.float32).max)
-_ROOT = 2**31 - 1  # the parent of a root
 
 
 def _write(model: ServedModel) -> bytes:
@@ -110,70 +109,39 @@ def _trees(model: ServedModel, gain: Array, columns: int) -> list[dict[str, Any]
     right = np.where(turned, forest.left, forest.right)
     # Missing categories count as not listed in LightGBM, which is left here.
     default_left = np.where(categorical, True, missing_goes_left(forest) != everything).astype(int)
-    value, size = model.trees.forest.value, np.maximum(model.trees.leaf_count, 1.0)
-    trees = []
-    for number, root in enumerate(forest.roots.tolist()):
-        # Place nodes and leaves level by level, siblings adjacent: XGBoost's SHAP requires it.
-        places, parents, children = [root], [_ROOT], []
-        for at, node_or_leaf in enumerate(places):
-            child = -1
-            if node_or_leaf >= 0:
-                child = len(places)
-                places += [int(left[node_or_leaf]), int(right[node_or_leaf])]
-                parents += [at, at]
-            children.append(child)
-        # Sums of Hessians and mean leaf values, from the leaves up.
-        hessian, weight = np.zeros(len(places)), np.zeros(len(places))
-        for at in reversed(range(len(places))):
-            if places[at] < 0:
-                hessian[at], weight[at] = size[~places[at]], value[~places[at]]
-            else:
-                both = slice(children[at], children[at] + 2)
-                hessian[at] = hessian[both].sum()
-                weight[at] = hessian[both] @ weight[both] / hessian[at]
-        nodes = np.array(places)
-        inner = nodes >= 0
-        node = nodes[inner]
-        sets = np.flatnonzero(inner & categorical[np.where(inner, nodes, 0)]) if node.size else node
-        listed = [forest.categories(int(forest.threshold[nodes[at]])).tolist() for at in sets]
+    # Leaves follow the nodes from the last to the first, so that ~leaf is the index of a leaf.
+    count = np.append(np.zeros(left.size), np.maximum(model.trees.leaf_count, 1.0)[::-1])
+    weight = np.append(np.zeros(left.size), forest.value[::-1])
+    # Sums of Hessians and mean leaf values, from the leaves up.
+    for node in np.argsort(-depths(parents(forest)), kind="stable"):
+        both = [left[node], right[node]]
+        count[node] = count[both].sum()
+        weight[node] = count[both] @ weight[both] / count[node]
 
-        def at_nodes(values: Array, leaves: Any, inner: Any = inner, node: Any = node) -> Any:
-            entries = np.where(inner, 0, leaves).astype(
-                np.float32 if values.dtype.kind == "f" else np.int64
-            )
-            entries[inner] = values[node]
-            return entries.tolist()
+    def at_nodes(values: Array) -> Array:
+        return np.append(values, np.zeros(forest.value.size, values.dtype))
 
-        if not all(listed):
+    fields = {
+        "base_weights": weight.astype(np.float32),
+        "default_left": at_nodes(default_left),
+        "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST).astype(np.float32)),
+        "split_conditions": np.append(condition, forest.value[::-1]).astype(np.float32),
+        "split_indices": at_nodes(forest.feature),
+        "split_type": at_nodes(categorical.astype(int)),
+        "sum_hessian": count.astype(np.float32),
+    }
+    sets = {}
+    for node in np.flatnonzero(categorical).tolist():
+        sets[node] = forest.categories(int(forest.threshold[node])).tolist()
+        if not sets[node]:
             raise ExportError(
-                f"tree {number} has an empty set of categories, which XGBoost does not support"
+                f"tree {forest.tree[node]} has an empty set of categories, which XGBoost does not"
+                " support"
             )
-        trees.append(
-            {
-                "base_weights": weight.astype(np.float32).tolist(),
-                "categories": [*itertools.chain(*listed)],
-                "categories_nodes": sets.tolist(),
-                "categories_segments": np.cumsum([0, *map(len, listed)])[:-1].tolist(),
-                "categories_sizes": [len(categories) for categories in listed],
-                "default_left": at_nodes(default_left, 0),
-                "id": number,
-                "left_children": children,
-                "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST), 0.0),
-                "parents": parents,
-                "right_children": [child + 1 if child >= 0 else -1 for child in children],
-                "split_conditions": at_nodes(condition, weight),
-                "split_indices": at_nodes(forest.feature, 0),
-                "split_type": at_nodes(categorical.astype(int), 0),
-                "sum_hessian": hessian.astype(np.float32).tolist(),
-                "tree_param": {
-                    "num_deleted": "0",
-                    "num_feature": str(columns),
-                    "num_nodes": str(len(places)),
-                    "size_leaf_vector": "1",
-                },
-            }
-        )
-    return trees
+    return [
+        write_tree(columns, (left, right), root, fields, sets) | {"id": number}
+        for number, root in enumerate(forest.roots.tolist())
+    ]
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
