@@ -395,7 +395,7 @@ class Backend:
     format: ModelFormat
     params: Params
     booster: type[Booster]
-    booster_type: type | None = None
+    booster_type: type | tuple[()] = ()
     error_types: tuple[type[Exception], ...] = ()
     grows_trees: bool = True
     starts_linear: bool = False

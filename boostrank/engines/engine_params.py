@@ -92,12 +92,12 @@ class Params:
             _TAKEN.add(key)
             return
         # Try the parameters one by one to find the rejected one.
-        single = [{name: value} for name, value in tried.items()] if len(tried) > 1 else []
-        alone = ((parameter, self._failure(parameter)) for parameter in single)
-        refused, error = next(
-            ((parameter, error) for parameter, error in alone if error is not None),
-            (tried, together),
-        )
+        refused, error = tried, together
+        for name, value in tried.items():
+            alone = self._failure({name: value})
+            if alone is not None:
+                refused, error = {name: value}, alone
+                break
         assignments = ", ".join(f"{name}={value!r}" for name, value in refused.items())
         raise ParameterError(f"{self.title} rejects {assignments}: {refusal(error)}") from error
 
@@ -215,10 +215,9 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     """
     directions = _parsed(value, "monotone_constraints")
     if isinstance(directions, Mapping):
-        numbers = dict.fromkeys(range(len(names or ())), 0)
+        numbers: dict[Any, Any] = dict.fromkeys(range(len(names or ())), 0)
         for name, number in directions.items():
-            column = _column(name, names, "monotone_constraints")
-            numbers[len(numbers) if column is None else column] = number
+            numbers[_column(name, names, "monotone_constraints")] = number
         directions = list(numbers.values())
     directions = (
         list(directions) if isinstance(directions, list | tuple | np.ndarray) else [directions]
@@ -252,12 +251,9 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
         raise ParameterError(
             f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]"
         )
-    columns = [
-        [(_column(feature, names, "interaction_constraints"), feature) for feature in group]
-        for group in groups
-    ]
     return [
-        [feature if column is None else column for column, feature in group] for group in columns
+        [_column(feature, names, "interaction_constraints") for feature in group]
+        for group in groups
     ]
 
 
@@ -299,8 +295,8 @@ def _parsed(value: Any, parameter: str) -> Any:
         ) from None
 
 
-def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | None:
-    """Return the column of a feature given by name or number, or None if the names are not
+def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> Any:
+    """Return the column of a feature given by name or number, or its name if the names are not
     available yet.
     """
     if isinstance(feature, str):
@@ -309,7 +305,7 @@ def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | 
                 f"{parameter}: the data has no feature"
                 f" {feature!r}.{did_you_mean(feature, names, list_all=False)}"
             )
-        return None if names is None else list(names).index(feature)
+        return feature if names is None else list(names).index(feature)
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or feature < 0:
         raise ParameterError(
             f"{parameter}: {feature!r} is not a feature: pass its name, or its column counted"
@@ -327,21 +323,23 @@ def check_numbers(params: ParamValues, given_as: Mapping[str, str]) -> None:
     least = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
     least |= {"max_depth": -(2**31), "verbosity": -(2**31)}
     for name, value in params.items():
-        low, must = least.get(name), "a finite number"
-        if low is None or value is None:
-            wrong = isinstance(value, float | np.floating) and not np.isfinite(value)
-        else:
-            must = f"a whole number, at least {low} and below 2^31"
-            try:
-                wrong = (
-                    isinstance(value, bool)
-                    or float(value) != int(value)
-                    or not low <= int(value) < 2**31
-                )
-            except (TypeError, ValueError, OverflowError):
-                wrong = True
-        if wrong:
-            raise ParameterError(f"{given_as[name]}={value!r} must be {must}")
+        if name in least and value is not None:
+            as_whole(value, given_as[name], least[name])
+        elif isinstance(value, float | np.floating) and not np.isfinite(value):
+            raise ParameterError(f"{given_as[name]}={value!r} must be a finite number")
+
+
+def as_whole(value: Any, name: str, low: int) -> int:
+    """Return a whole number, at least `low` and below 2^31, or raise ParameterError."""
+    try:
+        number = int(value)
+        if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(
+            f"{name}={value!r} must be a whole number, at least {low} and below 2^31"
+        ) from None
+    return number
 
 
 _TAKEN: set[str] = set()

@@ -94,15 +94,13 @@ class ServedTrees:
 
     Args:
         forest: trees, without a separate start.
-        node_count, leaf_count: float64[M] and float64[L], number of documents (LightGBM) or sum of
-            Hessians (XGBoost).
+        leaf_count: float64[L], number of documents (LightGBM) or sum of Hessians (XGBoost).
         base: initial value of every score.
         single: whether the engine computes in float32, as XGBoost does, and not in float64, as
             LightGBM does.
     """
 
     forest: Forest
-    node_count: Float64Array
     leaf_count: Float64Array
     base: float = 0.0
     single: bool = False
@@ -121,20 +119,38 @@ class ServedTrees:
         return replace(self, forest=replace(forest, roots=forest.roots[order], tree=tree))
 
 
-_NODES, _NUMBERS = np.zeros(0, np.int32), np.zeros(0)
-_FOREST = Forest(
-    feature=_NODES,
-    threshold=_NUMBERS,
-    kind=np.zeros(0, np.uint8),
-    left=_NODES,
-    right=_NODES,
-    value=_NUMBERS,
-    roots=_NODES,
-    tree=_NODES,
-    sets=np.zeros(0, np.uint32),
-    set_ptr=np.zeros(1, np.int64),
-)
-NO_TREES = ServedTrees(_FOREST, _NUMBERS, _NUMBERS)
+_DTYPES: dict[str, type[np.generic]] = {
+    "feature": np.int32,
+    "threshold": np.float64,
+    "kind": np.uint8,
+    "left": np.int32,
+    "right": np.int32,
+    "value": np.float64,
+    "roots": np.int32,
+    "tree": np.int32,
+}
+
+
+def make_forest(sets: Sequence[Array] = (), **columns: Any) -> Forest:
+    """Return a forest of columns by name, in their types, and of sets of categories, each in
+    words.
+    """
+    typed: Any = {name: np.array(columns.get(name, ()), _DTYPES[name]) for name in _DTYPES}
+    return Forest(
+        **typed,
+        sets=np.concatenate([np.zeros(0), *sets]).astype(np.uint32),
+        set_ptr=np.cumsum([0, *map(len, sets)]).astype(np.int64),
+    )
+
+
+def category_words(categories: Array) -> Array:
+    """Return categories as bits of words, uint32[w], which end with the highest one."""
+    words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
+    np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
+    return words
+
+
+NO_TREES = ServedTrees(make_forest(), np.zeros(0))
 """The trees of a linear model."""
 
 LARGEST_SCORE = 1e150

@@ -579,8 +579,12 @@ def test_sets_of_categories_are_the_bits_of_those_that_are_listed() -> None:
         {"split_type": [], "categories": [], "categories_sizes": [], "categories_nodes": []},
         {"split_type": [], "categories": [31], "categories_sizes": [1], "categories_nodes": [1]},
     ]
-    owners, sets, begin = _sets_of(trees, np.array([0, 7, 10, 13]))
-    assert owners.tolist() == [0, 2, 5, 14]
-    assert begin.tolist() == [0, 2, 3, 6, 7]
-    assert sets.tolist() == [1, 2, 1 << 5, 0, 0, (1 << 6) | (1 << 5), 1 << 31]
-    assert [part.size for part in _sets_of([{}], np.array([0]))] == [0, 0, 1]
+    owners, sets = _sets_of(trees, np.array([0, 7, 10, 13]))
+    assert owners == [0, 2, 5, 14]
+    assert [words.tolist() for words in sets] == [
+        [1, 2],
+        [1 << 5],
+        [0, 0, (1 << 6) | (1 << 5)],
+        [1 << 31],
+    ]
+    assert _sets_of([{}], np.array([0])) == ([], [])

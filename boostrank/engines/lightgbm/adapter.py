@@ -411,8 +411,6 @@ class Sampling:
             name: round_seed(name, seed, rounds[name]) for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
-            bag = round // self._every
-            seeds["bagging_seed"] = round_seed("bagging_seed", self._seeds["bagging_seed"], bag)
             # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
             seeds["bagging_fraction"] = self._fraction

@@ -22,6 +22,7 @@ from boostrank.engines.trees import (
     by_feature,
     engine_names,
     filled_start,
+    make_forest,
     parts_of,
     refuse,
     split,
@@ -80,7 +81,7 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 def _tree(number: int, feature: int, curve: Curve) -> str:
     tree = StepTree.from_curve(curve)
     nodes = len(tree.left)
-    splits = {
+    splits: dict[str, list[Any]] = {
         "split_feature": [feature] * nodes,
         "split_gain": [0] * nodes,
         "threshold": [LOWEST, *tree.bounds],
@@ -173,7 +174,7 @@ def _plain_tree(
             below[node] += count
             total[node] += value
     # Number the sets of categories within the tree.
-    bounds, is_set, sets = threshold[nodes].tolist(), forest.categorical[nodes], []
+    bounds, is_set, sets = threshold[nodes].tolist(), forest.categorical[nodes], list[Any]()
     for node in np.flatnonzero(is_set).tolist():
         begin, end = forest.set_ptr[int(bounds[node]) :][:2]
         bounds[node] = len(sets)
@@ -252,7 +253,7 @@ class LightGBMFormat(ModelFormat):
         return Trees.summarise(forest, gain, n_features, linear=linear, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
-        """Return all trees, those of a linear start too, with the documents in every node.
+        """Return all trees, those of a linear start too, with the documents in every leaf.
 
         Raises:
             ModelError: leaves are linear models, or the model is a random forest.
@@ -262,11 +263,9 @@ class LightGBMFormat(ModelFormat):
             b"\naverage_output" in model.head,
             "the model is a random forest, whose trees LightGBM averages",
         )
-        return ServedTrees(
-            _forest(model, 0),
-            _counts(model, b"internal_count", 1),
-            _counts(model, b"leaf_count", 0),
-        )
+        counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in model.trees]
+        leaf_count = np.array([float(word) for words in counts for word in words])
+        return ServedTrees(_forest(model, 0), leaf_count)
 
     def stamp(self, body: bytes) -> bytes:
         """Return the file with an objective if it has none, which is the case after training with a
@@ -374,11 +373,7 @@ def _forest(model: LightGBMText, first: int) -> Forest:
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())
     nodes = {name: column[skipped - first :] for name, column in model.nodes.items()}
-    feature, threshold, decision = (
-        nodes["split_feature"],
-        nodes["threshold"],
-        nodes["decision_type"],
-    )
+    threshold, decision = nodes["threshold"], nodes["decision_type"]
     left, right = nodes["left_child"], nodes["right_child"]
     tree = np.repeat(np.arange(len(grown)), leaves - 1)
     # Convert numbers within a tree to numbers over all trees.
@@ -397,30 +392,18 @@ def _forest(model: LightGBMText, first: int) -> Forest:
     kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
     sets_of = np.array([tree.categorical_splits for tree in grown], np.int64)
     first_set = np.cumsum(sets_of) - sets_of
-    sets = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
-    return Forest(
-        feature=feature.astype(np.int32),
+    of_trees = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
+    return make_forest(
+        [part for words, sizes in of_trees for part in np.split(words, np.cumsum(sizes)[:-1])],
+        feature=nodes["split_feature"],
         threshold=np.where(categorical, threshold + first_set[tree], ordered),
-        kind=np.where(categorical, CATEGORICAL, kind).astype(np.uint8),
-        left=left.astype(np.int32),
-        right=right.astype(np.int32),
+        kind=np.where(categorical, CATEGORICAL, kind),
+        left=left,
+        right=right,
         value=model.leaf_value[skipped:],
-        roots=np.where(leaves > 1, first_node, ~first_leaf).astype(np.int32),
-        tree=tree.astype(np.int32),
-        sets=np.concatenate([np.zeros(0), *(words for words, _ in sets)]).astype(np.uint32),
-        set_ptr=np.cumsum(np.concatenate([[0], *(sizes for _, sizes in sets)])).astype(np.int64),
+        roots=np.where(leaves > 1, first_node, ~first_leaf),
+        tree=tree,
     )
-
-
-def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
-    """Return the number of documents in each node or leaf of all trees, or 0 if the file does not
-    store it.
-    """
-    counts = []
-    for tree in model.trees:
-        words = tree.words(key)
-        counts += words if len(words) == tree.leaves - fewer else [b"0"] * (tree.leaves - fewer)
-    return np.array([float(word) for word in counts])
 
 
 def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:

@@ -161,9 +161,8 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         rows, peers = data.shape[0], self._peers
         first, total = 0, rows
         if peers is not None:
-            counts = rows * (np.arange(peers.size) == peers.rank)
-            ends = np.cumsum(peers.all_reduce(counts.astype(np.float64))).astype(np.int64)
-            first, total = int(ends[peers.rank]) - rows, int(ends[-1])
+            counts = peers.share(rows)
+            first, total = sum(counts[: peers.rank]), sum(counts)
         chosen = self.sampled_rows(total).astype(np.int64)
         chosen_rows = chosen[(chosen >= first) & (chosen < first + rows)] - first
         values, places = _by_column(data, chosen_rows)
@@ -338,22 +337,17 @@ def _sampled(data: Features, chosen: Int64Array) -> Iterator[tuple[int, Any]]:
 
 def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[Columns, Columns]:
     """Return the values and positions of each column in the samples of all workers."""
-    sizes = np.array([rows, *(column_values.size for column_values in values)], np.int64)
-    sent = (sizes, np.concatenate(values).astype(np.float32), np.concatenate(places))
-    received = [peers.all_to_all([array.tobytes()] * peers.size) for array in sent]
-    columns, before = [], 0
-    for own_sizes, own_values, own_places in zip(*received, strict=True):
-        rows, *counts = np.frombuffer(own_sizes, np.int64).tolist()
-        ends = np.cumsum(counts)[:-1]
-        numbers = np.frombuffer(own_values, np.float32).astype(np.float64)
-        at = np.frombuffer(own_places, np.int32) + np.int32(before)
-        columns.append((np.split(numbers, ends), np.split(at, ends)))
-        before += rows
-    values, places = [
-        [np.concatenate(parts) for parts in zip(*of, strict=True)]
-        for of in zip(*columns, strict=True)
+    shared = peers.share((rows, [column.astype(np.float32) for column in values], places))
+    counts, all_values, all_places = zip(*shared, strict=True)
+    firsts = np.cumsum([0, *counts]).astype(np.int32)
+    moved = [
+        [column + first for column in columns]
+        for columns, first in zip(all_places, firsts, strict=False)
     ]
-    return values, places
+    return (
+        [np.concatenate(parts).astype(np.float64) for parts in zip(*all_values, strict=True)],
+        [np.concatenate(parts) for parts in zip(*moved, strict=True)],
+    )
 
 
 def is_complete(path: str) -> bool:

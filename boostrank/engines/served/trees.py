@@ -13,7 +13,14 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
 from boostrank.engines.served.rules import Rules, Split, Tree, scores
-from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, ServedTrees, refuse
+from boostrank.engines.trees import (
+    LARGEST_SCORE,
+    MAX_DEPTH,
+    ServedTrees,
+    category_words,
+    make_forest,
+    refuse,
+)
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 _MOST_NODES = 20_000_000
@@ -37,7 +44,7 @@ class TreeFile:
 
     def scores(self, rows: Any) -> Array:
         """Return the program's scores of dense rows float32[n, d], in its type."""
-        trees = ServedTrees(self.forest, np.zeros(0), np.zeros(0))
+        trees = ServedTrees(self.forest, np.zeros(0))
         if self.scale and self.rules.missing is not None:
             rows = np.nan_to_num(rows, nan=self.rules.missing)
         return scores(trees, normalise(rows, self.scale or {}), self.rules)
@@ -93,11 +100,10 @@ def read_trees(
         ModelError: a tree is damaged, too deep, or has a number that is not finite.
     """
     refuse(not roots, "it has no trees")
-    parsed = partial(parse, {name: column for column, name in enumerate(names)})
-    table, factors = _Table(rules), weights or [1.0] * len(roots)
-    for tree, root in enumerate(roots):
+    table = _Table(rules, partial(parse, {name: column for column, name in enumerate(names)}))
+    for tree, (root, weight) in enumerate(zip(roots, weights or [1.0] * len(roots), strict=True)):
         try:
-            table.add(tree, root, parsed, factors[tree])
+            table.add(tree, root, weight)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
     scale = {names.index(name): pair for name, pair in (scales or {}).items() if name in names}
@@ -107,22 +113,20 @@ def read_trees(
 class _Table:
     """The nodes of all trees, parents first, and their leaves."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, parse: Tree) -> None:
+        self._rules, self._parse = rules, parse
         self._nodes: list[tuple[int, float, int, int]] = []
         self._children: list[list[int]] = []
-        self._leaves: list[float] = []
-        self._sets: list[np.ndarray[Any, Any]] = []
-        self._roots: list[int] = []
+        self._leaves, self._sets, self._roots = list[float](), list[Array](), list[int]()
 
-    def add(self, tree: int, root: Any, parse: Tree, weight: float) -> None:
+    def add(self, tree: int, root: Any, weight: float) -> None:
         """Add a tree, parents before their children."""
         waiting: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
         while waiting:
             node, parent, side, depth = waiting.pop()
             refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
             refuse(len(self._nodes) > _MOST_NODES, "its trees are too large")
-            split = parse(node)
+            split = self._parse(node)
             if isinstance(split, Split):
                 number = len(self._nodes)
                 self._nodes.append((split.feature, *self._test(split), tree))
@@ -145,24 +149,21 @@ class _Table:
             return split.test, kind
         categories = np.array(split.test, np.int64)
         refuse(not ((categories >= 0) & (categories < 2**24)).all(), "a category is out of range")
-        words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
-        np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype("u4"))
-        self._sets.append(words)
+        self._sets.append(category_words(categories))
         return float(len(self._sets) - 1), kind | CATEGORICAL
 
     def forest(self) -> Forest:
         """Return the arrays."""
-        nodes = np.array(self._nodes, np.float64).reshape(-1, 4)
-        children = np.array(self._children, np.int32).reshape(-1, 2)
-        return Forest(
-            feature=nodes[:, 0].astype(np.int32),
-            threshold=nodes[:, 1].copy(),
-            kind=nodes[:, 2].astype(np.uint8),
-            left=children[:, 0].copy(),
-            right=children[:, 1].copy(),
-            value=np.array(self._leaves),
-            roots=np.array(self._roots, np.int32),
-            tree=nodes[:, 3].astype(np.int32),
-            sets=np.concatenate([np.zeros(0, np.uint32), *self._sets]),
-            set_ptr=np.cumsum([0, *(words.size for words in self._sets)]).astype(np.int64),
+        feature, threshold, kind, tree = np.array(self._nodes, np.float64).reshape(-1, 4).T
+        left, right = np.array(self._children).reshape(-1, 2).T
+        return make_forest(
+            self._sets,
+            feature=feature,
+            threshold=threshold,
+            kind=kind,
+            left=left,
+            right=right,
+            value=self._leaves,
+            roots=self._roots,
+            tree=tree,
         )

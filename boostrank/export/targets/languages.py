@@ -27,10 +27,10 @@ import numpy as np
 from boostrank.core.types import Array
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
-from boostrank.engines.trees import ServedTrees
+from boostrank.engines.trees import ServedTrees, make_forest
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 from boostrank.kernels.curves import ZERO
-from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _CONSTANTS = {
@@ -253,23 +253,18 @@ def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
         np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
     )
     feature, left, right, kind, roots, sets, ends = [column.astype(np.int32) for column in others]
-    forest = Forest(
-        *(
-            feature,
-            threshold,
-            kind.astype(np.uint8),
-            left,
-            right,
-            value,
-            roots,
-            np.zeros_like(feature),
-        ),
-        sets=sets.view(np.uint32),
-        set_ptr=ends.astype(np.int64),
+    forest = make_forest(
+        np.split(sets.view(np.uint32), ends)[1:-1],
+        feature=feature,
+        threshold=threshold,
+        kind=kind,
+        left=left,
+        right=right,
+        value=value,
+        roots=roots,
+        tree=np.zeros_like(feature),
     )
-    return ServedTrees(
-        forest, np.zeros(feature.size), np.zeros(value.size), float(head[0]), bool(head[1])
-    )
+    return ServedTrees(forest, np.zeros(value.size), float(head[0]), bool(head[1]))
 
 
 def _run(command: list[str], folder: str, values: str = "") -> str:
