@@ -314,8 +314,7 @@ class LightGBMFormat(ModelFormat):
         grown = []
         for tree in model.trees[model.start_trees :]:
             words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
-            kinds = b" ".join(map(fill, *words))
-            grown.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}))
+            grown.append(tree.with_words(b"decision_type", map(fill, *words)))
         return _with_trees(model, filled_start(_start_of(model), values), grown)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
@@ -330,14 +329,12 @@ class LightGBMFormat(ModelFormat):
         start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the text with other values of the leaves, and another start if there is one."""
-        grown = []
-        for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
-            fields = {
-                **tree.fields,
-                b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist()),
-            }
-            grown.append(replace(tree, fields=fields))
-        return _with_trees(model, start, grown)
+        grown = model.trees[model.start_trees :]
+        changed = [
+            tree.with_numbers(b"leaf_value", leaves)
+            for tree, leaves in zip(grown, values, strict=True)
+        ]
+        return _with_trees(model, start, changed)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         """Return the text for rows with more columns, in which feature i is `columns[i]`."""
@@ -346,11 +343,10 @@ class LightGBMFormat(ModelFormat):
         for column, info in zip(columns, line.decode().split(" "), strict=True):
             infos[column] = info
         for tree in model.trees:
-            moved = {
-                key: b" ".join(b"%d" % columns[int(word)] for word in tree.words(key))
-                for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}
-            }
-            trees.append(replace(tree, fields={**tree.fields, **moved}))
+            for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}:
+                moved = [b"%d" % columns[int(word)] for word in tree.words(key)]
+                tree = tree.with_words(key, moved)
+            trees.append(tree)
         head = _with_line(model.head, "max_feature_idx", str(len(names) - 1))
         head = _with_line(
             _with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos)
@@ -449,10 +445,7 @@ def _with_trees(
 
 def _divided(tree: Tree, parts: float) -> Tree:
     """Return a tree with its scores divided."""
-    fields = {
-        key: b" ".join(repr(float(word) / parts).encode() for word in value.split())
-        if key in _IN_SCORE and value.strip()
-        else value
-        for key, value in tree.fields.items()
-    }
-    return replace(tree, fields=fields)
+    for key in _IN_SCORE:
+        if words := tree.words(key):
+            tree = tree.with_words(key, [repr(float(word) / parts).encode() for word in words])
+    return tree

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,9 +29,6 @@ _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
 # What follows the trees where LightGBM up to 2.1 wrote no line for their end.
 _AFTER = re.compile(rb"\n(?=\n(?:feature[ _]importances:|parameters:|pandas_categorical:.*)\n)")
-_THRESHOLDS = re.compile(
-    rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE
-)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 # Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the
 # longest for all.
@@ -94,6 +91,14 @@ class Tree:
             f"tree {self.number}: {name} has {len(tokens)} entries, but needs {count}",
         )
         return tokens
+
+    def with_words(self, key: bytes, words: Iterable[bytes]) -> Tree:
+        """Return the tree with other values of a field."""
+        return replace(self, fields={**self.fields, key: b" ".join(words)})
+
+    def with_numbers(self, key: bytes, numbers: Float64Array) -> Tree:
+        """Return the tree with other numbers in a field."""
+        return self.with_words(key, (b"%.17g" % number for number in numbers.tolist()))
 
     def to_bytes(self) -> bytes:
         """Return the section of the tree in the model text."""
@@ -220,30 +225,22 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
     """Replace the thresholds of an unchecked text by those of `of_doubles`, and the leaf values if
     they are given.
     """
-    begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
-    texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
+    trees = list(_trees(data))
     if leaves is not None:
-        of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(texts))))
-        lines = (
-            b"leaf_value=" + b" ".join(b"%.17g" % value for value in values.tolist())
-            for values in of_trees
-        )
-        leaf_line = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
-        texts = [leaf_line.sub(line, text) for line, text in zip(lines, texts, strict=True)]
-    return join_texts(data[: begin - 2], texts, data[end:])
-
-
-def _for_doubles(lines: re.Match[bytes]) -> bytes:
-    threshold, kind = (
-        np.array(lines["thresholds"].split(), np.float64),
-        np.array(lines["kinds"].split(), int),
-    )
-    thresholds = np.where(kind & 1, threshold, of_doubles(threshold))
-    words = (
-        b"%d" % int(threshold_value) if kind & 1 else b"%.17g" % threshold_value
-        for threshold_value, kind in zip(thresholds.tolist(), kind, strict=True)
-    )
-    return b"threshold=" + b" ".join(words) + b"\ndecision_type=" + lines["kinds"]
+        of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(trees))))
+        trees = [
+            tree.with_numbers(b"leaf_value", values)
+            for tree, values in zip(trees, of_trees, strict=True)
+        ]
+    texts = []
+    for tree in trees:
+        if tree.leaves > 1:
+            threshold = np.array(tree.words(b"threshold"), np.float64)
+            is_set = np.array(tree.words(b"decision_type"), int) & 1
+            numbers = np.where(is_set, threshold, of_doubles(threshold))
+            tree = tree.with_numbers(b"threshold", numbers)
+        texts.append(tree.to_bytes())
+    return join_texts(data[: data.find(b"\n\n")], texts, data[data.find(_END) + 1 :])
 
 
 def _trees(data: bytes) -> Iterator[Tree]:
