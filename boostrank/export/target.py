@@ -200,78 +200,86 @@ class TargetSpec:
             params: the engine's parameters by their main names.
         """
         if within and not self.within_query:
-            words = (
+            yield Objection(
+                "within-query",
                 f"the model computes {within} within each query, but {self.title} scores one"
-                " document at a time"
+                " document at a time",
+                "train without --within-query, or score with boostrank predict",
             )
-            fix = "train without --within-query, or score with boostrank predict"
-            yield Objection("within-query", words, fix)
-        if engine and self.engine != engine and not get_backend(engine).grows_trees:
+        if engine not in ("", self.engine):
+            yield from self._object_to_engine(engine)
+        unserved = {
+            "linear_tree": params.get("linear_tree"),
+            "boosting=rf": params.get("boosting") in ("rf", "random_forest"),
+            "zero_as_missing": params.get("zero_as_missing") and not self.zeros,
+        }
+        for name in filter(unserved.get, unserved):
+            words = f"{self.title} does not support models of {name}"
+            yield Objection("engine", words, "train without this parameter")
+        if categorical and not self.categories:
+            count = count_of(len(categorical), "categorical feature")
+            option = f"--drop {typed_names(*categorical)}"
+            yield Objection(
+                "categories",
+                f"the model has {count} ({quoted(categorical)}), but {self.title} does not support"
+                " categorical splits",
+                f"replace the categories by numbers, or train with {option}",
+                options=option,
+            )
+        if fault := self.name_fault(names):
+            fix = "pass other names with --feature-names when you export"
+            yield Objection("names", fault, fix, final=False)
+        if self.most_trees is not None and trees > self.most_trees:
+            option = f"--max-trees {self.most_trees}"
+            yield Objection(
+                "trees",
+                f"the model has {trees:,} trees, more than the limit of {self.title},"
+                f" {self.most_trees:,}",
+                f"train with {option}, or choose another target (onnx, c)",
+                options=option,
+            )
+        yield from self._object_to_missing(names, missing, declared)
+
+    def _object_to_engine(self, engine: str) -> Iterator[Objection]:
+        """Yield why the target takes no models of an engine other than its own."""
+        if not get_backend(engine).grows_trees:
             yield Objection(
                 "engine",
                 f"{engine} models have no trees",
                 "choose a target for them (solr, elasticsearch, vespa, onnx, sql, c), or train with"
                 " --backend lightgbm or xgboost",
             )
-        elif engine and self.engine == LINEAR.name != engine:
+        elif self.engine == LINEAR.name:
             words = f"{self.title} takes the weights of a linear model"
             yield Objection("engine", words, "train with --backend linear")
-        elif engine and self.engine not in ("", engine):
-            words = (
-                f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
-                " would differ"
-            )
-            fix = f"train with --backend {self.engine}, or export to xgboost, onnx or c"
-            yield Objection("engine", words, fix)
-        unserved = ["linear_tree"] * bool(params.get("linear_tree"))
-        unserved += ["boosting=rf"] * (params.get("boosting") in ("rf", "random_forest"))
-        unserved += ["zero_as_missing"] * bool(params.get("zero_as_missing") and not self.zeros)
-        for name in unserved:
+        elif self.engine:
             yield Objection(
                 "engine",
-                f"{self.title} does not support models of {name}",
-                "train without this parameter",
+                f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
+                " would differ",
+                f"train with --backend {self.engine}, or export to xgboost, onnx or c",
             )
-        if categorical and not self.categories:
-            features = (
-                f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)})"
-            )
-            words = (
-                f"the model has {features}, but {self.title} does not support categorical splits"
-            )
-            fix = (
-                "replace the categories by numbers, or train with --drop"
-                f" {typed_names(*categorical)}"
-            )
-            yield Objection("categories", words, fix, options=f"--drop {typed_names(*categorical)}")
-        if fault := self.name_fault(names):
-            yield Objection(
-                "names", fault, "pass other names with --feature-names when you export", final=False
-            )
-        if self.most_trees is not None and trees > self.most_trees:
-            words = (
-                f"the model has {trees:,} trees, more than the limit of {self.title},"
-                f" {self.most_trees:,}"
-            )
-            fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
-            yield Objection("trees", words, fix, options=f"--max-trees {self.most_trees}")
+
+    def _object_to_missing(
+        self, names: Sequence[str], missing: Collection[str], declared: Declared
+    ) -> Iterator[Objection]:
+        """Yield why missing values, or the declared features, would not be those of the model."""
         if missing and self.no_missing:
             words = f"the data have missing values; {self.no_missing}"
             yield Objection("missing", words, self.remedy, options="--fill median")
-        if declared and names and (fault := name_fault(declared, names)):
+        if not names:
+            return
+        if declared and (fault := name_fault(declared, names)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
-        for feature in declared if names and not self.no_missing else ():
+        for feature in () if self.no_missing else declared:
             if isinstance(feature, str):  # a name alone declares no default
                 continue
             default = default_of(feature, self.unset)
             if name_of(feature) in missing and not math.isnan(default):
-                words = (
-                    f"{name_of(feature)!r} has missing values in the data, but would be {default:g}"
-                    f" in {self.title}"
-                )
                 yield Objection(
                     "missing",
-                    words,
+                    f"{name_of(feature)!r} has missing values in the data, but would be"
+                    f" {default:g} in {self.title}",
                     f"give it {self.default.format(value='NaN')}, or train with --fill",
                 )
 

@@ -66,7 +66,7 @@ def test_fault_91_a_query_in_two_shards_is_refused_with_both_files() -> None:
         shard("b.txt", 3, 4),
         shard("c.txt", 5, 3),
     ]
-    with pytest.raises(DataError, match="^query 3 is in b.txt and in c.txt"):
+    with pytest.raises(DataError, match=r"^query 3 is in b.txt and in c.txt"):
         refuse_shared_queries(shards)
     refuse_shared_queries(shards[:2])
 
