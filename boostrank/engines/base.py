@@ -19,7 +19,6 @@ from boostrank.engines.engine_params import Params
 from boostrank.engines.trees import LinearStart, ModelFormat
 
 if TYPE_CHECKING:
-    from boostrank.objective.bound import Gradient
     from boostrank.objective.description import TrainingObjective
 
 SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
@@ -279,16 +278,15 @@ class TrainRequest:
         start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None
             or absent for the scores of `earlier`.
         resumed: interrupted training to resume; `rounds` is still its full number of rounds.
-        objective: objective for a backend that compares losses; otherwise None.
-        evaluate: (scores, data set, round) -> the loss and gradient of `objective` in float64, not
-            scaled.
+        objective: boostrank's objective, whose losses a backend may compare by `gradient.evaluate`:
+            (scores, data set, round) -> loss and gradient in float64, not scaled.
     """
 
     params: dict[str, Any]
     train: Any
     valid: list[tuple[str, Any]]
     rounds: int
-    gradient: Callable[[Array, Any, int], tuple[Any, Any]] | None
+    gradient: Any
     native_objective: str | None
     metrics: list[Callable[[Array, Any], list[tuple[str, float, bool]]]]
     earlier: Any = None
@@ -297,7 +295,6 @@ class TrainRequest:
     callbacks: list[Callback] = field(default_factory=list)
     resumed: Resumed | None = None
     objective: TrainingObjective | None = None
-    evaluate: Callable[[Array, Any, int], Gradient] | None = None
 
 
 class Rounds:

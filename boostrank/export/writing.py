@@ -161,12 +161,7 @@ def _served(
     _check(target.objections(within=within))
     columns = model.feature_names
     features = columns if features is None else features
-    if fault := name_fault(features, columns):
-        raise ParameterError(f"--feature-names: {fault}")
-    names = tuple(map(name_of, features))
-    # The model's, in the order of a feature store.
-    names = columns if set(names) == set(columns) else names
-    _check_names(names, "feature", "--feature-names")
+    names = _name_features(features, columns)
     _check_names([name], "model", "--name")
     body = model.to_bytes()
     linear, trees = _parse(body)
@@ -192,15 +187,13 @@ def _served(
             fill |= {column: value for column, value in values if value != target.rules.missing}
     defaults = np.array([fill.get(column, math.nan) for column in columns])
     whole = []
-    for i, feature in enumerate(names):
-        if feature not in declared:
-            continue
-        default = default_of(declared[feature], target.unset)
+    for i in map(names.index, declared):
+        default = default_of(declared[names[i]], target.unset)
         if columns[i] in lacking:
             unset = math.isnan(default) and target.rules.missing is not None
             defaults[i] = math.inf if unset else default  # NaN goes right, as infinity does
         elif not math.isnan(default) and i in used:
-            whole.append(feature)
+            whole.append(names[i])
     if whole:
         words = (
             "had no missing values in training; documents without a value will get the declared"
@@ -218,6 +211,16 @@ def _served(
         fill={columns[i]: fill[columns[i]] for i in used if columns[i] in fill},
         linear=linear,
     )
+
+
+def _name_features(features: Declared, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in the order of the model's columns, for those of a feature store too."""
+    if fault := name_fault(features, columns):
+        raise ParameterError(f"--feature-names: {fault}")
+    names = tuple(map(name_of, features))
+    names = columns if set(names) == set(columns) else names
+    _check_names(names, "feature", "--feature-names")
+    return names
 
 
 def _parse(body: bytes) -> tuple[LinearScore | None, ServedTrees]:

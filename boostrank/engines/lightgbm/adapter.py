@@ -298,7 +298,7 @@ class LightGBM(Backend):
             rounds = Rounds(request, booster, before, partial(scores_now, booster))
             sampling = Sampling(params)
 
-            def gradient(scores: Array, dataset: Any) -> tuple[Any, Any]:
+            def gradient(scores: Array, dataset: Any) -> Any:
                 assert request.gradient is not None
                 # Seed here, because in its first round LightGBM resets the booster once more, which
                 # draws features.

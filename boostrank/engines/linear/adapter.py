@@ -12,6 +12,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -236,35 +237,30 @@ class Linear(Backend):
             ParameterError: the objective is not boostrank's, or the continued model is scaled
                 otherwise.
         """
-        if request.objective is None or request.evaluate is None:
+        if request.objective is None:
             words = "`boostrank objectives` lists them, boostrank.define_objective defines others"
             raise ParameterError(f"a linear model needs an objective of boostrank: {words}")
         settings, directions = _settings(request.params), _directions(request.params)
         data: LinearData = request.train
-        earlier: LinearModel | None = None if request.earlier is None else request.earlier.native
-        if earlier is not None:
-            if data.rows.scaling.kind != (kind := earlier.scaling.kind):
-                raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
-            for linear_data in (data, *(valid for _, valid in request.valid)):
-                linear_data.rows = ScaledRows(linear_data.rows.features, earlier.scaling)
-        before = 0 if earlier is None else earlier.rounds
+        before, path, weights = 0, [], np.zeros(0)
+        if request.earlier is not None:
+            earlier: LinearModel = request.earlier.native
+            _rescale(request, earlier.scaling)
+            before, path, weights = earlier.rounds, [*earlier.path], earlier.weights().copy()
         columns = data.rows.features.shape[1]
         if (columns + 1) * request.rounds > _MOST_KEPT:
             raise ParameterError(
                 f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer"
                 " rounds or features"
             )
-        objective, evaluate = request.objective, request.evaluate
-        weights = (
-            _initial(data, objective, settings) if earlier is None else earlier.weights().copy()
-        )
+        if not path:
+            weights = _initial(data, request.objective, settings)
         weights = projected(weights, directions)
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
-        queries = max(1, len(data.queries))
         risk = Risk(
             data.rows,
-            lambda s, round: evaluate(s, data, round),
-            queries,
+            lambda scores, round: request.gradient.evaluate(scores, data, round),
+            max(1, len(data.queries)),
             settings["lambda_l2"],
             centre,
         )
@@ -272,11 +268,10 @@ class Linear(Backend):
         # or the stage ends.
         rounds = range(before, before + request.rounds)
         stages = [
-            list(stage)
-            for _, stage in groupby(rounds, key=lambda round: _loss_key(objective, round))
+            list(stage) for _, stage in groupby(rounds, partial(_loss_key, request.objective))
         ]
         optimizer = _chosen(
-            settings["optimizer"], objective, len(stages), request.rounds, any(directions)
+            settings["optimizer"], request.objective, len(stages), request.rounds, any(directions)
         )
         walk = Walk(request, settings["learning_rate"], before)
         with contextlib.suppress(Stopped):
@@ -287,18 +282,24 @@ class Linear(Backend):
                         weights = newton(replace(risk, round=round), weights, walk.learning_rate)
                         weights = projected(weights, directions)
                         walk(weights)
-                else:
-                    now = replace(risk, round=stage[0])
-                    weights, taken = minimised(
-                        optimizer, now, weights, len(stage), walk, settings["tolerance"], directions
-                    )
-                    for _ in range(len(stage) - taken):  # the stage has converged
-                        walk(weights)
-        kept = [*(() if earlier is None else earlier.path), *walk.path]
-        model = LinearModel(
-            data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept)
-        )
+                    continue
+                now = replace(risk, round=stage[0])
+                weights, taken = minimised(
+                    optimizer, now, weights, len(stage), walk, settings["tolerance"], directions
+                )
+                for _ in range(len(stage) - taken):  # the stage has converged
+                    walk(weights)
+        rounds_of_model, path = before + len(walk.path), [*path, *walk.path]
+        model = LinearModel(data.feature_names, data.rows.scaling, rounds_of_model, np.array(path))
         return LinearBooster(model), walk.rounds.best_rounds
+
+
+def _rescale(request: TrainRequest, scaling: Scaling) -> None:
+    """Scale all sets as the continued model does, or raise ParameterError for another kind."""
+    if request.train.rows.scaling.kind != (kind := scaling.kind):
+        raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
+    for data in (request.train, *(data for _, data in request.valid)):
+        data.rows = ScaledRows(data.rows.features, scaling)
 
 
 BACKEND = Linear()
