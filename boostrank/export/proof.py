@@ -432,7 +432,7 @@ def prove(
         """
         if not np.isnan(defaults).all():
             rows = np.where(np.isnan(rows), defaults.astype(rows.dtype), rows)
-        if target.within_query and linear is not None:  # the program's weights have the sum 1
+        if target.normalises and linear is not None:  # the program's weights have the sum 1
             return np.asarray(linear.bias + linear.weights.sum() * scorer(rows))
         return scorer(rows)
 

@@ -131,7 +131,7 @@ class TargetSpec:
         remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
         linear: the target of the same name for linear models, if there is one.
-        within_query: whether the program computes columns within queries, and adds them with
+        normalises: whether the program computes columns within queries, and adds them with
             weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
         zeros: whether the target supports zeros as missing values.
@@ -161,7 +161,7 @@ class TargetSpec:
     categories: bool = True
     zeros: bool = False
     linear: TargetSpec | None = None
-    within_query: bool = False
+    normalises: bool = False
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
 
@@ -199,7 +199,7 @@ class TargetSpec:
             declared: the program's declaration of features.
             params: the engine's parameters by their main names.
         """
-        if within and not self.within_query:
+        if within and not self.normalises:
             yield Objection(
                 "within-query",
                 f"the model computes {within} within each query, but {self.title} scores one"

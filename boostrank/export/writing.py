@@ -16,6 +16,7 @@ import numpy as np
 
 from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
+from boostrank.core.text import list_names
 from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import quoted
@@ -113,10 +114,8 @@ def export_model(
         )
     check_writable(path)
     # Convert the model, and prove that its scores stay the same.
-    if target.within_query and data is not None:
+    if target.normalises:
         model, data = model.over_columns(data)
-    elif target.within_query:
-        model = model.without_within_query()
     served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
     try:
         body = target.write(served)
@@ -157,8 +156,8 @@ def _served(
     """Prepare a model. Features that are not `lacking` keep missing values, as these do not
     occur.
     """
-    within = "" if model.within_query is None else model.within_query.words()
-    _check(target.objections(within=within))
+    added = model.column_names[model.n_features :]
+    _check(target.objections(within=list_names(added, 4)))
     columns = model.feature_names
     features = columns if features is None else features
     names = _name_features(features, columns)

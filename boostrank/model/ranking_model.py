@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from boostrank.model.files import check_ending, read_model_files, sidecar_path, 
 from boostrank.model.query_columns import WithinColumns
 from boostrank.records import CalibrationRecord, History, ModelInfo, as_record, jsonable
 
+D = TypeVar("D", RankingDataset, RankingDataset | None)
 IMPORTANCES = ("split", "gain")
 # Below this number of rows, scoring is faster than starting a second thread.
 _FEW_ROWS = 32
@@ -368,23 +369,19 @@ class RankingModel:
             merged[..., source] += contributions[..., self.n_features + i]
         return merged
 
-    def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
+    def over_columns(self, data: D) -> tuple[RankingModel, D]:
         """Return an equivalent model whose features are the `column_names`, and the data with these
-        columns.
+        columns, if there are any data.
         """
-        data = self.check_features(data)
-        if self.within_query is None:
+        data, within = data and self.check_features(data), self.within_query
+        if within is None:
             return self, data
-        return self.without_within_query(), replace(
-            self.within_query, features=self.feature_names
-        ).dataset(data, resolve_threads(None))
-
-    def without_within_query(self) -> RankingModel:
-        """Return an equivalent model whose features are the `column_names`."""
-        if self.within_query is None:
-            return self
+        if data is not None:
+            columns = replace(within, features=self.feature_names)
+            data = columns.dataset(data, resolve_threads(None))
         about_data = {**(self.info.data or {}), "feature_names": self.column_names}
-        return self.altered(info=self.info | {"within_query": {"kinds": []}, "data": about_data})
+        info = self.info | {"within_query": {"kinds": []}, "data": about_data}
+        return self.altered(info=info), data
 
     def altered(self, **changes: Any) -> RankingModel:
         """Return a copy with other constructor arguments."""
