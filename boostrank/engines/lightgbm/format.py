@@ -95,8 +95,8 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
 def _text_of_tree(
     number: int,
     splits: Mapping[str, list[Any]],
-    leaves: tuple[list[float], list[int]],
-    nodes: tuple[list[float], list[int]],
+    leaves: Sequence[Sequence[Any]],
+    nodes: Sequence[Sequence[Any]],
     sets: Sequence[list[int]] = (),
 ) -> str:
     """Return the text of a tree.
@@ -106,24 +106,30 @@ def _text_of_tree(
         leaves, nodes: value of each leaf and node, and its number of documents.
         sets: words of each set of categories.
     """
-    (leaf_value, leaf_count), (node_value, node_count) = leaves, nodes
-    fields: dict[str, list[Any]] = {
-        "num_leaves": [len(leaf_value)],
-        "num_cat": [len(sets)],
-        **splits,
-        "leaf_value": leaf_value,
-        "leaf_weight": leaf_count,
-        "leaf_count": leaf_count,
-        "internal_value": node_value,
-        "internal_weight": node_count,
-        "internal_count": node_count,
-    }
+    (values, counts), (node_values, node_counts) = map(_spaced, leaves), map(_spaced, nodes)
+    lines = [f"{name}={_spaced(column)}\n" for name, column in splits.items()]
+    of_sets = ""
     if sets:
-        fields["cat_boundaries"] = np.cumsum([0, *map(len, sets)]).tolist()
-        fields["cat_threshold"] = [word for words in sets for word in words]
-    fields |= {"is_linear": [0], "shrinkage": [1]}
-    lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
-    return "\n".join([f"Tree={number}", *lines, "", "", ""])
+        words, ends = [word for words in sets for word in words], np.cumsum([0, *map(len, sets)])
+        of_sets = f"cat_boundaries={_spaced(ends.tolist())}\ncat_threshold={_spaced(words)}\n"
+    return f"""Tree={number}
+num_leaves={len(leaves[0])}
+num_cat={len(sets)}
+{"".join(lines)}leaf_value={values}
+leaf_weight={counts}
+leaf_count={counts}
+internal_value={node_values}
+internal_weight={node_counts}
+internal_count={node_counts}
+{of_sets}is_linear=0
+shrinkage=1
+
+
+"""
+
+
+def _spaced(numbers: Sequence[Any]) -> str:
+    return " ".join(map(repr, numbers))
 
 
 def plain_text(

@@ -37,8 +37,8 @@ _MOST_CELLS = 2**26
 _TOGETHER = 1024  # rows scored together; each takes 17 bytes per set of categories
 
 
-# Graphs in ONNX's text format, where type 1 is float32, 7 int64 and 11 float64. A code selects a row
-# of the table of directions; two more rows are for other codes and NaN.
+# Graphs in ONNX's text format, where type 1 is float32, 7 int64 and 11 float64. A code selects a
+# row of the table of directions; two more rows are for other codes and NaN.
 _FROM_CODES = """
 codes = Gather <axis = 1> (values, columns)
 not_below = GreaterOrEqual (codes, least)

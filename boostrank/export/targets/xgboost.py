@@ -8,6 +8,7 @@ categories go left in LightGBM and right in XGBoost.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,68 +32,81 @@ from boostrank.export.target import (
 )
 from boostrank.export.targets.lightgbm import loaded
 
-_RANKING = {
+_EMPTY = """
+{"learner": {
+  "attributes": {},
+  "feature_names": [],
+  "feature_types": [],
+  "gradient_booster": {
+    "model": {
+      "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
+      "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": "0"},
+      "iteration_indptr": [0],
+      "tree_info": [],
+      "trees": []
+    },
+    "name": "gbtree"
+  },
+  "learner_model_param": {
+    "base_score": "[0.0]",
+    "boost_from_average": "0",
+    "num_class": "0",
+    "num_feature": "0",
+    "num_target": "1"
+  },
+  "objective": {
     "name": "rank:ndcg",
     "lambdarank_param": {
-        "lambdarank_bias_norm": "1",
-        "lambdarank_normalization": "1",
-        "lambdarank_num_pair_per_sample": "4294967295",
-        "lambdarank_pair_method": "topk",
-        "lambdarank_score_normalization": "1",
-        "lambdarank_unbiased": "0",
-        "ndcg_exp_gain": "1",
-    },
-}
+      "lambdarank_bias_norm": "1",
+      "lambdarank_normalization": "1",
+      "lambdarank_num_pair_per_sample": "4294967295",
+      "lambdarank_pair_method": "topk",
+      "lambdarank_score_normalization": "1",
+      "lambdarank_unbiased": "0",
+      "ndcg_exp_gain": "1"
+    }
+  }
+}, "version": [3, 1, 0]}
+"""
+"""A model of XGBoost 3.1 without trees."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 def _write(model: ServedModel) -> bytes:
-    names = engine_names(model.feature_names)
-    if model.engine != "xgboost":
-        return write_json(_document(model, names))
-    document = XGBOOST.parse(model.body).document
+    empty, names = json.loads(_EMPTY), engine_names(model.feature_names)
+    document = empty
+    if model.engine == "xgboost":
+        document = XGBOOST.parse(model.body).document
+    else:
+        _add_trees(empty["learner"], model)
     learner = document["learner"]
-    changed: dict[str, Any] = {"feature_names": list(names)}
-    if not learner["objective"]["name"].startswith(
-        "rank:"
-    ):  # other objectives may transform scores
-        begins = learner["learner_model_param"] | {"base_score": f"[{model.trees.base!r}]"}
-        changed |= {"objective": _RANKING, "learner_model_param": begins}
-    return write_json(document | {"learner": learner | changed})
+    learner["feature_names"] = list(names)
+    if not learner["objective"]["name"].startswith("rank:"):  # others may transform scores
+        learner["objective"] = empty["learner"]["objective"]
+        learner["learner_model_param"]["base_score"] = f"[{model.trees.base!r}]"
+    return write_json(document)
 
 
-def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
-    text = LIGHTGBM.parse(model.body)
-    forest = model.trees.forest
-    categorical = forest.categorical
-    trees = _trees(model, text.nodes["split_gain"], len(names))
+def _add_trees(learner: dict[str, Any], model: ServedModel) -> None:
+    """Add the trees of LightGBM, each of which is a round."""
+    text, columns = LIGHTGBM.parse(model.body), len(model.feature_names)
+    trees, forest = _trees(model, text.nodes["split_gain"], columns), model.trees.forest
     first = start_trees(trees)
-    types = ["float"] * len(names)
-    for feature in np.unique(forest.feature[categorical]).tolist():
-        types[feature] = "c"
-    # The JSON of XGBoost 3.1, in which each tree is a round.
-    grown = {
-        "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
-        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+    if first and first == text.start_trees:
+        learner["attributes"] = {ATTRIBUTE: str(first)}
+    categorical = set(forest.feature[forest.categorical].tolist())
+    learner["feature_types"] = ["c" if i in categorical else "float" for i in range(columns)]
+    learner["learner_model_param"] |= {
+        "base_score": f"[{model.trees.base!r}]",
+        "num_feature": str(columns),
+    }
+    grown = learner["gradient_booster"]["model"]
+    grown["gbtree_model_param"]["num_trees"] = str(len(trees))
+    grown |= {
         "iteration_indptr": list(range(len(trees) + 1)),
         "tree_info": [0] * len(trees),
         "trees": trees,
     }
-    learner = {
-        "attributes": {ATTRIBUTE: str(first)} if first and first == text.start_trees else {},
-        "feature_names": list(names),
-        "feature_types": types,
-        "gradient_booster": {"model": grown, "name": "gbtree"},
-        "learner_model_param": {
-            "base_score": f"[{model.trees.base!r}]",
-            "boost_from_average": "0",
-            "num_class": "0",
-            "num_feature": str(len(names)),
-            "num_target": "1",
-        },
-        "objective": _RANKING,
-    }
-    return {"learner": learner, "version": [3, 1, 0]}
 
 
 def _trees(model: ServedModel, gain: Array, columns: int) -> list[dict[str, Any]]:
