@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.text import count_of
@@ -81,7 +80,7 @@ class Pack:
     """
 
     rows: Float32Array
-    kind: npt.NDArray[np.int8]
+    kind: Array
     nodes: int
     of_nodes: int
 
@@ -282,9 +281,7 @@ class Verification:
 
 
 @takes_dataset
-def verify(
-    model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0
-) -> Verification:
+def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.0) -> Verification:
     """Compare scores that another program logged with the model's own scores.
 
     Args:

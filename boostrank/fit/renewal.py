@@ -19,12 +19,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import structs
 
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float64Array, ParamValues
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import LEAVES, Backend, PredictRequest
@@ -259,7 +258,7 @@ def find_other_rule(engine: Backend, params: ParamValues) -> str:
 
 def _find_leaves(
     model: RankingModel, features: Any, values: list[Float64Array], threads: int
-) -> npt.NDArray[np.unsignedinteger[Any]]:
+) -> Array:
     """Return the leaf of each row in each grown tree, [trees, N], in as few bytes as the largest
     tree allows.
     """
@@ -278,7 +277,7 @@ def _find_leaves(
 def _renew_trees(
     objective: BoundObjective,
     scores: Float64Array,
-    leaves: npt.NDArray[np.unsignedinteger[Any]],
+    leaves: Array,
     values: list[Float64Array],
     params: ParamValues,
     keep: float = 0.0,

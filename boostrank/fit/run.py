@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core import __version__
 from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL
@@ -457,7 +456,7 @@ def _fingerprints(data: RankingDataset) -> dict[str, Any]:
     return fingerprints
 
 
-def _digest(values: npt.ArrayLike | None) -> str | None:
+def _digest(values: Array | None) -> str | None:
     return (
         None
         if values is None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.errors import (
@@ -267,8 +267,8 @@ class RankingModel:
         *,
         num_iteration: int | None = None,
         threads: int | None = None,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         start_iteration: int = 0,
         pred_leaf: bool = False,
         pred_contrib: bool = False,
@@ -411,9 +411,7 @@ class RankingModel:
         check_finite(output)
         return data.in_input_order(output) if isinstance(data, RankingDataset) else output
 
-    def _with_queries(
-        self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
-    ) -> Any:
+    def _with_queries(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> Any:
         """Add the queries to the data if scores depend on them."""
         if qid is None and group is None:
             return data
@@ -508,8 +506,8 @@ class RankingModel:
         self,
         data: Any,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         **options: Any,
     ) -> Int64Array:
         """Rank the documents in each query, where rank 1 is best and ties keep the input order.

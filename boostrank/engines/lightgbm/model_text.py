@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array
@@ -408,7 +407,7 @@ class _Column:
         _refuse_tree(subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM")
         return values
 
-    def _parse(self, number: bytes) -> npt.NDArray[np.bytes_]:
+    def _parse(self, number: bytes) -> Array:
         if not re.fullmatch(rb"(?:%b )*" % number, b"".join(token + b" " for token in self.tokens)):
             wrong = np.array([not re.fullmatch(number, token) for token in self.tokens])
             _refuse_tree(wrong, self.tree, f"{self.key} has something that is not a number")

@@ -14,7 +14,6 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 from lightgbm.basic import _LIB, _c_str, _InnerPredictor, _param_dict_to_str, _safe_call
 from scipy import sparse
 
@@ -248,7 +247,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             self.set_init_score(np.zeros_like(self.init_score))
         return self
 
-    def sampled_rows(self, rows: int) -> npt.NDArray[np.int32]:
+    def sampled_rows(self, rows: int) -> Array:
         """Return the ascending numbers of the rows from which LightGBM finds the bin bounds."""
         params, count, taken = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from boostrank.core.types import Array, Float32Array, Float64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
 from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.trees import LARGEST_SCORE, refuse
@@ -35,7 +35,7 @@ class LinearScore:
 
     @classmethod
     def of_weights(
-        cls, weights: npt.ArrayLike, missing: npt.ArrayLike = 0.0, bias: float = 0.0
+        cls, weights: ArrayLike, missing: ArrayLike = 0.0, bias: float = 0.0
     ) -> LinearScore:
         """Return the score of raw features."""
         weights = np.asarray(weights, np.float64)
@@ -60,7 +60,7 @@ class LinearScore:
         return cls(weighed, scaling.mean, divisor, scaling.mean, float(weights[-1]))
 
     @property
-    def used(self) -> npt.NDArray[np.intp]:
+    def used(self) -> Int64Array:
         """The columns with a weight other than 0."""
         return np.flatnonzero(self.weights)
 

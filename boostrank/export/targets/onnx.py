@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.types import Array, Int64Array
 from boostrank.engines.served.rules import Rules
@@ -137,9 +136,7 @@ def _saved(model: ServedModel, steps: Sequence[Any], constants: Mapping[str, Arr
     return bytes(onnx_model.SerializeToString())
 
 
-def _tables(
-    forest: Forest, n_features: int
-) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
+def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], Forest]:
     """Convert category sets to splits on extra columns, which are 1 for categories that go right
     and 0 for others.
 
@@ -150,7 +147,7 @@ def _tables(
     nodes = np.flatnonzero(forest.categorical)
     feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()
     columns = np.unique(feature[nodes]).astype(np.int64)
-    tables: list[npt.NDArray[np.uint8]] = []
+    tables: list[Array] = []
     cells, width = 0, n_features
     for column in columns.tolist():
         nodes_of_column = nodes[feature[nodes] == column]
