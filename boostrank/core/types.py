@@ -21,6 +21,8 @@ Int64Array = npt.NDArray[np.int64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
+Json = dict[str, Any]
+"""A JSON object."""
 ParamValues = Mapping[str, Any]
 """Parameters by name."""
 Constants = tuple[Float64Array, Float64Array]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ModelError
+from boostrank.core.types import Json
 from boostrank.engines.served.rules import Rules, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
@@ -23,9 +24,7 @@ _SIDES = ("left_child", "right_child")
 _KEYS = ("compressed_definition", "definition")
 
 
-def _parse_node(
-    columns: Mapping[str, int], position: tuple[Mapping[str, Any], int]
-) -> Split | float:
+def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split | float:
     """Parse a node, which is a tree and a position in it."""
     tree, at = position
     node = tree["tree_structure"][at]
@@ -36,7 +35,7 @@ def _parse_node(
     return Split(column, float(node["threshold"]), bool(node["default_left"]), left, right)
 
 
-def _definition_of(document: Mapping[str, Any]) -> Any:
+def _definition_of(document: Json) -> Any:
     """Return the definition of a model, which may be compressed."""
     packed = document.get("compressed_definition")
     if packed is None:
@@ -80,7 +79,7 @@ def read(document: Any) -> TreeFile:
     )
 
 
-def _check_tree(number: int, tree: Mapping[str, Any]) -> None:
+def _check_tree(number: int, tree: Json) -> None:
     """Refuse a tree in which a node is not where it says, or has two parents."""
     nodes = tree["tree_structure"]
     children = [node[side] for node in nodes for side in _SIDES if side in node]

@@ -14,6 +14,9 @@ from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.curves import ZERO
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 
+Float = type[np.floating[Any]]
+"""A type of numbers."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -32,14 +35,14 @@ class Rules:
         equal_categories: whether a value must equal a category; otherwise it is truncated first.
     """
 
-    values: type[np.floating[Any]] = np.float64
+    values: Float = np.float64
     strict: bool = False
     slack: float = 0.0
     missing: float | None = None
-    leaves: type[np.floating[Any]] = np.float64
-    sums: type[np.floating[Any]] = np.float64
-    adds: type[np.floating[Any]] | None = None
-    gives: type[np.floating[Any]] = np.float64
+    leaves: Float = np.float64
+    sums: Float = np.float64
+    adds: Float | None = None
+    gives: Float = np.float64
     equal_categories: bool = False
 
     @classmethod

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataWarning, warn_user
+from boostrank.core.types import Json
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
@@ -60,7 +61,7 @@ def read_roots(
     return read_trees(names or _names_of(roots), roots, _parse_node, RULES, scales=scales)
 
 
-def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | float:
+def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     if "leaf" in node:
         return float(node["leaf"])
     below = {child["nodeid"]: child for child in node["children"]}
@@ -85,7 +86,7 @@ def _names_of(roots: Sequence[Any]) -> Sequence[str]:
     return list(names)
 
 
-def model_of(document: Any) -> Mapping[str, Any] | None:
+def model_of(document: Any) -> Json | None:
     """Return the part of an upload with `type` and `definition`, or None."""
     while isinstance(document, dict):
         if isinstance(document.get("type"), str) and document["type"].startswith("model/"):
@@ -122,7 +123,7 @@ def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFi
     return read_roots(definition, names, scales)
 
 
-def _scales_of(normalizers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def _scales_of(normalizers: Json) -> dict[str, tuple[float, float]]:
     """Return the shift and the divisor of each feature that the plugin normalises."""
     scales = {}
     for name, normalizer in normalizers.items():

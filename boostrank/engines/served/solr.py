@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.types import Json
 from boostrank.engines.served.linear import LinearFile, read_weights
 from boostrank.engines.served.rules import SINGLE, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
@@ -54,7 +55,7 @@ def read(document: Any) -> TreeFile | LinearFile:
     )
 
 
-def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | float:
+def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     if "value" in node:
         return float(node["value"])
     to_left = node.get("missing") == "left"
@@ -63,7 +64,7 @@ def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | 
     )
 
 
-def _scale_of(norm: Mapping[str, Any]) -> tuple[float, float]:
+def _scale_of(norm: Json) -> tuple[float, float]:
     """Return the shift and the divisor of a normaliser."""
     kind, params = str(norm.get("class", "")).removeprefix(_NORM), norm.get("params") or {}
     if kind == "StandardNormalizer":

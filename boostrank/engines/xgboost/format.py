@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ModelError, ParameterError
-from boostrank.core.types import Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array, Json
 from boostrank.engines.trees import (
     Leaves,
     ModelFormat,
@@ -46,8 +46,8 @@ class XGBoostModel:
         weights: float64[T], weight of each tree; None if all are 1.
     """
 
-    document: dict[str, Any]
-    forest: dict[str, Any]
+    document: Json
+    forest: Json
     weights: Float64Array | None
 
     @cached_property
@@ -67,7 +67,7 @@ class XGBoostModel:
         return [end - self.start_trees for end in ends[self.start_trees :]]
 
     def with_trees(
-        self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]
+        self, start: Mapping[int, Curve], grown: Sequence[Json], ends: Sequence[int]
     ) -> bytes:
         """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
@@ -287,7 +287,7 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     return ServedTrees(forest, leaf_count, base=_base(model.document["learner"]), single=True)
 
 
-def _base(learner: Mapping[str, Any]) -> float:
+def _base(learner: Json) -> float:
     """Return the base score as a raw score, because the file stores a prediction, which some
     objectives transform.
     """
@@ -305,11 +305,11 @@ def _base(learner: Mapping[str, Any]) -> float:
     return float(base)
 
 
-def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]) -> Array:
+def _column(trees: Sequence[Json], key: str, dtype: type[np.generic]) -> Array:
     return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 
-def tree_weights(booster: Mapping[str, Any]) -> Any:
+def tree_weights(booster: Json) -> Any:
     """Return DART's weights of the trees in a `gradient_booster`, or None if it has no weights.
 
     XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 stores them in the
@@ -358,7 +358,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
     return write_json(document)
 
 
-def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
+def _divided(tree: Json, parts: float) -> Json:
     leaf = np.array(tree["left_children"]) < 0
     condition = np.array(tree["split_conditions"], dtype=np.float64)
     condition[leaf] /= parts

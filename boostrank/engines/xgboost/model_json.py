@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Array, Float64Array
+from boostrank.core.types import Array, Float64Array, Json
 from boostrank.engines.trees import StepTree, by_feature, just_above, refuse, write_json
 from boostrank.kernels.curves import Curve, rounded_down
 
-_NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
+_NONE: Json = {"enc": [], "feature_segments": [], "sorted_idx": []}
 
 
 def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
@@ -69,7 +69,7 @@ def readable(body: bytes) -> bytes:
     return write_json(document)
 
 
-def _is_garbled(document: Mapping[str, Any]) -> bool:
+def _is_garbled(document: Json) -> bool:
     """Return True for non-ASCII text from XGBoost before 3.4, which did not store the text's length
     in bytes.
     """
@@ -79,12 +79,12 @@ def _is_garbled(document: Mapping[str, Any]) -> bool:
     )
 
 
-def _columns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _columns(document: Json) -> list[Json]:
     forest = document["learner"]["gradient_booster"].get("model") or {}
     return list((forest.get("cats") or _NONE)["enc"])
 
 
-def _encoded(names: Sequence[Any]) -> dict[str, Any] | None:
+def _encoded(names: Sequence[Any]) -> Json | None:
     if all(isinstance(name, str) and name.isascii() for name in names):
         ends = np.cumsum([0, *map(len, names)]).tolist() if names else []
         return {"offsets": ends, "values": list("".join(names).encode())}
@@ -92,7 +92,7 @@ def _encoded(names: Sequence[Any]) -> dict[str, Any] | None:
     return {"type": 15, "values": list(names)} if whole else None  # 15 is int64 (Value::ValueKind)
 
 
-def _decoded(column: Mapping[str, Any]) -> tuple[Any, ...]:
+def _decoded(column: Json) -> tuple[Any, ...]:
     if "offsets" not in column:
         return tuple(column["values"])
     text, ends = bytes(value % 256 for value in column["values"]), column["offsets"]
@@ -104,12 +104,12 @@ _LOWEST = float(np.finfo(np.float32).min)
 _ROOT = 2**31 - 1  # the parent of a root
 
 
-def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, Any]]:
+def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
     """Return the trees of a linear start as JSON data, one a feature."""
     return [_tree(feature, curve, n_features) for feature, curve in curves.items()]
 
 
-def _tree(feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
+def _tree(feature: int, curve: Curve, n_features: int) -> Json:
     tree = StepTree.from_curve(curve)
     bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf))
     leaves, places = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
@@ -133,7 +133,7 @@ def write_tree(
     sets: Mapping[int, list[int]] = MappingProxyType({}),
     *,
     depth_first: bool = False,
-) -> dict[str, Any]:
+) -> Json:
     """Return a tree as JSON data with id 0, in which siblings are adjacent, as XGBoost's SHAP
     requires.
 
@@ -184,12 +184,12 @@ def _float32(values: Sequence[float]) -> Float64Array:
     return rounded
 
 
-def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:
+def start_trees(trees: Sequence[Json]) -> int:
     """Return the number of leading trees that form a linear start."""
     return next((number for number, tree in enumerate(trees) if not _is_start(tree)), len(trees))
 
 
-def _is_start(tree: Mapping[str, Any]) -> bool:
+def _is_start(tree: Json) -> bool:
     """Return True for a tree whose first split is below all numbers and whose other splits have no
     gain.
     """
@@ -207,12 +207,12 @@ def _is_start(tree: Mapping[str, Any]) -> bool:
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
 
 
-def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
+def read_start(trees: Sequence[Json]) -> dict[int, Curve]:
     """Return the sum of a start's trees as one function per feature."""
     return by_feature(map(_read, trees))
 
 
-def _read(tree: Mapping[str, Any]) -> tuple[int, Curve]:
+def _read(tree: Json) -> tuple[int, Curve]:
     nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
     conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]

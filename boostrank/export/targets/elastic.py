@@ -6,10 +6,9 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from boostrank.core.errors import warn_user
+from boostrank.core.types import Json
 from boostrank.engines.served.elastic import RULES, read
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
@@ -46,9 +45,7 @@ def write(model: ServedModel) -> bytes:
         name: feature for name, feature in model.declared.items() if "query_extractor" in feature
     }
     extractors = [queries.get(name, templates[name]) for name in names]
-    document: dict[str, Any] = {
-        "inference_config": {"learning_to_rank": {"feature_extractors": extractors}}
-    }
+    document: Json = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
     document["compressed_definition"] = base64.b64encode(
         gzip.compress(definition, mtime=0)
     ).decode()
@@ -67,10 +64,10 @@ def write(model: ServedModel) -> bytes:
     return body
 
 
-def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
+def _tree(root: Json) -> Json:
     """Convert a tree from `dump` to an array of nodes, which refer to each other by position."""
     level, names = [root], dict[str, int]()
-    nodes: list[dict[str, Any]] = []
+    nodes: list[Json] = []
     for node in level:  # level by level, as `dump` numbers them
         if "leaf" in node:
             nodes.append({"node_index": node["nodeid"], "leaf_value": node["leaf"]})

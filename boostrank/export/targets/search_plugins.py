@@ -6,12 +6,12 @@ opensearch-2: OpenSearch 2 and up to 3.1, where missing values count as 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from boostrank.core.types import Json
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
 from boostrank.engines.served.search_plugins import RULES, read_upload
 from boostrank.export.target import (
@@ -39,7 +39,7 @@ _HOW = (
 )
 
 
-def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
+def dump(model: ServedModel, exact_text: bool = False) -> list[Json]:
     """Return the trees in the format of XGBoost's dump, in which values below a condition go to
     `yes`.
 
@@ -52,7 +52,7 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     def number(value: Any) -> float:
         return float(np.float32(shortest(value))) if exact_text else shortest(value)
 
-    def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
+    def node(index: int, yes: Any, no: Any) -> Json:
         name = model.feature_names[forest.feature[index]]
         condition = number(conditions[index])
         return {
@@ -69,9 +69,9 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     )
 
 
-def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _numbered(tree: Json) -> Json:
     """Number the nodes in a tree level by level, and convert directions to ids."""
-    nodes: list[dict[str, Any]] = [{"nodeid": 0, "depth": 0, **tree}]
+    nodes: list[Json] = [{"nodeid": 0, "depth": 0, **tree}]
     for node in nodes:
         if "children" not in node:
             del node["depth"]  # leaves have none in XGBoost's own dumps
@@ -95,7 +95,7 @@ def write_dump(model: ServedModel) -> bytes:
     return _created(model, {"type": "model/xgboost+json", "definition": definition})
 
 
-def _created(model: ServedModel, ranker: Mapping[str, Any]) -> bytes:
+def _created(model: ServedModel, ranker: Json) -> bytes:
     return (json.dumps({"model": {"name": model.name, "model": ranker}}) + "\n").encode()
 
 

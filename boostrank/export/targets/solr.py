@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float32Array, Float64Array, ParamValues
+from boostrank.core.types import Float32Array, Float64Array, Json, ParamValues
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
 from boostrank.engines.served.solr import RULES, SLACK, read
 from boostrank.export.target import (
@@ -32,7 +32,7 @@ def write(model: ServedModel) -> bytes:
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
-    def node(number: int, yes: Any, no: Any) -> dict[str, Any]:
+    def node(number: int, yes: Any, no: Any) -> Json:
         return {
             "feature": model.feature_names[forest.feature[number]],
             "threshold": java_text(stored[number]),
@@ -56,7 +56,7 @@ def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
     assert model.linear is not None
     linear, names = model.linear.without_bias(), model.feature_names
-    features: list[dict[str, Any]] = []
+    features: list[Json] = []
     weights = {}
     for j, (weight, shift, divisor) in linear.terms().items():
         features.append({"name": names[j]})

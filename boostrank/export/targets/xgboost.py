@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Array
+from boostrank.core.types import Array, Json
 from boostrank.engines.lightgbm.format import LIGHTGBM
 from boostrank.engines.trees import depths, engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
@@ -87,7 +86,7 @@ def _write(model: ServedModel) -> bytes:
     return write_json(document)
 
 
-def _add_trees(learner: dict[str, Any], model: ServedModel) -> None:
+def _add_trees(learner: Json, model: ServedModel) -> None:
     """Add the trees of LightGBM, each of which is a round."""
     text, columns = LIGHTGBM.parse(model.body), len(model.feature_names)
     trees, forest = _trees(model, text.nodes["split_gain"], columns), model.trees.forest
@@ -109,7 +108,7 @@ def _add_trees(learner: dict[str, Any], model: ServedModel) -> None:
     }
 
 
-def _trees(model: ServedModel, gain: Array, columns: int) -> list[dict[str, Any]]:
+def _trees(model: ServedModel, gain: Array, columns: int) -> list[Json]:
     forest = model.trees.forest
     categorical = forest.categorical
     # No value is below -infinity: mirror a split that sends all numbers left.
