@@ -248,9 +248,13 @@ def _train_member(
     checkpoint = plan.trainings[0].checkpoint
     if checkpoint is not None:
         checkpoint = checkpoint.of_fold(fold)
-    try:
+
+    def train(training: Training) -> RankingModel:
         part = folds.training(training, fold, measures=measures)
-        model = run(replace(part, checkpoint=checkpoint))
+        return run(replace(part, checkpoint=checkpoint))
+
+    try:
+        model = train(training)
     except BoostrankError as error:
         name, failed, member = training.name, member, plan.preset.members[0]
         if failed in (member, *members):
@@ -258,8 +262,7 @@ def _train_member(
         training = plan.make_fold_training(fold, member)
         words = f"fold {fold + 1}: {name}: {error}; trained as {training.name} instead"
         warn_user(words, DataWarning)
-        part = folds.training(training, fold, measures=measures)
-        model = run(replace(part, checkpoint=checkpoint))
+        model = train(training)
     return member, training, model
 
 

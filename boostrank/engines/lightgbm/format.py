@@ -353,9 +353,9 @@ class LightGBMFormat(ModelFormat):
                 moved = [b"%d" % columns[int(word)] for word in tree.words(key)]
                 tree = tree.with_words(key, moved)
             trees.append(tree)
-        head = _with_line(model.head, "max_feature_idx", str(len(names) - 1))
-        head = _with_line(
-            _with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos)
+        head = with_line(model.head, "max_feature_idx", str(len(names) - 1))
+        head = with_line(
+            with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos)
         )
         return replace(model, head=head, trees=tuple(trees)).to_bytes()
 
@@ -363,7 +363,8 @@ class LightGBMFormat(ModelFormat):
 LIGHTGBM = LightGBMFormat()
 
 
-def _with_line(head: bytes, key: str, value: str) -> bytes:
+def with_line(head: bytes, key: str, value: str) -> bytes:
+    """Return the head of a model text with another value of a key."""
     return _replaced(b"^%b=.*$" % key.encode(), f"{key}={value}".encode(), head)
 
 

@@ -51,9 +51,11 @@ FORMATS = (
 """The formats, of which the first that recognises a file reads it."""
 
 
-class _Scores:
+class _Scores(Booster):
     """The part of a booster that scores by the program's rules, given its `file`."""
 
+    scores_rows_alone = True
+    served = True
     file: TreeFile | LinearFile
 
     @property
@@ -62,38 +64,20 @@ class _Scores:
         first = NUMBERED.fullmatch(self.file.names[0])
         return int(first[0][1:]) if first else None
 
-    def _scored(self, features: Features) -> Array:
-        parts = [
-            self.file.scores(dense_rows(features, start, stop))
-            for start, stop in dense_batches(features)
-        ]
-        return np.concatenate([np.zeros(0), *parts])
+    def predict(self, features: Features, request: PredictRequest) -> Array:
+        """Compute scores by the program's rules, other outputs by the engine."""
+        if request.what != SCORES or request.rounds not in (0, self.rounds):
+            return super().predict(features, request)
+        rows = (dense_rows(features, start, stop) for start, stop in dense_batches(features))
+        return np.concatenate([np.zeros(0), *map(self.file.scores, rows)])
 
 
 class ServedTreeBooster(_Scores, LightGBMBooster):
     """Trees, of which LightGBM has a copy."""
 
-    scores_rows_alone = True
-    served = True
-
-    def predict(self, features: Features, request: PredictRequest) -> Array:
-        """Compute scores by the program's rules, other outputs by LightGBM."""
-        if request.what == SCORES and request.rounds in (0, self.rounds):
-            return self._scored(features)
-        return super().predict(features, request)
-
 
 class ServedLinearBooster(_Scores, LinearBooster):
     """A linear model."""
-
-    scores_rows_alone = True
-    served = True
-
-    def predict(self, features: Features, request: PredictRequest) -> Array:
-        """Compute scores by the program's rules, and contributions of features."""
-        if request.what == SCORES:
-            return self._scored(features)
-        return super().predict(features, request)
 
 
 def parse(body: bytes) -> TreeFile | LinearFile | None:

@@ -64,10 +64,10 @@ class LinearScore:
         """The columns with a weight other than 0."""
         return np.flatnonzero(self.weights)
 
-    def terms(self) -> dict[int, tuple[float, float, float]]:
-        """Return (weight, shift, divisor) of each column with a weight."""
+    def terms(self, names: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """Return (weight, shift, divisor) of each column with a weight, by name."""
         parts = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
-        return {j: tuple(parts[j]) for j in self.used.tolist()}
+        return {names[j]: tuple(parts[j]) for j in self.used.tolist()}
 
     def folded(self) -> LinearScore:
         """Return the same score without shift and divisor, up to rounding."""

@@ -156,7 +156,7 @@ class XGBoostBooster(Booster):
             part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(part.save_raw("json"))
         if "c" in (self.native.feature_types or ()):  # a slice loses the names of categories
-            body = with_names(body, names_in(self.to_bytes())) or body
+            body = with_names(body, names_in(self.to_bytes()))
         return body
 
     def expose(self, best: int) -> Any:
@@ -168,15 +168,16 @@ class XGBoostBooster(Booster):
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
-        body = with_even_leaves(self.to_bytes())
-        booster = self if body is None else self.load(body)
+        before = self.to_bytes()
+        body = with_even_leaves(before)
         names = {
             column: encoding.values
             for column, encoding in categories.items()
             if not encoding.ordered
         }
-        body = with_names(booster.to_bytes(), names) if names else None
-        return booster if body is None else self.load(body)
+        if names:
+            body = with_names(body, names)
+        return self if body == before else self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""
@@ -327,8 +328,7 @@ class XGBoost(Backend):
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
             # The data has codes: XGBoost raises if only one of model and data has names of
             # categories.
-            body = with_names(earlier.to_bytes(), {})
-            earlier = earlier if body is None else XGBoostBooster.load(body)
+            earlier = XGBoostBooster.load(with_names(earlier.to_bytes(), {}))
         continued, start = apart(earlier)
         if resumed is not None:
             continued = XGBoostBooster.load(resumed.snapshot.model)

@@ -321,11 +321,11 @@ def tree_weights(booster: Json) -> Any:
     return booster.get("weight_drop")
 
 
-def with_even_leaves(body: bytes) -> bytes | None:
+def with_even_leaves(body: bytes) -> bytes:
     """Round the leaves and the base score of an unchecked file that XGBoost wrote, as
     `Leaves.in_units` does.
 
-    Return None if scores are not the sum of base and leaves, or if rounding would matter.
+    Return the same file if scores are not the sum of base and leaves, or if rounding would matter.
     """
     # Leave models whose scores are not the plain sum of base and leaves.
     document = json.loads(body)
@@ -337,7 +337,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
         or tree_weights(booster) is not None
         or _base(learner) != np.float32(float(base))
     ):
-        return None
+        return body
     # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]
     inner = _column(trees, "left_children", np.int64) >= 0
@@ -348,7 +348,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
         tree[leaf], conditions[leaf], _column(trees, "sum_hessian", np.float64)[leaf], float(base)
     ).in_units()
     if even is None:
-        return None
+        return body
     conditions[leaf] = even.value
     # Write the rounded leaves and base back to the document.
     ends = np.cumsum([len(tree["left_children"]) for tree in trees])

@@ -18,9 +18,9 @@ from boostrank.kernels.curves import Curve, rounded_down
 _NONE: Json = {"enc": [], "feature_segments": [], "sorted_idx": []}
 
 
-def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
-    """Replace the category names in an unchecked file that XGBoost wrote, or return None if it
-    cannot store them.
+def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes:
+    """Replace the category names in an unchecked file that XGBoost wrote, or return the same file
+    if it cannot store them.
 
     Args:
         names: category names of each column in the order of the codes, ASCII text or integers;
@@ -32,7 +32,7 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
     listed = [names.get(i) or () for i in range(columns)] if names else []
     encoded = [_encoded(column_names) for column_names in listed]
     if forest is None or None in names.values() or None in encoded:
-        return None
+        return body
     forest["cats"] = {
         "enc": encoded,
         "feature_segments": np.cumsum([0, *map(len, listed)]).tolist() if names else [],

@@ -102,12 +102,12 @@ def _created(model: ServedModel, ranker: Json) -> bytes:
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
     assert model.linear is not None
-    linear, names = model.linear.without_bias(), model.feature_names
+    terms = model.linear.without_bias().terms(model.feature_names)
     weights, normalizers = {}, {}
-    for j, (weight, shift, divisor) in linear.terms().items():
-        weights[names[j]] = weight
+    for name, (weight, shift, divisor) in terms.items():
+        weights[name] = weight
         if (shift, divisor) != (0.0, 1.0):
-            normalizers[names[j]] = {"standard": {"mean": shift, "standard_deviation": divisor}}
+            normalizers[name] = {"standard": {"mean": shift, "standard_deviation": divisor}}
     ranker = {"type": "model/linear", "feature_normalizers": normalizers}
     return _created(model, ranker | {"definition": json.dumps(weights)})
 

@@ -55,12 +55,12 @@ def write(model: ServedModel) -> bytes:
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
     assert model.linear is not None
-    linear, names = model.linear.without_bias(), model.feature_names
+    terms = model.linear.without_bias().terms(model.feature_names)
     features: list[Json] = []
     weights = {}
-    for j, (weight, shift, divisor) in linear.terms().items():
-        features.append({"name": names[j]})
-        weights[names[j]] = weight
+    for name, (weight, shift, divisor) in terms.items():
+        features.append({"name": name})
+        weights[name] = weight
         if (shift, divisor) != (0.0, 1.0):
             scaling = {"avg": repr(shift), "std": repr(divisor)}
             normalizer = {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": scaling}

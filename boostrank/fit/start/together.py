@@ -7,6 +7,7 @@ The first worker collects a sample of tens of thousands of rows and fits the coe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -21,14 +22,15 @@ from boostrank.engines.engine_params import Limits
 from boostrank.fit.start import cross_fit, ridge
 
 
+@dataclass
 class _Slices:
     """Slices of a longer array, by the number of their first row."""
 
-    def __init__(self, shape: tuple[int, ...], slices: Mapping[int, Any]) -> None:
-        self.shape, self._slices = shape, slices
+    shape: tuple[int, ...]
+    slices: Mapping[int, Any]
 
     def __getitem__(self, rows: slice) -> Any:
-        return self._slices[rows.start]
+        return self.slices[rows.start]
 
 
 def start_together(
