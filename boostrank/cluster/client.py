@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.checking.user_file import ObjectiveFile, load_objective
 from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard, joined_ids
@@ -29,6 +28,7 @@ from boostrank.core.errors import (
     WorkerLost,
 )
 from boostrank.core.text import count_of
+from boostrank.core.types import Array, Int64Array
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
 from boostrank.data.roles import usual_column
@@ -300,7 +300,7 @@ class ClusterTraining:
         }
         order = [read[path] for path in groups[0]]
         self._shards = [shard for _, _, shard in order]
-        refuse_shared_queries([(names[i], shard) for i, _, shard in order])
+        refuse_shared_queries(self._shards)
         refuse_mixed_weights(self._shards)
         spaces = {shard.path: shard.space for shard in self._shards}
         categories = {} if self._model is None else self._model.categories
@@ -309,28 +309,26 @@ class ClusterTraining:
         reports = workers.work("conform", work)
         validation_shards: list[Shard] = []
         for i, set_name in enumerate(valid_names):
-            of_set = [
-                (name, shard)
-                for name, sets in zip(names, reports, strict=True)
-                for shard in sets[i]
-            ]
-            validation_shards += (shard for _, shard in of_set)
+            of_set = [shard for sets in reports for shard in sets[i]]
+            validation_shards += of_set
             refuse_shared_queries(of_set)
-            ids, owners = _all_ids([*self._shards, *(shard for _, shard in of_set)])
-            both = np.intersect1d(ids[owners < len(self._shards)], ids[owners >= len(self._shards)])
-            if both.size:
-                text = (
-                    f"{set_name}: {both.size:,} query ids are also in the training data (such as"
-                    f" {both[0]})"
-                )
-                if reading.get("strict"):
-                    raise DataError(text)
-                errors.warn_user(text, DataWarning)
+            self._check_overlap(set_name, of_set)
         if self.on_folds:
             self._shards += validation_shards
         meshes = tuple(workers.info[rank].mesh for rank in workers.ranks)
         every = (self._checkpoint and self._checkpoint.every) or 0
         return self._options, meshes, valid_names, [(i, number) for i, number, _ in order], every
+
+    def _check_overlap(self, set_name: str, of_set: Sequence[Shard]) -> None:
+        """Warn about queries of a validation set that are in the training set, or refuse them."""
+        ids, owners = _all_ids([*self._shards, *of_set])
+        trained = owners < len(self._shards)
+        both = np.intersect1d(ids[trained], ids[~trained])
+        if both.size:
+            words = f"{both.size:,} query ids are also in the training data (such as {both[0]})"
+            if self._reading.get("strict"):
+                raise DataError(f"{set_name}: {words}")
+            errors.warn_user(f"{set_name}: {words}", DataWarning)
 
     @property
     def _inventory(self) -> str:
@@ -529,19 +527,18 @@ def _query_column(table: Any) -> str:
     return usual_column("qid", list(map(str, names))) or "qid"
 
 
-def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:
-    """Refuse queries that are in two shards, given as (worker, shard)."""
-    qids, owners = _all_ids([shard for _, shard in shards])
+def refuse_shared_queries(shards: Sequence[Shard]) -> None:
+    """Refuse queries that are in two shards."""
+    qids, owners = _all_ids(shards)
     order = np.argsort(qids, kind="stable")
     again = np.flatnonzero(qids[order][1:] == qids[order][:-1])
     if again.size:
         first, second = sorted(owners[order[again[0] : again[0] + 2]])
-        (worker, shard), (other_worker, other_shard) = shards[first], shards[second]
         more = f", and {again.size - 1:,} more queries are in two shards" if again.size > 1 else ""
         raise DataError(
-            f"query {qids[order[again[0]]]} is in {shard.path} (on {worker}) and in "
-            f"{other_shard.path} (on {other_worker}){more}: "
-            "shards must hold whole queries; split files with `boostrank data shard`"
+            f"query {qids[order[again[0]]]} is in {shards[first].path} and in"
+            f" {shards[second].path}{more}: shards must hold whole queries; split files with"
+            " `boostrank data shard`"
         )
 
 
@@ -555,7 +552,7 @@ def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
         )
 
 
-def _all_ids(shards: Sequence[Shard]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def _all_ids(shards: Sequence[Shard]) -> tuple[Array, Int64Array]:
     """Return the query ids in all shards, and the number of the shard that contains each id."""
     parts = [shard.qids for shard in shards]
     return joined_ids(parts), np.repeat(np.arange(len(shards)), [len(part) for part in parts])

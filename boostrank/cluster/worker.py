@@ -16,11 +16,10 @@ import warnings
 import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.checking.user_file import ObjectiveFile
 from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
@@ -28,6 +27,7 @@ from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
 from boostrank.core.queries import QueryIndex, as_text
 from boostrank.core.text import list_names
+from boostrank.core.types import Array
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.rows import Stacked
@@ -72,7 +72,7 @@ class Shard(NamedTuple):
     path: str
     space: FeatureSpace
     rows: int
-    qids: npt.NDArray[Any]
+    qids: Array
     fingerprint: str
     weighs: str = ""  # "documents", "queries", or empty
 
@@ -353,48 +353,51 @@ class Worker:
         return stream_files(path, **reading, cache=False, like=like, threads=self._threads)
 
 
+@dataclass(eq=False)
 class _Rounds:
     """A callback that queues rounds for the client, and a stop request shared by all workers."""
 
     before_iteration = stopped = False
     order, completed = 25, 0
 
-    def __init__(self, worker: Worker, mesh: Mesh, engine: Any, every: int) -> None:
-        self._worker, self._mesh, self._engine, self._every = worker, mesh, engine, every
+    worker: Worker
+    mesh: Mesh
+    engine: Any
+    every: int
 
     def begins(self, info: ModelInfo) -> None:
         self._info = info
 
     def so_far(self, rounds: int) -> tuple[int, bytes, ModelInfo]:
-        return rounds, self._engine.so_far(self._model), self._info
+        return rounds, self.engine.so_far(self._model), self._info
 
     def __call__(self, env: Any) -> None:
         self._model, self._done = env.model, env.iteration + 1
         if (
-            self._mesh.rank == 0
-            and self._every
-            and self._done % self._every == 0
+            self.mesh.rank == 0
+            and self.every
+            and self._done % self.every == 0
             and self._done < env.end_iteration
         ):
-            self._worker.checkpoints.append(self.so_far(self._done))
+            self.worker.checkpoints.append(self.so_far(self._done))
         results = [tuple(result) for result in env.evaluation_result_list or []]
-        self._worker.events.append((env.iteration, env.begin_iteration, env.end_iteration, results))
+        self.worker.events.append((env.iteration, env.begin_iteration, env.end_iteration, results))
 
     def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
         """Queue the result of a fold, and return whether training goes on."""
-        self._worker.events.append(FoldSummary.of_model(fold, training, model))
+        self.worker.events.append(FoldSummary.of_model(fold, training, model))
         return not self.pending
 
     @property
     def pending(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
-        is_silent = time.monotonic() - self._worker.last_contact > CLIENT_SILENCE_SECONDS
-        stops = bool(self._mesh.all_reduce(np.array([float(self._worker.stop or is_silent)]))[0])
+        is_silent = time.monotonic() - self.worker.last_contact > CLIENT_SILENCE_SECONDS
+        stops = bool(self.mesh.all_reduce(np.array([float(self.worker.stop or is_silent)]))[0])
         self.completed = self._done  # by every worker, as the exchange succeeded
         return stops
 
 
-def joined_ids(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def joined_ids(parts: Sequence[Array]) -> Array:
     """Concatenate query ids, and convert them to text if some of them are text."""
     if any(part.dtype.kind == "O" for part in parts):
         parts = [as_text(part) for part in parts]

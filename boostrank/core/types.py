@@ -16,12 +16,15 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ParameterError
 
 Array = npt.NDArray[Any]
+BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
+Json = dict[str, Any]
+"""A JSON object."""
 ParamValues = Mapping[str, Any]
-"""Objective parameters by name."""
+"""Parameters by name."""
 Constants = tuple[Float64Array, Float64Array]
 """Constants that an objective computes once per data set, float64[N, d] for documents and
 float64[Q, c] for queries.

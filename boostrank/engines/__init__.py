@@ -212,10 +212,7 @@ def booster_of(native: Any) -> Booster | None:
     if exposed is not None:
         return exposed
     name = type(native).__module__.partition(".")[0]
-    engine = get_backend(name) if name in ENGINES else None
-    fits = (
-        engine is not None
-        and engine.booster_type is not None
-        and isinstance(native, engine.booster_type)
-    )
-    return engine.booster(native) if engine is not None and fits else None
+    if name not in ENGINES:
+        return None
+    engine = get_backend(name)
+    return engine.booster(native) if isinstance(native, engine.booster_type) else None

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-import numpy.typing as npt
-
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -21,7 +19,6 @@ from boostrank.engines.engine_params import Params
 from boostrank.engines.trees import LinearStart, ModelFormat
 
 if TYPE_CHECKING:
-    from boostrank.objective.bound import Gradient
     from boostrank.objective.description import TrainingObjective
 
 SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
@@ -91,7 +88,7 @@ class Booster:
         """The names of the features, in the order of the model's columns."""
         return tuple(self.native.feature_names)
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute raw scores, leaves or contributions.
 
         Args:
@@ -235,7 +232,7 @@ class Snapshot:
     """
 
     model: bytes
-    scores: tuple[npt.NDArray[Any], ...] = ()
+    scores: tuple[Array, ...] = ()
     scores_sha256: str = ""
 
 
@@ -281,25 +278,23 @@ class TrainRequest:
         start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None
             or absent for the scores of `earlier`.
         resumed: interrupted training to resume; `rounds` is still its full number of rounds.
-        objective: objective for a backend that compares losses; otherwise None.
-        evaluate: (scores, data set, round) -> the loss and gradient of `objective` in float64, not
-            scaled.
+        objective: boostrank's objective, whose losses a backend may compare by `gradient.evaluate`:
+            (scores, data set, round) -> loss and gradient in float64, not scaled.
     """
 
     params: dict[str, Any]
     train: Any
     valid: list[tuple[str, Any]]
     rounds: int
-    gradient: Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]] | None
+    gradient: Any
     native_objective: str | None
-    metrics: list[Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]]
+    metrics: list[Callable[[Array, Any], list[tuple[str, float, bool]]]]
     earlier: Any = None
     rows: list[RankingDataset] = field(default_factory=list)
     start_scores: Sequence[Float64Array | None] = ()
     callbacks: list[Callback] = field(default_factory=list)
     resumed: Resumed | None = None
     objective: TrainingObjective | None = None
-    evaluate: Callable[[npt.NDArray[Any], Any, int], Gradient] | None = None
 
 
 class Rounds:
@@ -397,14 +392,14 @@ class Backend:
     format: ModelFormat
     params: Params
     booster: type[Booster]
-    booster_type: type | None = None
+    booster_type: type | tuple[()] = ()
     error_types: tuple[type[Exception], ...] = ()
     grows_trees: bool = True
     starts_linear: bool = False
     shares_bins: bool = False
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Convert a data set to the engine's own class.
 
@@ -416,7 +411,7 @@ class Backend:
         """
         raise NotImplementedError
 
-    def check(self, data: Any, params: dict[str, Any]) -> None:
+    def check(self, data: Any, params: ParamValues) -> None:
         """Raise an error if `train` could not start with this training set from `dataset`."""
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:

@@ -20,7 +20,7 @@ from boostrank.core.errors import (
     did_you_mean,
     warn_user,
 )
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Int64Array, ParamValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Params:
         """
         return self._names
 
-    def check(self, params: dict[str, Any]) -> None:
+    def check(self, params: ParamValues) -> None:
         """Raise an error if a parameter is unknown or not supported, or if the engine rejects its
         value.
         """
@@ -92,12 +92,12 @@ class Params:
             _TAKEN.add(key)
             return
         # Try the parameters one by one to find the rejected one.
-        single = [{name: value} for name, value in tried.items()] if len(tried) > 1 else []
-        alone = ((parameter, self._failure(parameter)) for parameter in single)
-        refused, error = next(
-            ((parameter, error) for parameter, error in alone if error is not None),
-            (tried, together),
-        )
+        refused, error = tried, together
+        for name, value in tried.items():
+            alone = self._failure({name: value})
+            if alone is not None:
+                refused, error = {name: value}, alone
+                break
         assignments = ", ".join(f"{name}={value!r}" for name, value in refused.items())
         raise ParameterError(f"{self.title} rejects {assignments}: {refusal(error)}") from error
 
@@ -109,7 +109,7 @@ class Params:
             return error
         return None
 
-    def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    def check_values(self, params: ParamValues) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the parameters under their main names, and the name under which each was given.
 
         Raises:
@@ -133,7 +133,7 @@ class Params:
         check_numbers(engine_params, given_as)
         return engine_params, given_as
 
-    def check_workers(self, params: Mapping[str, Any]) -> None:
+    def check_workers(self, params: ParamValues) -> None:
         """Raise an error if a parameter is not supported on several workers."""
         for name, value in self.resolve_names(params).items():
             if name.startswith(self.serial) and value not in (False, "false", 0, "", None):
@@ -142,7 +142,7 @@ class Params:
     def attempt(self, params: dict[str, Any]) -> None:
         """Try the parameters with the engine, which raises its own errors."""
 
-    def resolve_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_names(self, params: ParamValues) -> dict[str, Any]:
         """Return the parameters under their main names; unknown names stay."""
         aliases = self.names()
         return {aliases.get(name, name): value for name, value in params.items()}
@@ -157,7 +157,7 @@ class Params:
 
     def of_columns(
         self,
-        params: dict[str, Any],
+        params: ParamValues,
         names: Sequence[str],
         *,
         codes: Sequence[int] = (),
@@ -188,17 +188,17 @@ class Params:
                 ]
         return converted
 
-    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+    def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints on single features, which apply to a linear start too."""
         return Limits.none(len(names))
 
-    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return the reason why a training with these parameters cannot be resumed exactly, or None
         if it can.
         """
         return "a training of this engine cannot be resumed"
 
-    def unstartable(self, params: dict[str, Any]) -> str | None:
+    def unstartable(self, params: ParamValues) -> str | None:
         """Return the reason why trees with these parameters cannot start from a linear ranker, or
         None if they can.
         """
@@ -215,10 +215,9 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     """
     directions = _parsed(value, "monotone_constraints")
     if isinstance(directions, Mapping):
-        numbers = dict.fromkeys(range(len(names or ())), 0)
+        numbers: dict[Any, Any] = dict.fromkeys(range(len(names or ())), 0)
         for name, number in directions.items():
-            column = _column(name, names, "monotone_constraints")
-            numbers[len(numbers) if column is None else column] = number
+            numbers[_column(name, names, "monotone_constraints")] = number
         directions = list(numbers.values())
     directions = (
         list(directions) if isinstance(directions, list | tuple | np.ndarray) else [directions]
@@ -252,12 +251,9 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
         raise ParameterError(
             f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]"
         )
-    columns = [
-        [(_column(feature, names, "interaction_constraints"), feature) for feature in group]
-        for group in groups
-    ]
     return [
-        [feature if column is None else column for column, feature in group] for group in columns
+        [_column(feature, names, "interaction_constraints") for feature in group]
+        for group in groups
     ]
 
 
@@ -299,8 +295,8 @@ def _parsed(value: Any, parameter: str) -> Any:
         ) from None
 
 
-def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | None:
-    """Return the column of a feature given by name or number, or None if the names are not
+def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> Any:
+    """Return the column of a feature given by name or number, or its name if the names are not
     available yet.
     """
     if isinstance(feature, str):
@@ -309,7 +305,7 @@ def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | 
                 f"{parameter}: the data has no feature"
                 f" {feature!r}.{did_you_mean(feature, names, list_all=False)}"
             )
-        return None if names is None else list(names).index(feature)
+        return feature if names is None else list(names).index(feature)
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or feature < 0:
         raise ParameterError(
             f"{parameter}: {feature!r} is not a feature: pass its name, or its column counted"
@@ -322,26 +318,28 @@ def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | 
     return int(feature)
 
 
-def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
+def check_numbers(params: ParamValues, given_as: Mapping[str, str]) -> None:
     """Check the numbers that an engine or the memory plan would misread or reject only later."""
     least = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
     least |= {"max_depth": -(2**31), "verbosity": -(2**31)}
     for name, value in params.items():
-        low, must = least.get(name), "a finite number"
-        if low is None or value is None:
-            wrong = isinstance(value, float | np.floating) and not np.isfinite(value)
-        else:
-            must = f"a whole number, at least {low} and below 2^31"
-            try:
-                wrong = (
-                    isinstance(value, bool)
-                    or float(value) != int(value)
-                    or not low <= int(value) < 2**31
-                )
-            except (TypeError, ValueError, OverflowError):
-                wrong = True
-        if wrong:
-            raise ParameterError(f"{given_as[name]}={value!r} must be {must}")
+        if name in least and value is not None:
+            as_whole(value, given_as[name], least[name])
+        elif isinstance(value, float | np.floating) and not np.isfinite(value):
+            raise ParameterError(f"{given_as[name]}={value!r} must be a finite number")
+
+
+def as_whole(value: Any, name: str, low: int) -> int:
+    """Return a whole number, at least `low` and below 2^31, or raise ParameterError."""
+    try:
+        number = int(value)
+        if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(
+            f"{name}={value!r} must be a whole number, at least {low} and below 2^31"
+        ) from None
+    return number
 
 
 _TAKEN: set[str] = set()

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.curves import Curve, combined
 from boostrank.kernels.forest import Forest
 from boostrank.records import from_json
@@ -95,15 +94,13 @@ class ServedTrees:
 
     Args:
         forest: trees, without a separate start.
-        node_count, leaf_count: float64[M] and float64[L], number of documents (LightGBM) or sum of
-            Hessians (XGBoost).
+        leaf_count: float64[L], number of documents (LightGBM) or sum of Hessians (XGBoost).
         base: initial value of every score.
         single: whether the engine computes in float32, as XGBoost does, and not in float64, as
             LightGBM does.
     """
 
     forest: Forest
-    node_count: Float64Array
     leaf_count: Float64Array
     base: float = 0.0
     single: bool = False
@@ -122,27 +119,45 @@ class ServedTrees:
         return replace(self, forest=replace(forest, roots=forest.roots[order], tree=tree))
 
 
-_NODES, _NUMBERS = np.zeros(0, np.int32), np.zeros(0)
-_FOREST = Forest(
-    feature=_NODES,
-    threshold=_NUMBERS,
-    kind=np.zeros(0, np.uint8),
-    left=_NODES,
-    right=_NODES,
-    value=_NUMBERS,
-    roots=_NODES,
-    tree=_NODES,
-    sets=np.zeros(0, np.uint32),
-    set_ptr=np.zeros(1, np.int64),
-)
-NO_TREES = ServedTrees(_FOREST, _NUMBERS, _NUMBERS)
+_DTYPES: dict[str, type[np.generic]] = {
+    "feature": np.int32,
+    "threshold": np.float64,
+    "kind": np.uint8,
+    "left": np.int32,
+    "right": np.int32,
+    "value": np.float64,
+    "roots": np.int32,
+    "tree": np.int32,
+}
+
+
+def make_forest(sets: Sequence[Array] = (), **columns: Any) -> Forest:
+    """Return a forest of columns by name, in their types, and of sets of categories, each in
+    words.
+    """
+    typed: Any = {name: np.array(columns.get(name, ()), _DTYPES[name]) for name in _DTYPES}
+    return Forest(
+        **typed,
+        sets=np.concatenate([np.zeros(0), *sets]).astype(np.uint32),
+        set_ptr=np.cumsum([0, *map(len, sets)]).astype(np.int64),
+    )
+
+
+def category_words(categories: Array) -> Array:
+    """Return categories as bits of words, uint32[w], which end with the highest one."""
+    words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
+    np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
+    return words
+
+
+NO_TREES = ServedTrees(make_forest(), np.zeros(0))
 """The trees of a linear model."""
 
 LARGEST_SCORE = 1e150
 """The largest magnitude of a score, which keeps the squares and sums of scores finite."""
 
 
-def in_range(scores: npt.NDArray[Any]) -> bool:
+def in_range(scores: Array) -> bool:
     """Return True if no score is NaN or beyond `LARGEST_SCORE`, without allocating an array."""
     return (
         not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE
@@ -238,7 +253,7 @@ class ModelFormat(Protocol):
         return body
 
 
-def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
+def refuse(wrong: bool | BoolArray, reason: str) -> None:
     """Raise ModelError if the condition, or any entry of an array, is true."""
     if wrong is not False and np.any(wrong):  # NumPy takes microseconds for one condition
         raise ModelError(reason)
@@ -318,7 +333,7 @@ NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2)
 """The function that is 0 everywhere."""
 
 
-def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
+def just_above(numbers: Float32Array) -> Float64Array:
     """Return bounds a quarter of the way to the next float32 number, so that `<` and `<=` agree, as
     float64[k].
 

@@ -14,11 +14,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.served.linear import LinearScore
@@ -81,7 +80,7 @@ class Pack:
     """
 
     rows: Float32Array
-    kind: npt.NDArray[np.int8]
+    kind: Array
     nodes: int
     of_nodes: int
 
@@ -208,7 +207,7 @@ class _Values:
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         low: dict[int, np.float32] = {}
         high: dict[int, np.float32] = {}
-        allowed: dict[int, npt.NDArray[np.bool_]] = {}
+        allowed: dict[int, BoolArray] = {}
         child, at = node, int(self._parent[node])
         while child != at:
             feature, right = int(forest.feature[at]), bool(forest.right[at] == child)
@@ -236,14 +235,14 @@ class _Values:
             rows[0, feature], rows[1, feature] = self._left[node], self._right[node]
         rows[2, feature] = np.nan
 
-    def _goes_left(self, node: int) -> npt.NDArray[np.bool_]:
+    def _goes_left(self, node: int) -> BoolArray:
         """Return which categories go left at a categorical split, bool[categories]."""
         left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
         listed = self._forest.categories(int(self._forest.threshold[node]))
         left[listed] = ~left[listed]
         return left
 
-    def _one_of(self, categories: npt.NDArray[np.bool_]) -> float:
+    def _one_of(self, categories: BoolArray) -> float:
         members = np.flatnonzero(categories)
         return float(self._rng.choice(members)) if members.size else 0.0
 
@@ -282,9 +281,7 @@ class Verification:
 
 
 @takes_dataset
-def verify(
-    model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0
-) -> Verification:
+def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.0) -> Verification:
     """Compare scores that another program logged with the model's own scores.
 
     Args:
@@ -423,27 +420,22 @@ def prove(
     Raises:
         ExportError: if scores or ranks differ, and `allow` does not contain that kind.
     """
-    forest, names = served.trees.forest, served.feature_names
-    linear, scorer, defaults = served.linear, target.scorer(body, names), served.defaults
+    linear, defaults = served.linear, served.defaults
+    scorer = target.scorer(body, served.feature_names)
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         """Score rows as the program does, which replaces missing values by its features'
         defaults.
         """
         if not np.isnan(defaults).all():
             rows = np.where(np.isnan(rows), defaults.astype(rows.dtype), rows)
-        if target.within_query and linear is not None:  # the program's weights have the sum 1
+        if target.normalises and linear is not None:  # the program's weights have the sum 1
             return np.asarray(linear.bias + linear.weights.sum() * scorer(rows))
         return scorer(rows)
 
-    resolution = None if target.resolution is None else target.resolution(forest)
-    if linear is None:
-        pack = parity_pack(forest, len(names), target.most_rows, resolution)
-    else:
-        pack = linear_pack(linear, target.most_rows)
-    if target.finite:
-        others = pack.kind != KINDS.index("infinite")
-        pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])
+    # Score the rows of a pack by the model and by the file.
+    resolution = None if target.resolution is None else target.resolution(served.trees.forest)
+    pack = _make_pack(served, target, resolution)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the pack has unseen categories on purpose
         model_scores = model.predict(pack.rows)
@@ -453,53 +445,73 @@ def prove(
     if target_scores.shape != model_scores.shape:
         words = f"returned scores of shape {target_scores.shape} for {model_scores.size} rows"
         raise ExportError(f"{target.proved_by} {words}")
+    # Refuse differences that are not allowed.
     wrong, rounding = _wrong(target, served, pack.rows, model_scores, target_scores)
-    differing = {kind: int(wrong[pack.kind == number].sum()) for number, kind in enumerate(KINDS)}
-    other = {kind: count for kind, count in differing.items() if count}
+    counts = np.bincount(pack.kind[wrong], minlength=len(KINDS)).tolist()
+    differing = {kind: count for kind, count in zip(KINDS, counts, strict=True) if count}
     moves = None if data is None else _moves(model, score, data, rounding)
-    for kind in other:
+    for kind in differing:
         if kind not in allow:
-            of_kind = pack.kind == KINDS.index(kind)
-            bad = np.flatnonzero(wrong & of_kind)
-            worst = bad[
-                np.argmax(np.nan_to_num(np.abs(target_scores[bad] - model_scores[bad]), nan=np.inf))
-            ]
-            fix = (
-                f"{target.no_missing}: {target.remedy}; "
-                if kind == "missing" and target.no_missing
-                else ""
-            )
-            mend = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
-            if kind not in _ABSENT:
-                mend = "choose another target"
+            words = _describe_difference(target, pack, wrong, model_scores, target_scores, kind)
             moved = "" if moves is None else f"; in your data, {moved_line(moves)}"
-            raise ExportError(
-                f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind"
-                f" {kind!r} ({_WHAT[kind]}) get different scores, e.g. {model_scores[worst]:.9g}"
-                f" from the model and {target_scores[worst]:.9g} from {target.proved_by};"
-                f" {fix}{mend}{moved}"
-            )
-    difference = np.where(wrong, 0.0, np.abs(target_scores - model_scores))
+            raise ExportError(f"{words}{moved}")
     if moves is not None and moves.level == DIFFERENT and MOVED not in allow:
         raise ExportError(
             f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway"
         )
     untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
-    if not untried > _NOTHING:
-        untried = 0.0
+    difference = np.abs(target_scores - model_scores)[~wrong]
     return Proof(
-        target.name,
-        target.proved_by,
-        model_scores.size,
-        pack.nodes,
-        pack.of_nodes,
-        float(difference.max()),
-        bool(np.array_equal(target_scores[~wrong], model_scores[~wrong])),
-        other,
-        len(body),
-        moves,
-        untried,
-        served.fill,
+        target=target.name,
+        proved_by=target.proved_by,
+        rows=model_scores.size,
+        nodes=pack.nodes,
+        of_nodes=pack.of_nodes,
+        largest=float(difference.max(initial=0.0)),
+        same_bits=not difference.any(),
+        other_leaves=differing,
+        size=len(body),
+        moves=moves,
+        untried=untried * (untried > _NOTHING),
+        fill=served.fill,
+    )
+
+
+def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array | None) -> Pack:
+    """Return the rows for a target, without infinite values if it has none."""
+    if served.linear is None:
+        columns, forest = len(served.feature_names), served.trees.forest
+        pack = parity_pack(forest, columns, target.most_rows, resolution)
+    else:
+        pack = linear_pack(served.linear, target.most_rows)
+    if not target.finite:
+        return pack
+    others = pack.kind != KINDS.index("infinite")
+    return replace(pack, rows=pack.rows[others], kind=pack.kind[others])
+
+
+def _describe_difference(
+    target: TargetSpec,
+    pack: Pack,
+    wrong: BoolArray,
+    model_scores: Float64Array,
+    target_scores: Array,
+    kind: str,
+) -> str:
+    """Describe the largest difference in rows of a kind, and what to do about it."""
+    of_kind = pack.kind == KINDS.index(kind)
+    bad = np.flatnonzero(wrong & of_kind)
+    apart = np.nan_to_num(np.abs(target_scores[bad] - model_scores[bad]), nan=np.inf)
+    worst = bad[np.argmax(apart)]
+    fix = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
+    if kind not in _ABSENT:
+        fix = "choose another target"
+    if kind == "missing" and target.no_missing:
+        fix = f"{target.no_missing}: {target.remedy}; {fix}"
+    return (
+        f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r}"
+        f" ({_WHAT[kind]}) get different scores, e.g. {model_scores[worst]:.9g} from the model and"
+        f" {target_scores[worst]:.9g} from {target.proved_by}; {fix}"
     )
 
 
@@ -548,10 +560,10 @@ def moved_line(moves: Verification) -> str:
 def _wrong(
     target: TargetSpec,
     served: ServedModel,
-    rows: npt.NDArray[Any],
+    rows: Array,
     model_scores: Float64Array,
-    target_scores: npt.NDArray[Any],
-) -> tuple[npt.NDArray[np.bool_], float]:
+    target_scores: Array,
+) -> tuple[BoolArray, float]:
     """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
     rounding.
     """

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import (
+    Array,
+    BoolArray,
+    Float32Array,
+    Float64Array,
+    Int64Array,
+    ParamValues,
+)
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
 from boostrank.engines.linear.format import LINEAR
-from boostrank.engines.served.linear import LinearScore
-from boostrank.engines.served.rules import SINGLE, Rules, Tree, walk
+from boostrank.engines.served.linear import LinearFile, LinearScore
+from boostrank.engines.served.rules import SINGLE, Rules
+from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import ServedTrees, depths
 from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.files.names import name_of
@@ -33,7 +41,7 @@ MOST_NESTED = 200
 
 _LEAST = np.finfo(np.float32).min
 
-Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+Score = Callable[[Array], Array]
 """Function that scores rows, float32[n, d] or float64[n, d] with NaN for missing values, and
 returns [n] scores.
 """
@@ -108,8 +116,8 @@ class TargetSpec:
             `parse`.
         read: function that takes the file and feature names and returns a scorer, if the program
             can run here.
-        parse: function that takes the file and a mapping from feature names to columns, and returns
-            the trees' roots and a node parser, if the program cannot run here.
+        parse: function that takes the file's JSON and the feature names, and returns its model, if
+            the program cannot run here.
         exact: engines whose models get bit-identical scores.
         extra: the boostrank extra that `write` or `read` needs.
         resolution: function that returns the distance of the target's from the model's thresholds,
@@ -123,7 +131,7 @@ class TargetSpec:
         remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
         linear: the target of the same name for linear models, if there is one.
-        within_query: whether the program computes columns within queries, and adds them with
+        normalises: whether the program computes columns within queries, and adds them with
             weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
         zeros: whether the target supports zeros as missing values.
@@ -138,7 +146,7 @@ class TargetSpec:
     how: tuple[str, str, str]
     rules: Rules = SINGLE
     read: Callable[[bytes, Sequence[str]], Score] | None = None
-    parse: Callable[[bytes, Mapping[str, int]], tuple[Sequence[Any], Tree]] | None = None
+    parse: Callable[[Any, Sequence[str]], TreeFile | LinearFile] | None = None
     exact: tuple[str, ...] = ()
     extra: str = ""
     resolution: Callable[[Forest], Float64Array] | None = None
@@ -153,7 +161,7 @@ class TargetSpec:
     categories: bool = True
     zeros: bool = False
     linear: TargetSpec | None = None
-    within_query: bool = False
+    normalises: bool = False
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
 
@@ -167,8 +175,9 @@ class TargetSpec:
         if self.read is not None:
             return self.read(body, feature_names)
         assert self.parse is not None
-        roots, node = self.parse(body, {name: column for column, name in enumerate(feature_names)})
-        return lambda rows: walk(roots, node, rows, self.rules)
+        file = replace(self.parse(json.loads(body), feature_names), rules=self.rules)
+        columns = [list(feature_names).index(name) for name in file.names]
+        return lambda rows: file.scores(rows[:, columns])
 
     def objections(
         self,
@@ -180,7 +189,7 @@ class TargetSpec:
         trees: int = 0,
         missing: Collection[str] = (),
         declared: Declared = (),
-        params: Mapping[str, Any] = MappingProxyType({}),
+        params: ParamValues = MappingProxyType({}),
     ) -> Iterator[Objection]:
         """Yield the reasons why the target cannot represent a model, or a model that is yet to be
         trained.
@@ -190,79 +199,87 @@ class TargetSpec:
             declared: the program's declaration of features.
             params: the engine's parameters by their main names.
         """
-        if within and not self.within_query:
-            words = (
+        if within and not self.normalises:
+            yield Objection(
+                "within-query",
                 f"the model computes {within} within each query, but {self.title} scores one"
-                " document at a time"
+                " document at a time",
+                "train without --within-query, or score with boostrank predict",
             )
-            fix = "train without --within-query, or score with boostrank predict"
-            yield Objection("within-query", words, fix)
-        if engine and self.engine != engine and not get_backend(engine).grows_trees:
+        if engine not in ("", self.engine):
+            yield from self._object_to_engine(engine)
+        unserved = {
+            "linear_tree": params.get("linear_tree"),
+            "boosting=rf": params.get("boosting") in ("rf", "random_forest"),
+            "zero_as_missing": params.get("zero_as_missing") and not self.zeros,
+        }
+        for name in filter(unserved.get, unserved):
+            words = f"{self.title} does not support models of {name}"
+            yield Objection("engine", words, "train without this parameter")
+        if categorical and not self.categories:
+            count = count_of(len(categorical), "categorical feature")
+            option = f"--drop {typed_names(*categorical)}"
+            yield Objection(
+                "categories",
+                f"the model has {count} ({quoted(categorical)}), but {self.title} does not support"
+                " categorical splits",
+                f"replace the categories by numbers, or train with {option}",
+                options=option,
+            )
+        if fault := self.name_fault(names):
+            fix = "pass other names with --feature-names when you export"
+            yield Objection("names", fault, fix, final=False)
+        if self.most_trees is not None and trees > self.most_trees:
+            option = f"--max-trees {self.most_trees}"
+            yield Objection(
+                "trees",
+                f"the model has {trees:,} trees, more than the limit of {self.title},"
+                f" {self.most_trees:,}",
+                f"train with {option}, or choose another target (onnx, c)",
+                options=option,
+            )
+        yield from self._object_to_missing(names, missing, declared)
+
+    def _object_to_engine(self, engine: str) -> Iterator[Objection]:
+        """Yield why the target takes no models of an engine other than its own."""
+        if not get_backend(engine).grows_trees:
             yield Objection(
                 "engine",
                 f"{engine} models have no trees",
                 "choose a target for them (solr, elasticsearch, vespa, onnx, sql, c), or train with"
                 " --backend lightgbm or xgboost",
             )
-        elif engine and self.engine == LINEAR.name != engine:
+        elif self.engine == LINEAR.name:
             words = f"{self.title} takes the weights of a linear model"
             yield Objection("engine", words, "train with --backend linear")
-        elif engine and self.engine not in ("", engine):
-            words = (
-                f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
-                " would differ"
-            )
-            fix = f"train with --backend {self.engine}, or export to xgboost, onnx or c"
-            yield Objection("engine", words, fix)
-        unserved = ["linear_tree"] * bool(params.get("linear_tree"))
-        unserved += ["boosting=rf"] * (params.get("boosting") in ("rf", "random_forest"))
-        unserved += ["zero_as_missing"] * bool(params.get("zero_as_missing") and not self.zeros)
-        for name in unserved:
+        elif self.engine:
             yield Objection(
                 "engine",
-                f"{self.title} does not support models of {name}",
-                "train without this parameter",
+                f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
+                " would differ",
+                f"train with --backend {self.engine}, or export to xgboost, onnx or c",
             )
-        if categorical and not self.categories:
-            features = (
-                f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)})"
-            )
-            words = (
-                f"the model has {features}, but {self.title} does not support categorical splits"
-            )
-            fix = (
-                "replace the categories by numbers, or train with --drop"
-                f" {typed_names(*categorical)}"
-            )
-            yield Objection("categories", words, fix, options=f"--drop {typed_names(*categorical)}")
-        if fault := self.name_fault(names):
-            yield Objection(
-                "names", fault, "pass other names with --feature-names when you export", final=False
-            )
-        if self.most_trees is not None and trees > self.most_trees:
-            words = (
-                f"the model has {trees:,} trees, more than the limit of {self.title},"
-                f" {self.most_trees:,}"
-            )
-            fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
-            yield Objection("trees", words, fix, options=f"--max-trees {self.most_trees}")
+
+    def _object_to_missing(
+        self, names: Sequence[str], missing: Collection[str], declared: Declared
+    ) -> Iterator[Objection]:
+        """Yield why missing values, or the declared features, would not be those of the model."""
         if missing and self.no_missing:
             words = f"the data have missing values; {self.no_missing}"
             yield Objection("missing", words, self.remedy, options="--fill median")
-        if declared and names and (fault := name_fault(declared, names)):
+        if not names:
+            return
+        if declared and (fault := name_fault(declared, names)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
-        for feature in declared if names and not self.no_missing else ():
+        for feature in () if self.no_missing else declared:
             if isinstance(feature, str):  # a name alone declares no default
                 continue
             default = default_of(feature, self.unset)
             if name_of(feature) in missing and not math.isnan(default):
-                words = (
-                    f"{name_of(feature)!r} has missing values in the data, but would be {default:g}"
-                    f" in {self.title}"
-                )
                 yield Objection(
                     "missing",
-                    words,
+                    f"{name_of(feature)!r} has missing values in the data, but would be"
+                    f" {default:g} in {self.title}",
                     f"give it {self.default.format(value='NaN')}, or train with --fill",
                 )
 
@@ -310,7 +327,7 @@ def java_text(number: Any) -> str:
     return repr(shortest(number))
 
 
-def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
+def missing_goes_left(forest: Forest) -> BoolArray:
     """Return whether missing values go left at each node, bool[M]."""
     left = (forest.kind & NAN_LEFT) != 0
     zero = (forest.kind & ZERO_IS_MISSING) != 0

@@ -16,14 +16,15 @@ import numpy as np
 
 from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
-from boostrank.core.types import takes
+from boostrank.core.text import list_names
+from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
 from boostrank.engines.linear.format import LinearModel
 from boostrank.engines.served.linear import LinearScore
-from boostrank.engines.trees import NO_TREES
+from boostrank.engines.trees import NO_TREES, ServedTrees
 from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
@@ -113,10 +114,8 @@ def export_model(
         )
     check_writable(path)
     # Convert the model, and prove that its scores stay the same.
-    if target.within_query and data is not None:
+    if target.normalises:
         model, data = model.over_columns(data)
-    elif target.within_query:
-        model = model.without_within_query()
     served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
     try:
         body = target.write(served)
@@ -157,80 +156,92 @@ def _served(
     """Prepare a model. Features that are not `lacking` keep missing values, as these do not
     occur.
     """
-    within = "" if model.within_query is None else model.within_query.words()
-    _check(target.objections(within=within))
+    added = model.column_names[model.n_features :]
+    _check(target.objections(within=list_names(added, 4)))
     columns = model.feature_names
     features = columns if features is None else features
-    if fault := name_fault(features, columns):
-        raise ParameterError(f"--feature-names: {fault}")
-    names = tuple(map(name_of, features))
-    # The model's, in the order of a feature store.
-    names = columns if set(names) == set(columns) else names
-    _check_names(names, "feature", "--feature-names")
+    names = _name_features(features, columns)
     _check_names([name], "model", "--name")
     body = model.to_bytes()
-    format = format_of(body)
-    parsed, linear, trees = format.parse(body), None, NO_TREES
-    if isinstance(parsed, LinearModel):
-        linear = LinearScore.of_model(parsed)
-    else:
-        try:
-            trees = format.served(parsed)
-        except ModelError as error:
-            raise ModelError(f"this model cannot be exported: {error}") from error
-    categorical = [names[i] for i in np.unique(trees.forest.feature[trees.forest.categorical])]
-    count = trees.forest.roots.size
+    linear, trees = _parse(body)
+    forest = trees.forest
+    categorical = [names[i] for i in np.unique(forest.feature[forest.categorical])]
+    count = forest.roots.size
     _check(
         target.objections(engine=model.backend, names=names, categorical=categorical, trees=count)
     )
-    value = trees.forest.value
-    if (
-        target.rules.leaves is np.float32
-        and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max
-    ):
-        raise ExportError(
-            f"a leaf of {value[np.argmax(np.abs(value))]:.3g} exceeds the range of float32, the"
-            f" type of leaves in {target.title}: choose another target (c, python)"
-        )
+    if target.rules.leaves is np.float32:
+        _check_range(forest.value, target)
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     # Values of documents without a feature: the declared ones, or the fill values if the program
     # has no missing ones.
     declared = {name_of(feature): feature for feature in features if not isinstance(feature, str)}
-    fill = {} if target.rules.missing is None else dict(model.info.fill or {})
-    used = trees.forest.used
-    if linear is not None:
-        used = linear.used
-        if target.rules.missing is not None:
+    used = forest.used if linear is None else linear.used
+    fill = {}
+    if target.rules.missing is not None:
+        fill = dict(model.info.fill or {})
+        if linear is not None:
             values = zip(columns, linear.missing.tolist(), strict=True)
             fill |= {column: value for column, value in values if value != target.rules.missing}
-    defaults = [fill.get(column, math.nan) for column in columns]
+    defaults = np.array([fill.get(column, math.nan) for column in columns])
     whole = []
-    for i, feature in enumerate(names):
-        default = default_of(declared.get(feature, feature), target.unset)
-        if feature in declared and columns[i] in lacking:
+    for i in map(names.index, declared):
+        default = default_of(declared[names[i]], target.unset)
+        if columns[i] in lacking:
             unset = math.isnan(default) and target.rules.missing is not None
             defaults[i] = math.inf if unset else default  # NaN goes right, as infinity does
-        elif feature in declared and not math.isnan(default) and i in used:
-            whole.append(feature)
+        elif not math.isnan(default) and i in used:
+            whole.append(names[i])
     if whole:
         words = (
             "had no missing values in training; documents without a value will get the declared"
             " default"
         )
         warn_user(f"{quoted(whole)}: {words}", DataWarning)
-    needed = {columns[i]: fill[columns[i]] for i in used if columns[i] in fill}
     return ServedModel(
-        name,
-        model.backend,
-        format.stamp(body),
-        trees,
-        names,
-        declared,
-        np.array(defaults),
-        needed,
-        linear,
+        name=name,
+        engine=model.backend,
+        body=format_of(body).stamp(body),
+        trees=trees,
+        feature_names=names,
+        declared=declared,
+        defaults=defaults,
+        fill={columns[i]: fill[columns[i]] for i in used if columns[i] in fill},
+        linear=linear,
     )
+
+
+def _name_features(features: Declared, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in the order of the model's columns, for those of a feature store too."""
+    if fault := name_fault(features, columns):
+        raise ParameterError(f"--feature-names: {fault}")
+    names = tuple(map(name_of, features))
+    names = columns if set(names) == set(columns) else names
+    _check_names(names, "feature", "--feature-names")
+    return names
+
+
+def _parse(body: bytes) -> tuple[LinearScore | None, ServedTrees]:
+    """Return the score of a linear model, or else the trees."""
+    format = format_of(body)
+    parsed = format.parse(body)
+    if isinstance(parsed, LinearModel):
+        return LinearScore.of_model(parsed), NO_TREES
+    try:
+        return None, format.served(parsed)
+    except ModelError as error:
+        raise ModelError(f"this model cannot be exported: {error}") from error
+
+
+def _check_range(leaves: Float64Array, target: TargetSpec) -> None:
+    """Refuse leaves beyond the range of float32."""
+    largest = leaves[np.argmax(np.abs(leaves))] if leaves.size else 0.0
+    if abs(largest) > np.finfo(np.float32).max:
+        raise ExportError(
+            f"a leaf of {largest:.3g} exceeds the range of float32, the type of leaves in"
+            f" {target.title}: choose another target (c, python)"
+        )
 
 
 def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]:

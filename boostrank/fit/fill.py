@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.curves import ZERO
 from boostrank.options import listed_names
@@ -81,7 +80,7 @@ def fill_array(fills: Mapping[str, float], names: Sequence[str]) -> Float64Array
     return np.array([fills.get(name, math.nan) for name in names])
 
 
-def _replaced(cells: npt.NDArray[Any], values: Float64Array) -> npt.NDArray[Any]:
+def _replaced(cells: Array, values: Float64Array) -> Array:
     return np.where(np.isnan(cells), values.astype(np.float32), cells)
 
 

@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.engine_params import Limits
@@ -68,7 +67,7 @@ def number_queries(
     data: RankingDataset,
     folds: int,
     seed: int,
-    counted: npt.NDArray[np.bool_] | None = None,
+    counted: BoolArray | None = None,
     collective: Collective = ALONE,
 ) -> Int64Array:
     """Number the Q queries at random, int64[Q], so that the numbers modulo `folds` are the folds.
@@ -116,7 +115,7 @@ class Folds:
         training: Training,
         count: int,
         seed: int,
-        counted: npt.NDArray[np.bool_] | None = None,
+        counted: BoolArray | None = None,
         *,
         shares: bool = True,
     ) -> None:
@@ -159,7 +158,7 @@ class Folds:
         """Return a copy of the queries in a fold."""
         return self._data.take(np.flatnonzero(self.fold == fold))
 
-    def rows(self, fold: int) -> npt.NDArray[np.bool_]:
+    def rows(self, fold: int) -> BoolArray:
         """Return a mask of the rows in a fold, bool[N]."""
         return np.repeat(self.fold == fold, self._data.queries.sizes)
 
@@ -249,9 +248,13 @@ def _train_member(
     checkpoint = plan.trainings[0].checkpoint
     if checkpoint is not None:
         checkpoint = checkpoint.of_fold(fold)
-    try:
+
+    def train(training: Training) -> RankingModel:
         part = folds.training(training, fold, measures=measures)
-        model = run(replace(part, checkpoint=checkpoint))
+        return run(replace(part, checkpoint=checkpoint))
+
+    try:
+        model = train(training)
     except BoostrankError as error:
         name, failed, member = training.name, member, plan.preset.members[0]
         if failed in (member, *members):
@@ -259,8 +262,7 @@ def _train_member(
         training = plan.make_fold_training(fold, member)
         words = f"fold {fold + 1}: {name}: {error}; trained as {training.name} instead"
         warn_user(words, DataWarning)
-        part = folds.training(training, fold, measures=measures)
-        model = run(replace(part, checkpoint=checkpoint))
+        model = train(training)
     return member, training, model
 
 
@@ -274,7 +276,7 @@ def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> B
 
 def _measure(
     per_query: dict[str, Float64Array],
-    is_scored: npt.NDArray[np.bool_],
+    is_scored: BoolArray,
     data: RankingDataset,
     ends: Sequence[int],
     metric: str | None,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from boostrank.core.errors import ParameterError
+from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset, as_dataset, is_lightgbms
 from boostrank.fit.arguments import takes_foreign_arguments
 from boostrank.fit.execute import execute
@@ -19,7 +20,7 @@ from boostrank.options import KEYWORDS, TrainOptions, takes_options
 @takes_foreign_arguments
 @takes_options(KEYWORDS.values())
 def train(
-    params: Mapping[str, Any] | None,
+    params: ParamValues | None,
     train_set: Any,
     num_boost_round: int | None = None,
     valid_sets: Any = None,
@@ -133,7 +134,7 @@ def _params_of(data: Any) -> Mapping[str, Any]:
     return {**categorical, **(data.params or {})}
 
 
-def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
+def with_params(options: TrainOptions, params: ParamValues) -> TrainOptions:
     """Move entries of `params` that are arguments of `train` to the options, for searches."""
     keywords = {name: value for name, value in params.items() if name in KEYWORDS}
     for name in keywords.keys() & options.changed.keys():

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import (
     DataError,
@@ -23,6 +22,7 @@ from boostrank.core.errors import (
 )
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Array, Float32Array, Float64Array
 from boostrank.engines.trees import in_range
 from boostrank.fit.settings import LOSS
 from boostrank.kernels.driver import AllReduce, PassStats, alone
@@ -32,7 +32,7 @@ from boostrank.objective.bound import BoundObjective, Gradient
 from boostrank.objective.description import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
-LabelsOf = Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]]
+LabelsOf = Callable[[Any], tuple[Array, QueryIndex]]
 """A function that returns the labels and queries of an engine's data set."""
 
 
@@ -51,11 +51,11 @@ class GuardedGradient:
         self._bound, self._function, self._all_reduce = bound, function, all_reduce
         self.seconds = 0.0
         self.stats: PassStats | None = None
-        self._previous: npt.NDArray[Any] | None = None
+        self._previous: Array | None = None
         self._still, self._round = 0, 0
         self._of_set: dict[int, BoundObjective] = {}
 
-    def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
+    def __call__(self, scores: Array, dataset: Any, round: int) -> tuple[Any, Any]:
         self._watch(scores, round)
         self._round = round
         started = time.perf_counter()
@@ -68,7 +68,7 @@ class GuardedGradient:
         finally:
             self.seconds += time.perf_counter() - started
 
-    def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Gradient:
+    def evaluate(self, scores: Array, dataset: Any, round: int) -> Gradient:
         """Evaluate boostrank's objective without scaling; not available for a user-defined
         function.
         """
@@ -94,7 +94,7 @@ class GuardedGradient:
         rows = bound.queries.n_documents  # an engine may need a row where there is none
         return LOSS, bound.mean_loss(np.reshape(scores, -1)[:rows], self._round), False
 
-    def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
+    def _watch(self, scores: Array, round: int) -> None:
         """Warn if trees have stopped changing the scores; the engines continue silently."""
         previous, self._previous = self._previous, np.array(scores)
         if previous is None:
@@ -179,7 +179,7 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
         else ["weight", "group"][: len(names) - 2]
     )
 
-    def called(scores: npt.NDArray[Any], dataset: Any) -> Any:
+    def called(scores: Array, dataset: Any) -> Any:
         labels, queries = labels_of(dataset)
         weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
         by_name = {"weight": weights, "group": queries.sizes}
@@ -188,9 +188,7 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
     return called
 
 
-def _checked(
-    result: Any, documents: int, round: int
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _checked(result: Any, documents: int, round: int) -> tuple[Float32Array, Float32Array]:
     if not isinstance(result, tuple | list | np.ndarray) or len(result) != 2:
         words = f"expected (gradient, Hessian), but got {type(result).__name__}"
         raise TrainingError(f"custom objective, round {round}: {words}")
@@ -242,7 +240,7 @@ class RoundMetrics:
     def __bool__(self) -> bool:
         return bool(self._names or self._functions)
 
-    def __call__(self, scores: npt.NDArray[Any], dataset: Any) -> Results:
+    def __call__(self, scores: Array, dataset: Any) -> Results:
         started = time.perf_counter()
         results: Results = []
         if self._names:
@@ -261,7 +259,7 @@ class RoundMetrics:
         self.seconds += time.perf_counter() - started
         return results
 
-    def values(self, scores: npt.NDArray[np.float64], dataset: Any) -> dict[str, float]:
+    def values(self, scores: Float64Array, dataset: Any) -> dict[str, float]:
         """Return the values of boostrank's metrics. With several workers, sums of values and
         weights are exchanged.
         """

@@ -12,6 +12,7 @@ import numpy as np
 
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
+from boostrank.core.types import ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import quoted
@@ -93,11 +94,11 @@ class Member:
     objective: Any = None
     start: Any = AUTO_START
     begins_linear: bool = False
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: ParamValues = field(default_factory=dict)
     trees: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
 
-    def update(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def update(self, params: ParamValues) -> dict[str, Any]:
         """Return parameters updated with the member's parameters."""
         objective = {} if self.objective is None else {"objective": self.objective}
         return {**params, **self.trees, **self.params, **objective}
@@ -132,7 +133,7 @@ class Preset:
     folds: int = 0
     note: str = ""
 
-    def update(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def update(self, params: ParamValues) -> dict[str, Any]:
         """Return parameters updated with the preset's, and with its member's if there is one."""
         updated = {**params, **self.trees}
         if self.patience:
@@ -261,7 +262,7 @@ class Plan:
 
     options: TrainOptions
     engine: Backend
-    params: Mapping[str, Any]
+    params: ParamValues
     recorded: Mapping[str, Any] = field(default_factory=dict)
     train_set: RankingDataset
     valid: DataSets = ()
@@ -313,7 +314,7 @@ class Plan:
 
     def make_training(
         self,
-        params: Mapping[str, Any] | None = None,
+        params: ParamValues | None = None,
         seed: int | None = None,
         member: Member | None = None,
         recorded: Mapping[str, Any] | None = None,
@@ -365,7 +366,7 @@ class Plan:
         starts_linear = self._starts_linear(member, training, params)
         return replace(training, objective=self._schedule(training), starts_linear=starts_linear)
 
-    def _starts_linear(self, member: Member, training: Training, params: Mapping[str, Any]) -> bool:
+    def _starts_linear(self, member: Member, training: Training, params: ParamValues) -> bool:
         """Return whether a training begins with a linear start."""
         model, engine = self.init_model, self.engine
         has_auto_objective = is_auto(params, engine.name)

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import find_param
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Int64Array, ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.plan import ALONE, Collective, Member, Plan, Preset
@@ -231,7 +231,7 @@ def suited(
     engine: Backend,
     sizes: Sizes,
     rounds: int | None,
-    params: Mapping[str, Any],
+    params: ParamValues,
     on_folds: bool = False,
 ) -> dict[str, Any]:
     """Return suitable tree parameters, except those that `params` sets.
@@ -261,7 +261,7 @@ def _few_in_leaf(rows: int) -> dict[str, Any]:
 
 
 def _without_set(
-    engine: Backend, suggested: Mapping[str, Any], params: Mapping[str, Any]
+    engine: Backend, suggested: Mapping[str, Any], params: ParamValues
 ) -> dict[str, Any]:
     """Return the suggestions that the engine supports and that `params` does not set, under any
     name.

@@ -13,18 +13,17 @@ Source: Friedman, "Greedy function approximation: a gradient boosting machine", 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import structs
 
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import LEAVES, Backend, PredictRequest
@@ -183,7 +182,7 @@ class _Part:
     rounds: int
     weight: float
     objective: Any
-    params: Mapping[str, Any]
+    params: ParamValues
     starts: bool
 
 
@@ -246,7 +245,7 @@ def _describe(data: RankingDataset) -> RenewalRecord:
     }
 
 
-def find_other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
+def find_other_rule(engine: Backend, params: ParamValues) -> str:
     """Return the reason why leaves have other values than the equation gives, or an empty
     string.
     """
@@ -259,7 +258,7 @@ def find_other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
 
 def _find_leaves(
     model: RankingModel, features: Any, values: list[Float64Array], threads: int
-) -> npt.NDArray[np.unsignedinteger[Any]]:
+) -> Array:
     """Return the leaf of each row in each grown tree, [trees, N], in as few bytes as the largest
     tree allows.
     """
@@ -278,9 +277,9 @@ def _find_leaves(
 def _renew_trees(
     objective: BoundObjective,
     scores: Float64Array,
-    leaves: npt.NDArray[np.unsignedinteger[Any]],
+    leaves: Array,
     values: list[Float64Array],
-    params: Mapping[str, Any],
+    params: ParamValues,
     keep: float = 0.0,
 ) -> list[Float64Array]:
     """Return new values of the leaves of each tree. Leaves without a row keep theirs. `scores` are

@@ -4,7 +4,7 @@ trainings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from boostrank.core.conventions import expression_of, parse_gain
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.types import ParamValues
 from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
@@ -181,7 +182,7 @@ def _fill(plan: Plan) -> Plan:
 
 
 def prepare(
-    params: Mapping[str, Any],
+    params: ParamValues,
     train_set: RankingDataset,
     valid: Sequence[RankingDataset] = (),
     init_model: RankingModel | None = None,
@@ -202,7 +203,7 @@ def prepare(
 
 
 def _with_categories(
-    params: Mapping[str, Any], train_set: RankingDataset, init_model: RankingModel | None
+    params: ParamValues, train_set: RankingDataset, init_model: RankingModel | None
 ) -> tuple[dict[str, Any], RankingDataset]:
     """Move `categorical_feature` from the parameters to the training set."""
     left, coded, features = dict(params), train_set, train_set.features
@@ -227,7 +228,7 @@ def _with_categories(
     return left, coded
 
 
-def with_objective_of(model: RankingModel | None, params: Mapping[str, Any]) -> dict[str, Any]:
+def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[str, Any]:
     """Keep the objective of the continued model unless another objective is set."""
     description = None if model is None else model.info.objective
     if not description or params.keys() & set(OBJECTIVE_NAMES):

@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core import __version__
 from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL
@@ -28,6 +27,7 @@ from boostrank.core.errors import (
     warn_user,
 )
 from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Array
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import missing_columns
@@ -54,53 +54,47 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 def run(training: Training) -> RankingModel:
     """Train a single model."""
     started = time.perf_counter()
-    engine, objective = training.engine, training.objective
-    rows = complete_rows(training)
+    engine, rows = training.engine, complete_rows(training)
     booster, start = begin(training, rows[0])
     with _engine_errors(engine, rows[0]):
         native, valid = _convert(training, rows)
     sources = dict(zip([id(native), *(id(data) for _, data in valid)], rows, strict=True))
 
-    def labels_of(data: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+    def labels_of(data: Any) -> tuple[Array, QueryIndex]:
         return sources[id(data)].labels, sources[id(data)].queries
 
     gradient = _make_gradient(training, native, labels_of)
     metrics = _make_metrics(training, gradient, labels_of)
     history, info = History(), _describe_model(training, start)
     stopper, callbacks = _make_callbacks(training, valid, native)
-    for callback in callbacks:
-        if isinstance(callback, StopWhenAsked):
-            callback.watch(stopper, training.checkpoint)
-        if hasattr(callback, "begins"):
-            callback.begins(info)
+    _begin_callbacks(callbacks, stopper, training.checkpoint, info)
 
     def finish(booster: Any, best: int) -> RankingModel:
         """Return the model for a trained booster, where `best` is the best number of rounds, or 0
         for all rounds.
         """
+        summary = _sum_up(
+            training,
+            gradient,
+            rounds=history.rounds,
+            best_round=best or booster.rounds,
+            seconds=time.perf_counter() - started,
+            metric_seconds=metrics.seconds,
+        )
         return RankingModel(
             _finish_trees(training, booster),
             best_rounds=best,
             info=info,
             evals_result=history.values,
-            summary=_sum_up(
-                training,
-                gradient,
-                rounds=history.rounds,
-                best_round=best or booster.rounds,
-                seconds=time.perf_counter() - started,
-                metric_seconds=metrics.seconds,
-            ),
+            summary=summary,
         )
 
+    # Train, from the checkpoint if there is one.
     checkpoint, resumed = training.checkpoint, None
-    with contextlib.ExitStack() as reservation:
+    with contextlib.nullcontext() if checkpoint is None else checkpoint.reserved():
         if checkpoint is not None:
             identity = _identify(training, booster, [*callbacks, stopper])
-            reservation.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)
-        start_scores = () if start is None else start.scores_of(rows, training.n_threads)
-        evaluate = None if gradient is None or objective is None else gradient.evaluate
         request = TrainRequest(
             params=training.params,
             train=native,
@@ -111,28 +105,41 @@ def run(training: Training) -> RankingModel:
             native_objective=training.native_objective,
             metrics=[*filter(None, [metrics])],
             earlier=booster,
-            start_scores=start_scores,
+            start_scores=() if start is None else start.scores_of(rows, training.n_threads),
             callbacks=[history, *callbacks, *filter(None, [stopper, checkpoint])],
             resumed=resumed,
-            objective=objective,
-            evaluate=evaluate,
+            objective=training.objective,
         )
         try:
-            with _engine_errors(engine, rows[0]):
-                try:
-                    grown = engine.train(request)
-                except ModelError as error:
-                    # The engine does not reproduce the checkpoint on this machine.
-                    if resumed is None or checkpoint is None:
-                        raise
-                    checkpoint.start_over(error)
-                    grown = engine.train(replace(request, resumed=None))
+            grown = _grow(training, request)
         except TrainingError as error:
             if error.model is not None:
                 grew = error.model.rounds > training.rounds_before
                 error.model = finish(error.model, 0) if grew else None
             raise
     return finish(*grown)
+
+
+def _begin_callbacks(
+    callbacks: Sequence[Any], stopper: Any, checkpoint: Checkpoint | None, info: ModelInfo
+) -> None:
+    for callback in callbacks:
+        if isinstance(callback, StopWhenAsked):
+            callback.watch(stopper, checkpoint)
+        if hasattr(callback, "begins"):
+            callback.begins(info)
+
+
+def _grow(training: Training, request: TrainRequest) -> tuple[Any, int]:
+    """Train with the engine, anew if it does not reproduce the checkpoint on this machine."""
+    with _engine_errors(training.engine, request.rows[0]):
+        try:
+            return training.engine.train(request)
+        except ModelError as error:
+            if request.resumed is None or training.checkpoint is None:
+                raise
+            training.checkpoint.start_over(error)
+            return training.engine.train(replace(request, resumed=None))
 
 
 def _make_gradient(training: Training, native: Any, labels_of: LabelsOf) -> GuardedGradient | None:
@@ -449,7 +456,7 @@ def _fingerprints(data: RankingDataset) -> dict[str, Any]:
     return fingerprints
 
 
-def _digest(values: npt.ArrayLike | None) -> str | None:
+def _digest(values: Array | None) -> str | None:
     return (
         None
         if values is None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,10 @@ from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
+from boostrank.core.types import ParamValues
 from boostrank.engines import ENGINES, engines_with, get_backend, of_engine
 from boostrank.engines.base import Backend
+from boostrank.engines.engine_params import as_whole
 from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
@@ -127,13 +129,13 @@ def default_objective(backend: str) -> str:
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
-def is_auto(params: Mapping[str, Any], backend: str) -> bool:
+def is_auto(params: ParamValues, backend: str) -> bool:
     """Return True if the objective is `auto`, either explicitly or by default."""
     objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
     return str(objective or default_objective(backend)).strip().lower() == "auto"
 
 
-def drops_trees(engine: Backend, params: Mapping[str, Any]) -> bool:
+def drops_trees(engine: Backend, params: ParamValues) -> bool:
     """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
     early.
     """
@@ -149,19 +151,19 @@ def check_options(options: TrainOptions) -> Settings:
     return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
 
 
-def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend) -> Settings:
+def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> Settings:
     """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
     left = dict(params or {})
     _translate_ranker_params(left)
     # What all objectives have: rounds, early stopping, threads and metrics.
     chosen = pop_param(left, OBJECTIVE_NAMES, default_objective(backend.name))
-    rounds = _as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
-    patience = _as_whole(pop_param(left, STOPPING_NAMES, None) or 0, "early_stopping_round", -1)
+    rounds = as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
+    patience = as_whole(pop_param(left, STOPPING_NAMES, None) or 0, "early_stopping_round", -1)
     min_delta = float(_MIN_DELTA.parse(left.pop(_MIN_DELTA.name, 0.0)))
     left.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
     threads = pop_param(left, _THREADS, None)
     if threads is not None:
-        threads = max(0, _as_whole(threads, "num_threads", -1)) or None
+        threads = max(0, as_whole(threads, "num_threads", -1)) or None
         left["num_threads"] = resolve_threads(threads)
     names = pop_param(left, METRIC_NAMES, "ndcg")
     metrics = metric_names(names, pop_param(left, _EVAL_AT, DEFAULT_EVAL_AT))
@@ -300,7 +302,7 @@ def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
 
 
 def _check_near_misses(
-    params: Mapping[str, Any], objective: str, accepted: tuple[Param, ...], backend: Backend
+    params: ParamValues, objective: str, accepted: tuple[Param, ...], backend: Backend
 ) -> None:
     """Refuse engine parameters that are misspelt names of objective parameters."""
     for name in params:
@@ -341,18 +343,6 @@ def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> A
     return params.pop(present[0]) if present else default
 
 
-def _as_whole(value: Any, name: str, low: int) -> int:
-    try:
-        number = int(value)
-        if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError(
-            f"{name}={value!r} must be a whole number, at least {low} and below 2^31"
-        ) from None
-    return number
-
-
 def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a
     name are kept.
@@ -375,7 +365,7 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
         return ()
     cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at
-    cuts = [_as_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
+    cuts = [as_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
     joined: list[str] = []
     for name in names:
         if name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma

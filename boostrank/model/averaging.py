@@ -76,10 +76,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
             raise ParameterError("the models encode categories differently")
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
-    merged = (
-        engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)
-    )
-    booster = engine.load(merged).finished({})
+    booster = engine.load(engine.format.merge(parsed, weights)).finished({})
     origins: list[dict[str, Any]] = []
     for i, model in enumerate(models):
         origin = {

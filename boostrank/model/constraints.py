@@ -7,11 +7,10 @@ LightGBM 4.3 to 4.7 violates them with forced splits, and with `monotone_constra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Int64Array, ParamValues
 from boostrank.engines.base import Backend, Booster
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import NAN_LEFT, Forest
@@ -19,7 +18,7 @@ from boostrank.kernels.forest import NAN_LEFT, Forest
 _Box = dict[int, tuple[float, float, bool]]
 
 
-def broken(engine: Backend, booster: Booster, params: dict[str, Any]) -> str | None:
+def broken(engine: Backend, booster: Booster, params: ParamValues) -> str | None:
     """Describe the first violated constraint, or return None if there is none."""
     names = booster.feature_names
     limits = engine.params.limits(params, names)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import list_names
+from boostrank.core.types import Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Rows, Whole, is_on_disk, whole_of
@@ -294,7 +294,7 @@ class RowsWithin(Rows):
         """The store of the rows without the added columns."""
         return self._stored.store
 
-    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
+    def __getitem__(self, rows: slice | Array) -> Any:
         """Return float32 rows in memory, dense or CSR, which are computed from whole queries."""
         numbers = (
             np.arange(*rows.indices(len(self)))

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.errors import (
@@ -24,7 +24,7 @@ from boostrank.core.errors import (
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, ids_of_rows, query_numbers
 from boostrank.core.text import small_table
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
@@ -35,6 +35,7 @@ from boostrank.model.files import check_ending, read_model_files, sidecar_path, 
 from boostrank.model.query_columns import WithinColumns
 from boostrank.records import CalibrationRecord, History, ModelInfo, as_record, jsonable
 
+D = TypeVar("D", RankingDataset, RankingDataset | None)
 IMPORTANCES = ("split", "gain")
 # Below this number of rows, scoring is faster than starting a second thread.
 _FEW_ROWS = 32
@@ -266,8 +267,8 @@ class RankingModel:
         *,
         num_iteration: int | None = None,
         threads: int | None = None,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         start_iteration: int = 0,
         pred_leaf: bool = False,
         pred_contrib: bool = False,
@@ -354,7 +355,7 @@ class RankingModel:
             self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
         )
 
-    def _of_features(self, contributions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _of_features(self, contributions: Array) -> Array:
         """Add the values for columns within queries, on the last axis, to those for their source
         features.
         """
@@ -368,23 +369,19 @@ class RankingModel:
             merged[..., source] += contributions[..., self.n_features + i]
         return merged
 
-    def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
+    def over_columns(self, data: D) -> tuple[RankingModel, D]:
         """Return an equivalent model whose features are the `column_names`, and the data with these
-        columns.
+        columns, if there are any data.
         """
-        data = self.check_features(data)
-        if self.within_query is None:
+        data, within = data and self.check_features(data), self.within_query
+        if within is None:
             return self, data
-        return self.without_within_query(), replace(
-            self.within_query, features=self.feature_names
-        ).dataset(data, resolve_threads(None))
-
-    def without_within_query(self) -> RankingModel:
-        """Return an equivalent model whose features are the `column_names`."""
-        if self.within_query is None:
-            return self
+        if data is not None:
+            columns = replace(within, features=self.feature_names)
+            data = columns.dataset(data, resolve_threads(None))
         about_data = {**(self.info.data or {}), "feature_names": self.column_names}
-        return self.altered(info=self.info | {"within_query": {"kinds": []}, "data": about_data})
+        info = self.info | {"within_query": {"kinds": []}, "data": about_data}
+        return self.altered(info=info), data
 
     def altered(self, **changes: Any) -> RankingModel:
         """Return a copy with other constructor arguments."""
@@ -414,9 +411,7 @@ class RankingModel:
         check_finite(output)
         return data.in_input_order(output) if isinstance(data, RankingDataset) else output
 
-    def _with_queries(
-        self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
-    ) -> Any:
+    def _with_queries(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> Any:
         """Add the queries to the data if scores depend on them."""
         if qid is None and group is None:
             return data
@@ -511,8 +506,8 @@ class RankingModel:
         self,
         data: Any,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         **options: Any,
     ) -> Int64Array:
         """Rank the documents in each query, where rank 1 is best and ties keep the input order.
@@ -570,7 +565,7 @@ class RankingModel:
 
     def feature_importance(
         self, importance_type: Literal["split", "gain"] = "split", iteration: int | None = None
-    ) -> npt.NDArray[Any]:
+    ) -> Array:
         """Return the number of splits on each feature, or the total gain of these splits.
 
         Args:

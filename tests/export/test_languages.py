@@ -104,7 +104,7 @@ def test_large_models_fit(target: TargetSpec) -> None:
     names = tuple(f"größe {i:,} der ähnlichen Dinge" for i in range(2_000))
     served = replace(
         example("lightgbm-none-whole").served,
-        trees=ServedTrees(forest, np.zeros(trees * nodes), np.zeros(trees * (nodes + 1))),
+        trees=ServedTrees(forest, np.zeros(trees * (nodes + 1))),
         feature_names=names,
     )
     body = target.write(served)

@@ -86,7 +86,7 @@ def test_sets_of_categories_of_any_size_hold(codes: int, listed: int) -> None:
         sets=sets.ravel(),
         set_ptr=words * np.arange(trees + 1),
     )
-    served = ServedTrees(forest, np.ones(trees), np.ones(2 * trees + 1), base=0.5)
+    served = ServedTrees(forest, np.ones(2 * trees + 1), base=0.5)
     rows = rng.integers(-2, codes + 40, (500, 2)).astype(np.float32)
     rows[::7, 0], rows[::11, 1], rows[::13, 0], rows[::17, 1] = np.nan, 1e6, -0.5, 2.7
     assert_same_leaves(

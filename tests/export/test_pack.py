@@ -18,7 +18,6 @@ def leaves(forest: Forest, rows: np.ndarray, rules: Rules) -> np.ndarray:
     """The leaf that each row reaches in each tree, int64[n, T]."""
     numbered = ServedTrees(
         replace(forest, value=np.arange(forest.value.size, dtype=float)),
-        forest.feature,
         forest.value,
     )
     each = (

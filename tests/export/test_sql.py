@@ -62,7 +62,7 @@ def chain(length: int, right: bool) -> Forest:
 @pytest.mark.parametrize("right", [True, False])
 def test_deep_trees_are_not_nested_deep(right: bool) -> None:
     forest = chain(150, right)
-    trees = ServedTrees(forest, np.ones(150), np.ones(151))
+    trees = ServedTrees(forest, np.ones(151))
     rows = np.append(np.linspace(-0.1, 1.1, 500), np.nan)[:, None]
     of_query = SPEC.read(SPEC.write(ServedModel("deep", "lightgbm", b"", trees, ("x",))), ("x",))(
         rows
@@ -72,7 +72,7 @@ def test_deep_trees_are_not_nested_deep(right: bool) -> None:
 
 def test_more_trees_than_data_bases_add_up_are_refused() -> None:
     forest = chain(1, True)
-    trees = ServedTrees(forest, np.ones(1), np.ones(2))
+    trees = ServedTrees(forest, np.ones(2))
     (objection,) = SPEC.objections(trees=901)
     assert "--max-trees 900" in objection.fix
     assert not [*SPEC.objections(trees=900)]

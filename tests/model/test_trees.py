@@ -47,9 +47,6 @@ def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
                 forest.feature[at], numbers(model, number, "split_feature")
             )
             np.testing.assert_array_equal(
-                served.node_count[at], numbers(model, number, "internal_count")
-            )
-            np.testing.assert_array_equal(
                 served.leaf_count[leaves], numbers(model, number, "leaf_count")
             )
             for children, key in ((forest.left, "left_child"), (forest.right, "right_child")):
@@ -65,7 +62,6 @@ def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
             )
         node, leaf, of_set = node + inner, leaf + tree.leaves, of_set + tree.categorical_splits
     assert (forest.feature.size, forest.value.size, forest.set_ptr.size) == (node, leaf, of_set + 1)
-    assert served.node_count.size == node
     assert served.leaf_count.size == leaf
     assert (served.base, served.single) == (0.0, False)
 
@@ -187,7 +183,6 @@ def test_linear_leaves_are_not_walked_and_their_features_count_as_used() -> None
 def test_documents_that_nobody_counted_are_none() -> None:
     text = re.sub("(?m)^(leaf|internal)_count=.*\n", "", lightgbm_models()["lambdarank"])
     served = LIGHTGBM.served(LIGHTGBM.parse(resize_trees(text).encode()))
-    assert served.node_count.tolist() == [0.0] * served.forest.feature.size
     assert served.leaf_count.tolist() == [0.0] * served.forest.value.size
     leaves = read_leaves(text.encode())
     assert leaves is not None
@@ -266,7 +261,6 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
             at = position[i]
             assert (forest.tree[at], forest.feature[at]) == (number, tree["split_indices"][i])
             assert (forest.left[at], forest.right[at]) == (position[left[i]], position[right[i]])
-            assert served.node_count[at] == tree["sum_hessian"][i]
             assert bool(forest.kind[at] & NAN_LEFT) == bool(tree["default_left"][i])
             assert bool(forest.kind[at] & CATEGORICAL) == (i in sets)
             if i in sets:
@@ -286,7 +280,7 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
             assert served.leaf_count[~position[i]] == tree["sum_hessian"][i]
         node, leaf, of_set = node + len(inner), leaf + len(leaves), of_set + len(sets)
     assert (forest.feature.size, forest.value.size, forest.set_ptr.size) == (node, leaf, of_set + 1)
-    assert (served.node_count.size, served.leaf_count.size, served.single) == (node, leaf, True)
+    assert (served.leaf_count.size, served.single) == (leaf, True)
     base = model.document["learner"]["learner_model_param"]["base_score"].strip("[]")
     assert served.base == np.float32(base)
 
@@ -370,7 +364,7 @@ def test_gain_of_a_feature_is_that_of_its_splits_in_xgboost_too() -> None:
 def test_even_leaves_are_close_and_everything_else_is_as_it_was() -> None:
     body = xgboost_models()["pruned"]
     even = with_even_leaves(body)
-    assert even is not None
+    assert even != body
     before, after = json.loads(body), json.loads(even)
     base = before["learner"]["learner_model_param"]["base_score"]
     assert base.startswith("[")
@@ -416,10 +410,10 @@ def test_trees_that_add_least_to_the_size_of_a_score_come_first() -> None:
         set_ptr=np.zeros(1, np.int64),
     )
     # Mean squares: (3 + 16) / 4, 0.25, and 4, as nobody is in the leaf of 9.
-    sorted_ = ServedTrees(forest, np.zeros(3), count).small_first()
+    sorted_ = ServedTrees(forest, count).small_first()
     assert sorted_.forest.roots.tolist() == [1, 2, 0]
     assert sorted_.forest.tree.tolist() == [2, 0, 1]
-    unknown = ServedTrees(forest, np.zeros(3), np.zeros(6)).small_first()
+    unknown = ServedTrees(forest, np.zeros(6)).small_first()
     assert unknown.forest.roots.tolist() == [1, 0, 2]  # 0.25, 8.5, 42.5
 
 

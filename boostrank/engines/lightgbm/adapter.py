@@ -12,9 +12,9 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.types import Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -102,7 +102,7 @@ class LightGBMBooster(Booster):
             self.known_start = n_start_trees
         return self.known_start
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, so that dense copies of sparse rows and rows on disk fit."""
         how: dict[str, Any] = {
             "num_iteration": self._trees(request.rounds),
@@ -236,7 +236,7 @@ class LightGBM(Backend):
     starts_linear = shares_bins = True
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Create an `lgb.Dataset`, or a subset of the shared one, whose bins are kept."""
         whole = whole_of(data.features)
@@ -261,7 +261,7 @@ class LightGBM(Backend):
     def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
         return (StreamedDataset if data.on_disk else lightgbm.Dataset)(data.features, **options)
 
-    def check(self, data: Any, params: dict[str, Any]) -> None:
+    def check(self, data: Any, params: ParamValues) -> None:
         """Create a booster without training it, so that LightGBM raises its own errors."""
         with without_stderr(), _naming_nothing_to_split():
             lightgbm.Booster(_with_defaults(params), data).reset_parameter({"objective": "none"})
@@ -298,7 +298,7 @@ class LightGBM(Backend):
             rounds = Rounds(request, booster, before, partial(scores_now, booster))
             sampling = Sampling(params)
 
-            def gradient(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+            def gradient(scores: Array, dataset: Any) -> Any:
                 assert request.gradient is not None
                 # Seed here, because in its first round LightGBM resets the booster once more, which
                 # draws features.
@@ -350,7 +350,7 @@ def _naming_nothing_to_split() -> Iterator[None]:
         ) from error
 
 
-def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
+def _with_defaults(params: ParamValues) -> dict[str, Any]:
     """Fix the histogram layout, because LightGBM would time both layouts and two runs could use
     different ones.
     """
@@ -369,7 +369,7 @@ class Sampling:
     (4.7).
     """
 
-    def __init__(self, params: dict[str, Any]) -> None:
+    def __init__(self, params: ParamValues) -> None:
         canonical = LightGBM.params.resolve_names(params)
         boosting = str(canonical.get("boosting", "gbdt"))
         special = boosting in ("dart", "goss") or canonical.get("data_sample_strategy") == "goss"
@@ -411,8 +411,6 @@ class Sampling:
             name: round_seed(name, seed, rounds[name]) for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
-            bag = round // self._every
-            seeds["bagging_seed"] = round_seed("bagging_seed", self._seeds["bagging_seed"], bag)
             # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
             seeds["bagging_fraction"] = self._fraction

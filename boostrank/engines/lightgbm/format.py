@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, join_texts, parse_text
 from boostrank.engines.trees import (
     NOTHING,
@@ -23,6 +22,7 @@ from boostrank.engines.trees import (
     by_feature,
     engine_names,
     filled_start,
+    make_forest,
     parts_of,
     refuse,
     split,
@@ -60,7 +60,10 @@ _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 def start_text(start: LinearStart) -> str:
     """Return the model text of a linear start, which has at least one tree."""
-    trees, names = write_start(start.curves or {0: NOTHING}), engine_names(start.feature_names)
+    return _join(engine_names(start.feature_names), write_start(start.curves or {0: NOTHING}))
+
+
+def _join(names: Sequence[str], trees: Sequence[str]) -> str:
     head = _HEAD.format(
         last=len(names) - 1,
         names=" ".join(names),
@@ -78,37 +81,62 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 def _tree(number: int, feature: int, curve: Curve) -> str:
     tree = StepTree.from_curve(curve)
     nodes = len(tree.left)
-    fields: dict[str, list[Any]] = {
-        "num_leaves": [len(tree.leaf)],
-        "num_cat": [0],
+    splits: dict[str, list[Any]] = {
         "split_feature": [feature] * nodes,
         "split_gain": [0] * nodes,
         "threshold": [LOWEST, *tree.bounds],
         "decision_type": [_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
         "left_child": tree.left,
         "right_child": tree.right,
-        "leaf_value": tree.leaf,
-        "leaf_weight": tree.documents,
-        "leaf_count": tree.documents,
-        "internal_value": tree.node,
-        "internal_weight": tree.below,
-        "internal_count": tree.below,
-        "is_linear": [0],
-        "shrinkage": [1],
     }
-    return _text_of_tree(number, fields)
+    return _text_of_tree(number, splits, (tree.leaf, tree.documents), (tree.node, tree.below))
 
 
-def _text_of_tree(number: int, fields: Mapping[str, Sequence[Any]]) -> str:
-    lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
-    return "\n".join([f"Tree={number}", *lines, "", "", ""])
+def _text_of_tree(
+    number: int,
+    splits: Mapping[str, list[Any]],
+    leaves: Sequence[Sequence[Any]],
+    nodes: Sequence[Sequence[Any]],
+    sets: Sequence[list[int]] = (),
+) -> str:
+    """Return the text of a tree.
+
+    Args:
+        splits: fields of the nodes by name, in LightGBM's order.
+        leaves, nodes: value of each leaf and node, and its number of documents.
+        sets: words of each set of categories.
+    """
+    (values, counts), (node_values, node_counts) = map(_spaced, leaves), map(_spaced, nodes)
+    lines = [f"{name}={_spaced(column)}\n" for name, column in splits.items()]
+    of_sets = ""
+    if sets:
+        words, ends = [word for words in sets for word in words], np.cumsum([0, *map(len, sets)])
+        of_sets = f"cat_boundaries={_spaced(ends.tolist())}\ncat_threshold={_spaced(words)}\n"
+    return f"""Tree={number}
+num_leaves={len(leaves[0])}
+num_cat={len(sets)}
+{"".join(lines)}leaf_value={values}
+leaf_weight={counts}
+leaf_count={counts}
+internal_value={node_values}
+internal_weight={node_counts}
+internal_count={node_counts}
+{of_sets}is_linear=0
+shrinkage=1
+
+
+"""
+
+
+def _spaced(numbers: Sequence[Any]) -> str:
+    return " ".join(map(repr, numbers))
 
 
 def plain_text(
     names: Sequence[str],
     forest: Forest,
     threshold: Float64Array,
-    missing_left: npt.NDArray[np.bool_],
+    missing_left: BoolArray,
 ) -> bytes:
     """Return the model text of trees from elsewhere, in which each leaf counts as one document.
 
@@ -117,35 +145,25 @@ def plain_text(
         threshold: float64[M], as LightGBM compares them, or the number of a set.
         missing_left: bool[M], whether missing values go left.
     """
-    nodes = np.split(np.arange(forest.tree.size), np.searchsorted(forest.tree, _later(forest)))
-    leaves = np.split(
-        np.arange(forest.value.size), np.searchsorted(forest.leaf_trees(), _later(forest))
-    )
+    later = np.arange(1, forest.roots.size)
+    nodes = np.split(np.arange(forest.tree.size), np.searchsorted(forest.tree, later))
+    leaves = np.split(np.arange(forest.value.size), np.searchsorted(forest.leaf_trees(), later))
     texts = [
-        _text_of_tree(number, _fields(forest, threshold, missing_left, *parts))
+        _plain_tree(number, forest, threshold, missing_left, *parts)
         for number, parts in enumerate(zip(nodes, leaves, strict=True))
     ]
-    head = _HEAD.format(
-        last=len(names) - 1,
-        names=" ".join(engine_names(names)),
-        infos=" ".join(["none"] * len(names)),
-        sizes=" ".join(str(len(text)) for text in texts),
-    )
-    return (head + "".join(texts) + _TAIL).encode()
+    return _join(engine_names(names), texts).encode()
 
 
-def _later(forest: Forest) -> Int64Array:
-    return np.arange(1, forest.roots.size)
-
-
-def _fields(
+def _plain_tree(
+    number: int,
     forest: Forest,
     threshold: Float64Array,
-    missing_left: npt.NDArray[np.bool_],
+    missing_left: BoolArray,
     nodes: Int64Array,
     leaves: Int64Array,
-) -> dict[str, list[Any]]:
-    """Return the fields of one tree, given its nodes and leaves."""
+) -> str:
+    """Return the text of one tree, given its nodes and leaves."""
     first_node, first_leaf = int(nodes[0]) if nodes.size else 0, int(leaves[0])
     left, right = [
         np.where(child >= 0, child - first_node, child + first_leaf).tolist()
@@ -161,58 +179,23 @@ def _fields(
                 count, value = below[child], total[child]
             below[node] += count
             total[node] += value
-    is_set, sets = forest.categorical[nodes], _Sets(forest)
-    bounds = [
-        sets.add(int(bound)) if in_set else bound
-        for bound, in_set in zip(threshold[nodes].tolist(), is_set.tolist(), strict=True)
-    ]
+    # Number the sets of categories within the tree.
+    bounds, is_set, sets = threshold[nodes].tolist(), forest.categorical[nodes], list[Any]()
+    for node in np.flatnonzero(is_set).tolist():
+        begin, end = forest.set_ptr[int(bounds[node]) :][:2]
+        bounds[node] = len(sets)
+        sets.append(forest.sets[begin:end].tolist())
     directions = np.where(missing_left[nodes], _MISSING_LEFT, _MISSING_RIGHT)
-    kinds = np.where(is_set, 1, directions)
-    return {
-        "num_leaves": [len(values)],
-        "num_cat": [sets.count],
+    splits = {
         "split_feature": forest.feature[nodes].tolist(),
         "split_gain": [1] * nodes.size,
         "threshold": bounds,
-        "decision_type": kinds.tolist(),
+        "decision_type": np.where(is_set, 1, directions).tolist(),
         "left_child": left,
         "right_child": right,
-        "leaf_value": values,
-        "leaf_weight": [1] * len(values),
-        "leaf_count": [1] * len(values),
-        "internal_value": [s / n for s, n in zip(total, below, strict=True)],
-        "internal_weight": below,
-        "internal_count": below,
-        **sets.fields(),
-        "is_linear": [0],
-        "shrinkage": [1],
     }
-
-
-class _Sets:
-    """The sets of categories in one tree."""
-
-    def __init__(self, forest: Forest) -> None:
-        self._forest, self._words = forest, list[int]()
-        self._ends = [0]
-
-    @property
-    def count(self) -> int:
-        """The number of sets."""
-        return len(self._ends) - 1
-
-    def add(self, number: int) -> int:
-        """Add a set of the forest, and return its number in the tree."""
-        begin, end = self._forest.set_ptr[number : number + 2]
-        self._words += self._forest.sets[begin:end].tolist()
-        self._ends.append(len(self._words))
-        return self.count - 1
-
-    def fields(self) -> dict[str, list[int]]:
-        """Return the fields of the sets, if there are any."""
-        if not self.count:
-            return {}
-        return {"cat_boundaries": self._ends, "cat_threshold": self._words}
+    means = [s / n for s, n in zip(total, below, strict=True)]
+    return _text_of_tree(number, splits, (values, [1] * len(values)), (means, below), sets)
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
@@ -276,7 +259,7 @@ class LightGBMFormat(ModelFormat):
         return Trees.summarise(forest, gain, n_features, linear=linear, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
-        """Return all trees, those of a linear start too, with the documents in every node.
+        """Return all trees, those of a linear start too, with the documents in every leaf.
 
         Raises:
             ModelError: leaves are linear models, or the model is a random forest.
@@ -286,11 +269,9 @@ class LightGBMFormat(ModelFormat):
             b"\naverage_output" in model.head,
             "the model is a random forest, whose trees LightGBM averages",
         )
-        return ServedTrees(
-            _forest(model, 0),
-            _counts(model, b"internal_count", 1),
-            _counts(model, b"leaf_count", 0),
-        )
+        counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in model.trees]
+        leaf_count = np.array([float(word) for words in counts for word in words])
+        return ServedTrees(_forest(model, 0), leaf_count)
 
     def stamp(self, body: bytes) -> bytes:
         """Return the file with an objective if it has none, which is the case after training with a
@@ -339,8 +320,7 @@ class LightGBMFormat(ModelFormat):
         grown = []
         for tree in model.trees[model.start_trees :]:
             words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
-            kinds = b" ".join(map(fill, *words))
-            grown.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}))
+            grown.append(tree.with_words(b"decision_type", map(fill, *words)))
         return _with_trees(model, filled_start(_start_of(model), values), grown)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
@@ -355,14 +335,12 @@ class LightGBMFormat(ModelFormat):
         start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the text with other values of the leaves, and another start if there is one."""
-        grown = []
-        for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
-            fields = {
-                **tree.fields,
-                b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist()),
-            }
-            grown.append(replace(tree, fields=fields))
-        return _with_trees(model, start, grown)
+        grown = model.trees[model.start_trees :]
+        changed = [
+            tree.with_numbers(b"leaf_value", leaves)
+            for tree, leaves in zip(grown, values, strict=True)
+        ]
+        return _with_trees(model, start, changed)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         """Return the text for rows with more columns, in which feature i is `columns[i]`."""
@@ -371,14 +349,13 @@ class LightGBMFormat(ModelFormat):
         for column, info in zip(columns, line.decode().split(" "), strict=True):
             infos[column] = info
         for tree in model.trees:
-            moved = {
-                key: b" ".join(b"%d" % columns[int(word)] for word in tree.words(key))
-                for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}
-            }
-            trees.append(replace(tree, fields={**tree.fields, **moved}))
-        head = _with_line(model.head, "max_feature_idx", str(len(names) - 1))
-        head = _with_line(
-            _with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos)
+            for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}:
+                moved = [b"%d" % columns[int(word)] for word in tree.words(key)]
+                tree = tree.with_words(key, moved)
+            trees.append(tree)
+        head = with_line(model.head, "max_feature_idx", str(len(names) - 1))
+        head = with_line(
+            with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos)
         )
         return replace(model, head=head, trees=tuple(trees)).to_bytes()
 
@@ -386,7 +363,8 @@ class LightGBMFormat(ModelFormat):
 LIGHTGBM = LightGBMFormat()
 
 
-def _with_line(head: bytes, key: str, value: str) -> bytes:
+def with_line(head: bytes, key: str, value: str) -> bytes:
+    """Return the head of a model text with another value of a key."""
     return _replaced(b"^%b=.*$" % key.encode(), f"{key}={value}".encode(), head)
 
 
@@ -398,11 +376,7 @@ def _forest(model: LightGBMText, first: int) -> Forest:
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())
     nodes = {name: column[skipped - first :] for name, column in model.nodes.items()}
-    feature, threshold, decision = (
-        nodes["split_feature"],
-        nodes["threshold"],
-        nodes["decision_type"],
-    )
+    threshold, decision = nodes["threshold"], nodes["decision_type"]
     left, right = nodes["left_child"], nodes["right_child"]
     tree = np.repeat(np.arange(len(grown)), leaves - 1)
     # Convert numbers within a tree to numbers over all trees.
@@ -421,30 +395,18 @@ def _forest(model: LightGBMText, first: int) -> Forest:
     kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
     sets_of = np.array([tree.categorical_splits for tree in grown], np.int64)
     first_set = np.cumsum(sets_of) - sets_of
-    sets = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
-    return Forest(
-        feature=feature.astype(np.int32),
+    of_trees = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
+    return make_forest(
+        [part for words, sizes in of_trees for part in np.split(words, np.cumsum(sizes)[:-1])],
+        feature=nodes["split_feature"],
         threshold=np.where(categorical, threshold + first_set[tree], ordered),
-        kind=np.where(categorical, CATEGORICAL, kind).astype(np.uint8),
-        left=left.astype(np.int32),
-        right=right.astype(np.int32),
+        kind=np.where(categorical, CATEGORICAL, kind),
+        left=left,
+        right=right,
         value=model.leaf_value[skipped:],
-        roots=np.where(leaves > 1, first_node, ~first_leaf).astype(np.int32),
-        tree=tree.astype(np.int32),
-        sets=np.concatenate([np.zeros(0), *(words for words, _ in sets)]).astype(np.uint32),
-        set_ptr=np.cumsum(np.concatenate([[0], *(sizes for _, sizes in sets)])).astype(np.int64),
+        roots=np.where(leaves > 1, first_node, ~first_leaf),
+        tree=tree,
     )
-
-
-def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
-    """Return the number of documents in each node or leaf of all trees, or 0 if the file does not
-    store it.
-    """
-    counts = []
-    for tree in model.trees:
-        words = tree.words(key)
-        counts += words if len(words) == tree.leaves - fewer else [b"0"] * (tree.leaves - fewer)
-    return np.array([float(word) for word in counts])
 
 
 def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
@@ -490,10 +452,7 @@ def _with_trees(
 
 def _divided(tree: Tree, parts: float) -> Tree:
     """Return a tree with its scores divided."""
-    fields = {
-        key: b" ".join(repr(float(word) / parts).encode() for word in value.split())
-        if key in _IN_SCORE and value.strip()
-        else value
-        for key, value in tree.fields.items()
-    }
-    return replace(tree, fields=fields)
+    for key in _IN_SCORE:
+        if words := tree.words(key):
+            tree = tree.with_words(key, [repr(float(word) / parts).encode() for word in words])
+    return tree

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array
 from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, Leaves, depths, of_doubles, refuse
 from boostrank.kernels.curves import LOWEST
 from boostrank.records import from_json
@@ -30,9 +28,6 @@ _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
 # What follows the trees where LightGBM up to 2.1 wrote no line for their end.
 _AFTER = re.compile(rb"\n(?=\n(?:feature[ _]importances:|parameters:|pandas_categorical:.*)\n)")
-_THRESHOLDS = re.compile(
-    rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE
-)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 # Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the
 # longest for all.
@@ -96,6 +91,14 @@ class Tree:
         )
         return tokens
 
+    def with_words(self, key: bytes, words: Iterable[bytes]) -> Tree:
+        """Return the tree with other values of a field."""
+        return replace(self, fields={**self.fields, key: b" ".join(words)})
+
+    def with_numbers(self, key: bytes, numbers: Float64Array) -> Tree:
+        """Return the tree with other numbers in a field."""
+        return self.with_words(key, (b"%.17g" % number for number in numbers.tolist()))
+
     def to_bytes(self) -> bytes:
         """Return the section of the tree in the model text."""
         lines = (key + b"=" + value for key, value in self.fields.items())
@@ -121,7 +124,7 @@ class LightGBMText:
     head: bytes
     trees: tuple[Tree, ...]
     tail: bytes
-    nodes: Mapping[str, npt.NDArray[Any]]
+    nodes: Mapping[str, Array]
     leaf_value: Float64Array
     sets: Mapping[int, tuple[Int64Array, Int64Array]]
     leaf_features: Mapping[int, Int64Array]
@@ -221,30 +224,22 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
     """Replace the thresholds of an unchecked text by those of `of_doubles`, and the leaf values if
     they are given.
     """
-    begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
-    texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
+    trees = list(_trees(data))
     if leaves is not None:
-        of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(texts))))
-        lines = (
-            b"leaf_value=" + b" ".join(b"%.17g" % value for value in values.tolist())
-            for values in of_trees
-        )
-        leaf_line = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
-        texts = [leaf_line.sub(line, text) for line, text in zip(lines, texts, strict=True)]
-    return join_texts(data[: begin - 2], texts, data[end:])
-
-
-def _for_doubles(lines: re.Match[bytes]) -> bytes:
-    threshold, kind = (
-        np.array(lines["thresholds"].split(), np.float64),
-        np.array(lines["kinds"].split(), int),
-    )
-    thresholds = np.where(kind & 1, threshold, of_doubles(threshold))
-    words = (
-        b"%d" % int(threshold_value) if kind & 1 else b"%.17g" % threshold_value
-        for threshold_value, kind in zip(thresholds.tolist(), kind, strict=True)
-    )
-    return b"threshold=" + b" ".join(words) + b"\ndecision_type=" + lines["kinds"]
+        of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(trees))))
+        trees = [
+            tree.with_numbers(b"leaf_value", values)
+            for tree, values in zip(trees, of_trees, strict=True)
+        ]
+    texts = []
+    for tree in trees:
+        if tree.leaves > 1:
+            threshold = np.array(tree.words(b"threshold"), np.float64)
+            is_set = np.array(tree.words(b"decision_type"), int) & 1
+            numbers = np.where(is_set, threshold, of_doubles(threshold))
+            tree = tree.with_numbers(b"threshold", numbers)
+        texts.append(tree.to_bytes())
+    return join_texts(data[: data.find(b"\n\n")], texts, data[data.find(_END) + 1 :])
 
 
 def _trees(data: bytes) -> Iterator[Tree]:
@@ -412,14 +407,14 @@ class _Column:
         _refuse_tree(subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM")
         return values
 
-    def _parse(self, number: bytes) -> npt.NDArray[np.bytes_]:
+    def _parse(self, number: bytes) -> Array:
         if not re.fullmatch(rb"(?:%b )*" % number, b"".join(token + b" " for token in self.tokens)):
             wrong = np.array([not re.fullmatch(number, token) for token in self.tokens])
             _refuse_tree(wrong, self.tree, f"{self.key} has something that is not a number")
         return np.array(self.tokens, dtype=np.bytes_)
 
 
-def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None:
+def _refuse_tree(wrong: BoolArray, tree: Int64Array, reason: str) -> None:
     if bool(wrong.any()):
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
@@ -445,9 +440,7 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
         )
     # The tree that the children form, and what its splits test.
     columns = [_at_nodes(b"left_child", trees), _at_nodes(b"right_child", trees)]
-    nodes: dict[str, npt.NDArray[Any]] = {
-        c.key: c.parse_whole(-_INT32_MAX, _INT32_MAX) for c in columns
-    }
+    nodes: dict[str, Array] = {c.key: c.parse_whole(-_INT32_MAX, _INT32_MAX) for c in columns}
     owner = columns[0].tree
     _check_shape(
         nodes["left_child"],

@@ -10,6 +10,7 @@ import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
+from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
     Limits,
     Params,
@@ -124,7 +125,7 @@ class LightGBMParams(Params):
         """Return LightGBM's own table of names and aliases."""
         return parameter_names()
 
-    def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    def check_values(self, params: ParamValues) -> tuple[dict[str, Any], dict[str, str]]:
         """Check values that LightGBM misreads: lists, constraints and what excludes them.
 
         Raises:
@@ -182,7 +183,7 @@ class LightGBMParams(Params):
 
     def of_columns(
         self,
-        params: dict[str, Any],
+        params: ParamValues,
         names: Sequence[str],
         *,
         codes: Sequence[int] = (),
@@ -203,7 +204,7 @@ class LightGBMParams(Params):
                 columns[name] = numbers
         return columns | {"categorical_column": list(codes)} if codes else columns
 
-    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+    def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints, where features outside all groups are unused.
 
         Raises:
@@ -231,7 +232,7 @@ class LightGBMParams(Params):
         )
         return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
-    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of LightGBM prevents an exact resumption."""
         engine_params = self.resolve_names(params)
         boosting = str(engine_params.get("boosting", "gbdt"))
@@ -258,7 +259,7 @@ class LightGBMParams(Params):
             return "LightGBM hides the position biases that it has learnt"
         return None
 
-    def unstartable(self, params: dict[str, Any]) -> str | None:
+    def unstartable(self, params: ParamValues) -> str | None:
         """Name the penalty on each feature used, which a linear start would pay for all."""
         paid = [
             name for name in self.resolve_names(params) if name.startswith("cegb_penalty_feature")

@@ -14,12 +14,11 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 from lightgbm.basic import _LIB, _c_str, _InnerPredictor, _param_dict_to_str, _safe_call
 from scipy import sparse
 
 from boostrank.core.machine import return_memory
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.files.blocks import zeroed
@@ -54,7 +53,7 @@ def has_nothing_to_split(error: Exception) -> bool:
 
 
 def begun(
-    params: dict[str, Any],
+    params: ParamValues,
     sets: Sequence[tuple[str, Any]],
     model: Any,
     scores: Mapping[int, Float64Array],
@@ -91,14 +90,14 @@ def begun(
     return booster
 
 
-def scores_now(booster: Any, data: Any) -> npt.NDArray[Any]:
+def scores_now(booster: Any, data: Any) -> Array:
     """Return a booster's scores of its training set or of a validation set."""
     sets = [booster.train_set, *booster.valid_sets]
     position = next(i for i, other in enumerate(sets) if other is data)
     return np.asarray(booster._Booster__inner_predict(data_idx=position))
 
 
-Columns = list[npt.NDArray[Any]]
+Columns = list[Array]
 # Parameters that do not affect bins; any other one, including unknown ones, is part of the key of
 # cached bins.
 _INDIFFERENT_TO_BINS = """
@@ -161,9 +160,8 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         rows, peers = data.shape[0], self._peers
         first, total = 0, rows
         if peers is not None:
-            counts = rows * (np.arange(peers.size) == peers.rank)
-            ends = np.cumsum(peers.all_reduce(counts.astype(np.float64))).astype(np.int64)
-            first, total = int(ends[peers.rank]) - rows, int(ends[-1])
+            counts = peers.share(rows)
+            first, total = sum(counts[: peers.rank]), sum(counts)
         chosen = self.sampled_rows(total).astype(np.int64)
         chosen_rows = chosen[(chosen >= first) & (chosen < first + rows)] - first
         values, places = _by_column(data, chosen_rows)
@@ -249,7 +247,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             self.set_init_score(np.zeros_like(self.init_score))
         return self
 
-    def sampled_rows(self, rows: int) -> npt.NDArray[np.int32]:
+    def sampled_rows(self, rows: int) -> Array:
         """Return the ascending numbers of the rows from which LightGBM finds the bin bounds."""
         params, count, taken = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))
@@ -338,22 +336,17 @@ def _sampled(data: Features, chosen: Int64Array) -> Iterator[tuple[int, Any]]:
 
 def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[Columns, Columns]:
     """Return the values and positions of each column in the samples of all workers."""
-    sizes = np.array([rows, *(column_values.size for column_values in values)], np.int64)
-    sent = (sizes, np.concatenate(values).astype(np.float32), np.concatenate(places))
-    received = [peers.all_to_all([array.tobytes()] * peers.size) for array in sent]
-    columns, before = [], 0
-    for own_sizes, own_values, own_places in zip(*received, strict=True):
-        rows, *counts = np.frombuffer(own_sizes, np.int64).tolist()
-        ends = np.cumsum(counts)[:-1]
-        numbers = np.frombuffer(own_values, np.float32).astype(np.float64)
-        at = np.frombuffer(own_places, np.int32) + np.int32(before)
-        columns.append((np.split(numbers, ends), np.split(at, ends)))
-        before += rows
-    values, places = [
-        [np.concatenate(parts) for parts in zip(*of, strict=True)]
-        for of in zip(*columns, strict=True)
+    shared = peers.share((rows, [column.astype(np.float32) for column in values], places))
+    counts, all_values, all_places = zip(*shared, strict=True)
+    firsts = np.cumsum([0, *counts]).astype(np.int32)
+    moved = [
+        [column + first for column in columns]
+        for columns, first in zip(all_places, firsts, strict=False)
     ]
-    return values, places
+    return (
+        [np.concatenate(parts).astype(np.float64) for parts in zip(*all_values, strict=True)],
+        [np.concatenate(parts) for parts in zip(*moved, strict=True)],
+    )
 
 
 def is_complete(path: str) -> bool:
@@ -374,5 +367,5 @@ def is_complete(path: str) -> bool:
     return at == size and parts > 2
 
 
-def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+def _pointer(array: Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)

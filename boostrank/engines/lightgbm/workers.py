@@ -17,6 +17,7 @@ import numpy as np
 from lightgbm.basic import _LIB, _safe_call
 
 from boostrank.core.queries import QueryIndex
+from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import TrainRequest
 from boostrank.engines.lightgbm.adapter import LightGBM, LightGBMBooster
@@ -54,7 +55,7 @@ class Member(LightGBM):
         )
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Create this worker's data set, with weights on all workers and a row on empty ones."""
         if data.n_documents:  # other workers may have weights

@@ -12,11 +12,11 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from scipy import sparse
 from scipy.linalg import lstsq
@@ -27,7 +27,7 @@ from boostrank.core.conventions import weighted_gains
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import dense_batches
@@ -153,11 +153,11 @@ class LinearParams(Params):
         },
     }
 
-    def check(self, params: dict[str, Any]) -> None:
+    def check(self, params: ParamValues) -> None:
         """Raise ParameterError if a setting of the optimiser is unknown or out of range."""
         _settings(params)
 
-    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return the reason why no linear training can be resumed."""
         return (
             "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
@@ -176,7 +176,7 @@ class LinearBooster(Booster):
         """Load a checked model file, JSON with the weights of every round."""
         return cls(LINEAR.parse(data))
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute scores, or each feature's part of them.
 
         Raises:
@@ -205,7 +205,7 @@ class Linear(Backend):
     grows_trees = False
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> LinearData:
         """Return rows, labels and queries, with the scaling of `reference` if there is one.
 
@@ -237,35 +237,30 @@ class Linear(Backend):
             ParameterError: the objective is not boostrank's, or the continued model is scaled
                 otherwise.
         """
-        if request.objective is None or request.evaluate is None:
+        if request.objective is None:
             words = "`boostrank objectives` lists them, boostrank.define_objective defines others"
             raise ParameterError(f"a linear model needs an objective of boostrank: {words}")
         settings, directions = _settings(request.params), _directions(request.params)
         data: LinearData = request.train
-        earlier: LinearModel | None = None if request.earlier is None else request.earlier.native
-        if earlier is not None:
-            if data.rows.scaling.kind != (kind := earlier.scaling.kind):
-                raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
-            for linear_data in (data, *(valid for _, valid in request.valid)):
-                linear_data.rows = ScaledRows(linear_data.rows.features, earlier.scaling)
-        before = 0 if earlier is None else earlier.rounds
+        before, path, weights = 0, [], np.zeros(0)
+        if request.earlier is not None:
+            earlier: LinearModel = request.earlier.native
+            _rescale(request, earlier.scaling)
+            before, path, weights = earlier.rounds, [*earlier.path], earlier.weights().copy()
         columns = data.rows.features.shape[1]
         if (columns + 1) * request.rounds > _MOST_KEPT:
             raise ParameterError(
                 f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer"
                 " rounds or features"
             )
-        objective, evaluate = request.objective, request.evaluate
-        weights = (
-            _initial(data, objective, settings) if earlier is None else earlier.weights().copy()
-        )
+        if not path:
+            weights = _initial(data, request.objective, settings)
         weights = projected(weights, directions)
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
-        queries = max(1, len(data.queries))
         risk = Risk(
             data.rows,
-            lambda s, round: evaluate(s, data, round),
-            queries,
+            lambda scores, round: request.gradient.evaluate(scores, data, round),
+            max(1, len(data.queries)),
             settings["lambda_l2"],
             centre,
         )
@@ -273,11 +268,10 @@ class Linear(Backend):
         # or the stage ends.
         rounds = range(before, before + request.rounds)
         stages = [
-            list(stage)
-            for _, stage in groupby(rounds, key=lambda round: _loss_key(objective, round))
+            list(stage) for _, stage in groupby(rounds, partial(_loss_key, request.objective))
         ]
         optimizer = _chosen(
-            settings["optimizer"], objective, len(stages), request.rounds, any(directions)
+            settings["optimizer"], request.objective, len(stages), request.rounds, any(directions)
         )
         walk = Walk(request, settings["learning_rate"], before)
         with contextlib.suppress(Stopped):
@@ -288,18 +282,24 @@ class Linear(Backend):
                         weights = newton(replace(risk, round=round), weights, walk.learning_rate)
                         weights = projected(weights, directions)
                         walk(weights)
-                else:
-                    now = replace(risk, round=stage[0])
-                    weights, taken = minimised(
-                        optimizer, now, weights, len(stage), walk, settings["tolerance"], directions
-                    )
-                    for _ in range(len(stage) - taken):  # the stage has converged
-                        walk(weights)
-        kept = [*(() if earlier is None else earlier.path), *walk.path]
-        model = LinearModel(
-            data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept)
-        )
+                    continue
+                now = replace(risk, round=stage[0])
+                weights, taken = minimised(
+                    optimizer, now, weights, len(stage), walk, settings["tolerance"], directions
+                )
+                for _ in range(len(stage) - taken):  # the stage has converged
+                    walk(weights)
+        rounds_of_model, path = before + len(walk.path), [*path, *walk.path]
+        model = LinearModel(data.feature_names, data.rows.scaling, rounds_of_model, np.array(path))
         return LinearBooster(model), walk.rounds.best_rounds
+
+
+def _rescale(request: TrainRequest, scaling: Scaling) -> None:
+    """Scale all sets as the continued model does, or raise ParameterError for another kind."""
+    if request.train.rows.scaling.kind != (kind := scaling.kind):
+        raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
+    for data in (request.train, *(data for _, data in request.valid)):
+        data.rows = ScaledRows(data.rows.features, scaling)
 
 
 BACKEND = Linear()
@@ -345,7 +345,7 @@ def _scaling_of(data: RankingDataset, kind: str) -> Scaling:
     return Scaling(SCORES, np.zeros(scale.size), scale)
 
 
-def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(params: ParamValues) -> dict[str, Any]:
     of_model = {
         name: value
         for name, value in params.items()
@@ -355,7 +355,7 @@ def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
     return {p.name: p.parse(values.get(p.name, p.default)) for p in PARAMS}
 
 
-def _directions(params: Mapping[str, Any]) -> list[int]:
+def _directions(params: ParamValues) -> list[int]:
     """Return the sign of each weight, 1 or -1, or 0 for either; an empty list means no
     constraints.
     """
@@ -637,7 +637,7 @@ class Walk(Resettable):
         self.path.append(np.array(weights))
         self.begin()
 
-    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+    def reset_parameter(self, params: ParamValues) -> None:
         """Change the learning rate, the only parameter that may change between rounds.
 
         Raises:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
+from boostrank.core.types import Array
 from boostrank.data.arrays import Features
 from boostrank.data.feature_space import NUMBERED
 from boostrank.data.rows import dense_batches, dense_rows
@@ -23,6 +23,7 @@ from boostrank.engines.linear.adapter import LinearBooster
 from boostrank.engines.served import elastic, lightgbm_dump, ranklib, search_plugins, solr
 from boostrank.engines.served.linear import LinearFile
 from boostrank.engines.served.trees import TreeFile
+from boostrank.engines.trees import refuse
 from boostrank.records import from_json
 
 
@@ -51,9 +52,11 @@ FORMATS = (
 """The formats, of which the first that recognises a file reads it."""
 
 
-class _Scores:
+class _Scores(Booster):
     """The part of a booster that scores by the program's rules, given its `file`."""
 
+    scores_rows_alone = True
+    served = True
     file: TreeFile | LinearFile
 
     @property
@@ -62,38 +65,20 @@ class _Scores:
         first = NUMBERED.fullmatch(self.file.names[0])
         return int(first[0][1:]) if first else None
 
-    def _scored(self, features: Features) -> npt.NDArray[Any]:
-        parts = [
-            self.file.scores(dense_rows(features, start, stop))
-            for start, stop in dense_batches(features)
-        ]
-        return np.concatenate([np.zeros(0), *parts])
+    def predict(self, features: Features, request: PredictRequest) -> Array:
+        """Compute scores by the program's rules, other outputs by the engine."""
+        if request.what != SCORES or request.rounds not in (0, self.rounds):
+            return super().predict(features, request)
+        rows = (dense_rows(features, start, stop) for start, stop in dense_batches(features))
+        return np.concatenate([np.zeros(0), *map(self.file.scores, rows)])
 
 
 class ServedTreeBooster(_Scores, LightGBMBooster):
     """Trees, of which LightGBM has a copy."""
 
-    scores_rows_alone = True
-    served = True
-
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
-        """Compute scores by the program's rules, other outputs by LightGBM."""
-        if request.what == SCORES and request.rounds in (0, self.rounds):
-            return self._scored(features)
-        return super().predict(features, request)
-
 
 class ServedLinearBooster(_Scores, LinearBooster):
     """A linear model."""
-
-    scores_rows_alone = True
-    served = True
-
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
-        """Compute scores by the program's rules, and contributions of features."""
-        if request.what == SCORES:
-            return self._scored(features)
-        return super().predict(features, request)
 
 
 def parse(body: bytes) -> TreeFile | LinearFile | None:
@@ -116,7 +101,10 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
     for served in FORMATS:
         if document is not None and served.recognises(document):
             try:
-                return served.read(document)
+                file = served.read(document)
+                if isinstance(file, TreeFile):
+                    refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
+                return file
             except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 reason = error if isinstance(error, ModelError) else _explain(error)
                 raise ModelError(f"it is {served.title}, but {reason}") from None

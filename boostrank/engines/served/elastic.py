@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.served.rules import Rules, Split, Tree
+from boostrank.core.types import Json
+from boostrank.engines.served.rules import Rules, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -23,24 +24,20 @@ _SIDES = ("left_child", "right_child")
 _KEYS = ("compressed_definition", "definition")
 
 
-def parse_node(columns: Mapping[str, int]) -> Tree:
-    """Return the parser of a node, which is a tree and a position in it."""
-
-    def parsed(position: tuple[Mapping[str, Any], int]) -> Split | float:
-        tree, at = position
-        node = tree["tree_structure"][at]
-        if "leaf_value" in node and "threshold" not in node:
-            return float(np.ravel(node["leaf_value"])[0])
-        feature = node["split_feature"]
-        refuse(feature < 0, f"split_feature {feature} is out of range")
-        column = columns[tree["feature_names"][feature]]
-        left, right = (tree, node["left_child"]), (tree, node["right_child"])
-        return Split(column, float(node["threshold"]), bool(node["default_left"]), left, right)
-
-    return parsed
+def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split | float:
+    """Parse a node, which is a tree and a position in it."""
+    tree, at = position
+    node = tree["tree_structure"][at]
+    if "leaf_value" in node and "threshold" not in node:
+        return float(np.ravel(node["leaf_value"])[0])
+    feature = node["split_feature"]
+    refuse(feature < 0, f"split_feature {feature} is out of range")
+    column = columns[tree["feature_names"][feature]]
+    left, right = (tree, node["left_child"]), (tree, node["right_child"])
+    return Split(column, float(node["threshold"]), bool(node["default_left"]), left, right)
 
 
-def definition_of(document: Mapping[str, Any]) -> Any:
+def _definition_of(document: Json) -> Any:
     """Return the definition of a model, which may be compressed."""
     packed = document.get("compressed_definition")
     if packed is None:
@@ -68,7 +65,7 @@ def read(document: Any) -> TreeFile:
     if configs is not None:
         refuse(len(configs) != 1, f"it has {len(configs)} models: store one of them")
         document = configs[0]
-    ensemble = definition_of(document)["trained_model"]["ensemble"]
+    ensemble = _definition_of(document)["trained_model"]["ensemble"]
     refuse(list(ensemble["aggregate_output"]) != ["weighted_sum"], "its trees are not added up")
     trees = [model["tree"] for model in ensemble["trained_models"]]
     for number, tree in enumerate(trees):
@@ -76,11 +73,15 @@ def read(document: Any) -> TreeFile:
     weights = ensemble["aggregate_output"]["weighted_sum"].get("weights")
     refuse(weights is not None and len(weights) != len(trees), "its weights do not fit its trees")
     return read_trees(
-        ensemble["feature_names"], [(tree, 0) for tree in trees], parse_node, RULES, weights=weights
+        ensemble["feature_names"],
+        [(tree, 0) for tree in trees],
+        _parse_node,
+        RULES,
+        weights=weights,
     )
 
 
-def _check_tree(number: int, tree: Mapping[str, Any]) -> None:
+def _check_tree(number: int, tree: Json) -> None:
     """Refuse a tree in which a node is not where it says, or has two parents."""
     nodes = tree["tree_structure"]
     children = [node[side] for node in nodes for side in _SIDES if side in node]

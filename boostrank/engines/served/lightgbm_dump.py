@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boostrank.engines.served.rules import Rules, Split, Tree
+from boostrank.engines.served.rules import Rules, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 
@@ -20,32 +20,22 @@ def read(document: Any) -> TreeFile:
     refuse(document.get("num_class", 1) != 1, "it has several outputs")
     refuse(bool(document.get("average_output")), "it is a random forest, whose trees are averaged")
     roots = [tree["tree_structure"] for tree in document["tree_info"]]
-    return read_trees(document["feature_names"], roots, _parser, Rules())
+    return read_trees(document["feature_names"], roots, _parse_node, Rules())
 
 
-def _parser(columns: Mapping[str, int]) -> Tree:
-    def parsed(node: dict[str, Any]) -> Split | float:
-        refuse("leaf_coeff" in node, "its leaves hold linear models")
-        if "leaf_value" in node:
-            return float(node["leaf_value"])
-        feature, kind = int(node["split_feature"]), node.get("missing_type", "NaN")
-        refuse(not 0 <= feature < len(columns), f"split_feature {feature} is out of range")
-        refuse(node["decision_type"] not in ("<=", "=="), "its decision_type cannot be read")
-        refuse(kind not in ("None", "NaN", "Zero"), "its missing_type cannot be read")
-        if node["decision_type"] == "==":
-            categories = [int(category) for category in str(node["threshold"]).split("||")]
-            return Split(feature, categories, False, node["left_child"], node["right_child"])
-        threshold = float(node["threshold"])
-        missing_left = bool(node["default_left"])
-        if kind == "None":  # missing values are read as 0
-            missing_left = threshold >= 0.0
-        return Split(
-            feature,
-            threshold,
-            missing_left,
-            node["left_child"],
-            node["right_child"],
-            zero_is_missing=kind == "Zero",
-        )
-
-    return parsed
+def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | float:
+    refuse("leaf_coeff" in node, "its leaves hold linear models")
+    if "leaf_value" in node:
+        return float(node["leaf_value"])
+    feature, kind = int(node["split_feature"]), node.get("missing_type", "NaN")
+    refuse(not 0 <= feature < len(columns), f"split_feature {feature} is out of range")
+    refuse(node["decision_type"] not in ("<=", "=="), "its decision_type cannot be read")
+    refuse(kind not in ("None", "NaN", "Zero"), "its missing_type cannot be read")
+    sides, missing_left = (node["left_child"], node["right_child"]), bool(node["default_left"])
+    if node["decision_type"] == "==":
+        words = str(node["threshold"]).split("||")
+        return Split(feature, [int(word) for word in words if word], missing_left, *sides)
+    threshold = float(node["threshold"])
+    if kind == "None":  # missing values are read as 0
+        missing_left = threshold >= 0.0
+    return Split(feature, threshold, missing_left, *sides, zero_is_missing=kind == "Zero")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
 from boostrank.engines.served.rules import SINGLE, Rules, check_names
 from boostrank.engines.trees import LARGEST_SCORE, refuse
@@ -35,7 +35,7 @@ class LinearScore:
 
     @classmethod
     def of_weights(
-        cls, weights: npt.ArrayLike, missing: npt.ArrayLike = 0.0, bias: float = 0.0
+        cls, weights: ArrayLike, missing: ArrayLike = 0.0, bias: float = 0.0
     ) -> LinearScore:
         """Return the score of raw features."""
         weights = np.asarray(weights, np.float64)
@@ -60,14 +60,14 @@ class LinearScore:
         return cls(weighed, scaling.mean, divisor, scaling.mean, float(weights[-1]))
 
     @property
-    def used(self) -> npt.NDArray[np.intp]:
+    def used(self) -> Int64Array:
         """The columns with a weight other than 0."""
         return np.flatnonzero(self.weights)
 
-    def terms(self) -> dict[int, tuple[float, float, float]]:
-        """Return (weight, shift, divisor) of each column with a weight."""
+    def terms(self, names: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """Return (weight, shift, divisor) of each column with a weight, by name."""
         parts = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
-        return {j: tuple(parts[j]) for j in self.used.tolist()}
+        return {names[j]: tuple(parts[j]) for j in self.used.tolist()}
 
     def folded(self) -> LinearScore:
         """Return the same score without shift and divisor, up to rounding."""
@@ -84,7 +84,7 @@ class LinearScore:
         shift[at] -= self.bias * self.divisor[at] / self.weights[at]
         return LinearScore(self.weights, shift, self.divisor, self.missing)
 
-    def score(self, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
+    def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
         number, total = rules.values, np.full(len(rows), rules.sums(self.bias))
         missing = self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
@@ -96,7 +96,7 @@ class LinearScore:
                 total += (rules.leaves(self.weights[j]) * scaled).astype(rules.sums)
             return total.astype(rules.gives)
 
-    def rounding(self, rows: npt.NDArray[Any], rules: Rules) -> Float64Array:
+    def rounding(self, rows: Array, rules: Rules) -> Float64Array:
         """Return the largest difference of two sums of rows in these types, float64[n]."""
         absent = np.isnan(rows)
         filled = np.where(absent, self.missing, rows).astype(np.float64)
@@ -126,14 +126,9 @@ class LinearFile:
     score: LinearScore
     rules: Rules
 
-    def scores(self, rows: Any) -> Float64Array:
-        """Return the program's scores of dense rows float32[n, d]."""
-        return self.score.score(rows, self.rules).astype(np.float64)
-
-    def scorer(self, names: Sequence[str]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
-        """Return a function that scores rows with the columns `names`."""
-        columns = [list(names).index(name) for name in self.names]
-        return lambda rows: self.score.score(rows[:, columns], self.rules)
+    def scores(self, rows: Any) -> Array:
+        """Return the program's scores of dense rows float32[n, d], in its type."""
+        return self.score.score(rows, self.rules)
 
     def to_model(self) -> LinearModel:
         """Return the same model in the format of boostrank's linear models."""

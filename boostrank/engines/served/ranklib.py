@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,7 +16,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.data.arrays import default_feature_names
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import Rules, Split, Tree
+from boostrank.engines.served.rules import Rules, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 
@@ -77,7 +76,7 @@ def _read_trees(document: str, names: Sequence[str]) -> TreeFile:
     names = _names(max(features, default=1), names)
     weights = [float(np.float32(tree.get("weight", "1"))) for tree in trees]
     roots = [tree.find("split") for tree in trees]
-    return read_trees(names, roots, partial(_parser, names), RULES, weights=weights)
+    return read_trees(names, roots, _parse_node, RULES, weights=weights)
 
 
 def _parse_whole(element: Any) -> int:
@@ -86,14 +85,12 @@ def _parse_whole(element: Any) -> int:
     return int(text)
 
 
-def _parser(names: Sequence[str], columns: Mapping[str, int]) -> Tree:
-    def parsed(node: Any) -> Split | float:
-        output = node.find("output")
-        if output is not None:
-            return float(np.float32(output.text))
-        sides = {child.get("pos"): child for child in node.findall("split")}
-        column = columns[names[_parse_whole(node.find("feature")) - 1]]
-        threshold = float(np.float32(node.find("threshold").text))
-        return Split(column, threshold, threshold >= 0.0, sides["left"], sides["right"])
-
-    return parsed
+def _parse_node(columns: Mapping[str, int], node: Any) -> Split | float:
+    output = node.find("output")
+    if output is not None:
+        return float(np.float32(output.text))
+    sides = {child.get("pos"): child for child in node.findall("split")}
+    column = _parse_whole(node.find("feature")) - 1
+    refuse(not 0 <= column < len(columns), f"feature {column + 1} is out of range")
+    threshold = float(np.float32(node.find("threshold").text))
+    return Split(column, threshold, threshold >= 0.0, sides["left"], sides["right"])

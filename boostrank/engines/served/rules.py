@@ -8,11 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from boostrank.core.types import Array, BoolArray
 from boostrank.engines.trees import ServedTrees, refuse
 from boostrank.kernels.curves import ZERO
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+
+Float = type[np.floating[Any]]
+"""A type of numbers."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -34,14 +37,14 @@ class Rules:
         equal_categories: whether a value must equal a category; otherwise it is truncated first.
     """
 
-    values: type[np.floating[Any]] = np.float64
+    values: Float = np.float64
     strict: bool = False
     slack: float = 0.0
     missing: float | None = None
-    leaves: type[np.floating[Any]] = np.float64
-    sums: type[np.floating[Any]] = np.float64
-    adds: type[np.floating[Any]] | None = None
-    gives: type[np.floating[Any]] = np.float64
+    leaves: Float = np.float64
+    sums: Float = np.float64
+    adds: Float | None = None
+    gives: Float = np.float64
     equal_categories: bool = False
 
     @classmethod
@@ -72,7 +75,7 @@ class Split:
     listed_right: bool = False
     zero_is_missing: bool = False
 
-    def goes_left(self, value: npt.NDArray[Any], rules: Rules) -> npt.NDArray[np.bool_]:
+    def goes_left(self, value: Array, rules: Rules) -> BoolArray:
         """Return whether each value goes left."""
         absent = np.isnan(value)
         if isinstance(self.test, float):
@@ -105,12 +108,10 @@ def check_scale(shift: float, divisor: float, what: str) -> tuple[float, float]:
 
 
 Tree = Callable[[Any], Split | float]
-"""Function that converts a node in a file to a `Split` or the value of a leaf."""
+"""Function that converts a node of a tree to a `Split` or the value of a leaf."""
 
 
-def walk(
-    roots: Sequence[Any], parse: Tree, rows: npt.NDArray[Any], rules: Rules, base: float = 0.0
-) -> npt.NDArray[Any]:
+def walk(roots: Sequence[Any], parse: Tree, rows: Array, rules: Rules, base: float = 0.0) -> Array:
     """Return scores [n] of type `rules.gives`, which are `base` plus the leaves in the order of the
     trees.
     """
@@ -135,7 +136,7 @@ def walk(
         return total.astype(rules.gives)
 
 
-def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
+def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
     """Return the scores of trees under these rules, as `walk` does."""
     return walk(trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, trees.base)
 

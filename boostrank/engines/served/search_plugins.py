@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataWarning, warn_user
+from boostrank.core.types import Json
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Split, Tree, check_scale
+from boostrank.engines.served.rules import SINGLE, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -29,23 +30,6 @@ _MOST_FEATURES = 1_000_000
 _SUMS = ("rank:", "reg:linear", "reg:squarederror", "binary:logitraw")
 
 
-def parse_dump(columns: Mapping[str, int]) -> Tree:
-    """Return the parser of a node in XGBoost's dump."""
-
-    def parsed(node: dict[str, Any]) -> Split | float:
-        if "leaf" in node:
-            return float(node["leaf"])
-        below = {child["nodeid"]: child for child in node["children"]}
-        to_yes, sides = node["missing"] == node["yes"], (node["yes"], node["no"])
-        refuse(
-            node["missing"] not in sides or len(below) != 2, f"node {node['nodeid']} is no split"
-        )
-        condition = float(node["split_condition"])
-        return Split(columns[node["split"]], condition, to_yes, below[sides[0]], below[sides[1]])
-
-    return parsed
-
-
 def recognises_dump(document: Any) -> bool:
     """Return whether JSON is a list of XGBoost's trees, or of their texts."""
     if not isinstance(document, list) or not document:
@@ -56,22 +40,35 @@ def recognises_dump(document: Any) -> bool:
     return isinstance(first, dict) and "nodeid" in first
 
 
-def read_dump(
-    document: Any,
+def read_dump(document: Any) -> TreeFile:
+    """Read the trees of `get_dump(dump_format="json")`."""
+    roots = [from_json(tree, once=True) if isinstance(tree, str) else tree for tree in document]
+    refuse(not _names_of(roots), "no tree has a split")
+    warn_user(
+        "a dump of XGBoost has no base_score, so all scores lack this constant; the order within"
+        " queries is the model's",
+        DataWarning,
+    )
+    return read_roots(roots)
+
+
+def read_roots(
+    roots: Sequence[Any],
     names: Sequence[str] = (),
     scales: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> TreeFile:
-    """Read the trees of `get_dump(dump_format="json")` or of a plugin's definition."""
-    roots = [from_json(tree, once=True) if isinstance(tree, str) else tree for tree in document]
-    if not names:
-        names = _names_of(roots)
-        refuse(not names, "no tree has a split")
-        warn_user(
-            "a dump of XGBoost has no base_score, so all scores lack this constant; the order"
-            " within queries is the model's",
-            DataWarning,
-        )
-    return read_trees(names, roots, parse_dump, RULES, scales=scales)
+    """Read the trees of a dump. Without `names`, the features are those that occur."""
+    return read_trees(names or _names_of(roots), roots, _parse_node, RULES, scales=scales)
+
+
+def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
+    if "leaf" in node:
+        return float(node["leaf"])
+    below = {child["nodeid"]: child for child in node["children"]}
+    to_yes, sides = node["missing"] == node["yes"], (node["yes"], node["no"])
+    refuse(node["missing"] not in sides or len(below) != 2, f"node {node['nodeid']} is no split")
+    condition = float(node["split_condition"])
+    return Split(columns[node["split"]], condition, to_yes, below[sides[0]], below[sides[1]])
 
 
 def _names_of(roots: Sequence[Any]) -> Sequence[str]:
@@ -90,7 +87,7 @@ def _names_of(roots: Sequence[Any]) -> Sequence[str]:
     return list(names)
 
 
-def model_of(document: Any) -> Mapping[str, Any] | None:
+def model_of(document: Any) -> Json | None:
     """Return the part of an upload with `type` and `definition`, or None."""
     while isinstance(document, dict):
         if isinstance(document.get("type"), str) and document["type"].startswith("model/"):
@@ -99,9 +96,14 @@ def model_of(document: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def read_upload(document: Any) -> TreeFile | LinearFile:
-    """Read the model in a body of `_createmodel`, or in the engine's answer."""
-    model, names = model_of(document), _features_of(document)
+def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFile:
+    """Read the model in a body of `_createmodel`, or in the engine's answer.
+
+    Args:
+        names: names of the features; by default those of the feature set in the document, or those
+            that occur.
+    """
+    model, names = model_of(document), names or _features_of(document)
     assert model is not None
     kind = model["type"].removeprefix("model/")
     definition: Any = model.get("definition")
@@ -119,10 +121,10 @@ def read_upload(document: Any) -> TreeFile | LinearFile:
         objective = str(definition.get("objective", "reg:linear"))
         refuse(not objective.startswith(_SUMS), f"its scores are transformed by {objective}")
         definition = definition["splits"]
-    return read_dump(definition, names or _names_of(definition), scales)
+    return read_roots(definition, names, scales)
 
 
-def _scales_of(normalizers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def _scales_of(normalizers: Json) -> dict[str, tuple[float, float]]:
     """Return the shift and the divisor of each feature that the plugin normalises."""
     scales = {}
     for name, normalizer in normalizers.items():

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.types import Json
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Split, Tree, check_scale
+from boostrank.engines.served.rules import SINGLE, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 
@@ -18,20 +19,6 @@ RULES = replace(SINGLE, slack=float(SLACK))
 """The rules of Solr, which adds a slack to each threshold."""
 
 _CLASS, _NORM = "org.apache.solr.ltr.model.", "org.apache.solr.ltr.norm."
-
-
-def parse_node(columns: Mapping[str, int]) -> Tree:
-    """Return the parser of a node."""
-
-    def parsed(node: dict[str, Any]) -> Split | float:
-        if "value" in node:
-            return float(node["value"])
-        to_left = node.get("missing") == "left"
-        return Split(
-            columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
-        )
-
-    return parsed
 
 
 def recognises(document: Any) -> bool:
@@ -60,14 +47,23 @@ def read(document: Any) -> TreeFile | LinearFile:
     return read_trees(
         names,
         [tree["root"] for tree in trees],
-        parse_node,
+        _parse_node,
         rules,
         weights=[float(tree.get("weight", 1)) for tree in trees],
         scales=scales,
     )
 
 
-def _scale_of(norm: Mapping[str, Any]) -> tuple[float, float]:
+def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
+    if "value" in node:
+        return float(node["value"])
+    to_left = node.get("missing") == "left"
+    return Split(
+        columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
+    )
+
+
+def _scale_of(norm: Json) -> tuple[float, float]:
     """Return the shift and the divisor of a normaliser."""
     kind, params = str(norm.get("class", "")).removeprefix(_NORM), norm.get("params") or {}
     if kind == "StandardNormalizer":

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
 from boostrank.engines.served.rules import Rules, Split, Tree, check_names, scores
-from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, ServedTrees, refuse
+from boostrank.engines.trees import (
+    LARGEST_SCORE,
+    MAX_DEPTH,
+    ServedTrees,
+    category_words,
+    make_forest,
+    refuse,
+)
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 _MOST_NODES = 20_000_000
@@ -35,12 +42,12 @@ class TreeFile:
     rules: Rules
     scale: Mapping[int, tuple[float, float]] | None = None
 
-    def scores(self, rows: Any) -> Float64Array:
-        """Return the program's scores of dense rows float32[n, d]."""
-        trees = ServedTrees(self.forest, np.zeros(0), np.zeros(0))
+    def scores(self, rows: Any) -> Array:
+        """Return the program's scores of dense rows float32[n, d], in its type."""
+        trees = ServedTrees(self.forest, np.zeros(0))
         if self.scale and self.rules.missing is not None:
             rows = np.nan_to_num(rows, nan=self.rules.missing)
-        return scores(trees, normalise(rows, self.scale or {}), self.rules).astype(np.float64)
+        return scores(trees, normalise(rows, self.scale or {}), self.rules)
 
     def to_text(self) -> bytes:
         """Return LightGBM's text of the same trees, which adds up in float64."""
@@ -75,7 +82,7 @@ def normalise(rows: Any, scale: Mapping[int, tuple[float, float]]) -> Any:
 def read_trees(
     names: Sequence[str],
     roots: Sequence[Any],
-    parse: Callable[[Mapping[str, int]], Tree],
+    parse: Callable[[Mapping[str, int], Any], Split | float],
     rules: Rules,
     *,
     weights: Sequence[float] | None = None,
@@ -85,7 +92,7 @@ def read_trees(
 
     Args:
         roots: the trees.
-        parse: function that takes the column of each name and returns the parser of a node.
+        parse: function that takes the column of each name, and a node of the file.
         weights: factor of each tree's leaves, in the type of the leaves.
         scales: (shift, divisor) of the features that the program normalises.
 
@@ -94,11 +101,10 @@ def read_trees(
     """
     check_names(names)
     refuse(not roots, "it has no trees")
-    parsed = parse({name: column for column, name in enumerate(names)})
-    table, factors = _Table(rules), weights or [1.0] * len(roots)
-    for tree, root in enumerate(roots):
+    table = _Table(rules, partial(parse, {name: column for column, name in enumerate(names)}))
+    for tree, (root, weight) in enumerate(zip(roots, weights or [1.0] * len(roots), strict=True)):
         try:
-            table.add(tree, root, parsed, factors[tree])
+            table.add(tree, root, weight)
         except ModelError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -110,23 +116,23 @@ def read_trees(
 class _Table:
     """The nodes of all trees, parents first, and their leaves."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, parse: Tree) -> None:
+        self._rules, self._parse = rules, parse
         self._nodes: list[tuple[int, float, int, int]] = []
         self._children: list[list[int]] = []
         self._leaves: list[float] = []
-        self._sets: list[np.ndarray[Any, Any]] = []
+        self._sets: list[Array] = []
         self._words = 0
         self._roots: list[int] = []
 
-    def add(self, tree: int, root: Any, parse: Tree, weight: float) -> None:
+    def add(self, tree: int, root: Any, weight: float) -> None:
         """Add a tree, parents before their children."""
         waiting: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
         while waiting:
             node, parent, side, depth = waiting.pop()
             refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
             refuse(len(self._nodes) > _MOST_NODES, "its trees are too large")
-            split = parse(node)
+            split = self._parse(node)
             if isinstance(split, Split):
                 number = len(self._nodes)
                 self._nodes.append((split.feature, *self._test(split), tree))
@@ -146,12 +152,10 @@ class _Table:
         """Return a split's threshold, or the number of its set, and its kind."""
         kind = NAN_LEFT * split.missing_left | ZERO_IS_MISSING * split.zero_is_missing
         if isinstance(split.test, float):
-            refuse(not math.isfinite(split.test), "a threshold is not finite")
             return split.test, kind
         categories = np.array(split.test, np.int64)
         refuse(not ((categories >= 0) & (categories < 2**24)).all(), "a category is out of range")
-        words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
-        np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype("u4"))
+        words = category_words(categories)
         self._words += words.size
         refuse(self._words > _MOST_NODES, "its sets of categories are too large")
         self._sets.append(words)
@@ -159,17 +163,16 @@ class _Table:
 
     def forest(self) -> Forest:
         """Return the arrays."""
-        nodes = np.array(self._nodes, np.float64).reshape(-1, 4)
-        children = np.array(self._children, np.int32).reshape(-1, 2)
-        return Forest(
-            feature=nodes[:, 0].astype(np.int32),
-            threshold=nodes[:, 1].copy(),
-            kind=nodes[:, 2].astype(np.uint8),
-            left=children[:, 0].copy(),
-            right=children[:, 1].copy(),
-            value=np.array(self._leaves),
-            roots=np.array(self._roots, np.int32),
-            tree=nodes[:, 3].astype(np.int32),
-            sets=np.concatenate([np.zeros(0, np.uint32), *self._sets]),
-            set_ptr=np.cumsum([0, *(words.size for words in self._sets)]).astype(np.int64),
+        feature, threshold, kind, tree = np.array(self._nodes, np.float64).reshape(-1, 4).T
+        left, right = np.array(self._children).reshape(-1, 2).T
+        return make_forest(
+            self._sets,
+            feature=feature,
+            threshold=threshold,
+            kind=kind,
+            left=left,
+            right=right,
+            value=self._leaves,
+            roots=self._roots,
+            tree=tree,
         )

@@ -18,13 +18,12 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xgboost
 
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.files import mark_alive, remove_if_dead
 from boostrank.core.machine import free_memory, return_memory
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -103,7 +102,7 @@ class XGBoostBooster(Booster):
         """The number of trees in a linear start, an attribute of the model."""
         return int(self.native.attr(ATTRIBUTE) or 0)
 
-    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, where contributions add up to the scores.
 
         Raises:
@@ -124,7 +123,7 @@ class XGBoostBooster(Booster):
         contributions[np.arange(left.size), np.abs(contributions).argmax(axis=1)] += left
         return contributions
 
-    def _parts(self, features: Features, request: PredictRequest) -> list[npt.NDArray[Any]]:
+    def _parts(self, features: Features, request: PredictRequest) -> list[Array]:
         """Return the native output for each batch of rows, which are dense unless absent entries
         are missing.
         """
@@ -157,7 +156,7 @@ class XGBoostBooster(Booster):
             part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(part.save_raw("json"))
         if "c" in (self.native.feature_types or ()):  # a slice loses the names of categories
-            body = with_names(body, names_in(self.to_bytes())) or body
+            body = with_names(body, names_in(self.to_bytes()))
         return body
 
     def expose(self, best: int) -> Any:
@@ -169,15 +168,16 @@ class XGBoostBooster(Booster):
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
-        body = with_even_leaves(self.to_bytes())
-        booster = self if body is None else self.load(body)
+        before = self.to_bytes()
+        body = with_even_leaves(before)
         names = {
             column: encoding.values
             for column, encoding in categories.items()
             if not encoding.ordered
         }
-        body = with_names(booster.to_bytes(), names) if names else None
-        return booster if body is None else self.load(body)
+        if names:
+            body = with_names(body, names)
+        return self if body == before else self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""
@@ -265,7 +265,7 @@ class XGBoost(Backend):
     starts_linear = shares_bins = True
 
     def dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Create a `DMatrix` of quantiles, from rows in memory or in batches from disk.
 
@@ -290,7 +290,7 @@ class XGBoost(Backend):
             ) from error
 
     def _dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         translated, codes, whole = translate(params), set(data.categorical), whole_of(data.features)
         method = translated.get("tree_method", "auto")
@@ -328,8 +328,7 @@ class XGBoost(Backend):
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
             # The data has codes: XGBoost raises if only one of model and data has names of
             # categories.
-            body = with_names(earlier.to_bytes(), {})
-            earlier = earlier if body is None else XGBoostBooster.load(body)
+            earlier = XGBoostBooster.load(with_names(earlier.to_bytes(), {}))
         continued, start = apart(earlier)
         if resumed is not None:
             continued = XGBoostBooster.load(resumed.snapshot.model)
@@ -353,7 +352,7 @@ class XGBoost(Backend):
         samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
         method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
 
-        def objective(scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
+        def objective(scores: Array, matrix: Any) -> tuple[Any, Any]:
             assert gradient is not None
             grad, hess = gradient(scores, matrix, rounds.round)
             return grad.reshape(-1, 1), hess.reshape(-1, 1)
@@ -433,7 +432,7 @@ class _Model(Resettable):
     booster: Any
     train: Any
 
-    def reset_parameter(self, params: dict[str, Any]) -> None:
+    def reset_parameter(self, params: ParamValues) -> None:
         self.booster.set_param(PARAMS.resolve_names(params))
 
 

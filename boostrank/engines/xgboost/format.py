@@ -10,16 +10,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, ParameterError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array, Json
 from boostrank.engines.trees import (
     Leaves,
     ModelFormat,
     ServedTrees,
     Trees,
+    category_words,
     filled_start,
+    make_forest,
     parts_of,
     read_json,
     reals,
@@ -30,7 +31,7 @@ from boostrank.engines.trees import (
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_start, start_trees, write_start
 from boostrank.engines.xgboost.schema import DELETED, FLOAT32_MAX, largest_leaves
 from boostrank.kernels.curves import Curve, Curves
-from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT
 
 # Objectives that predict exponentials of scores.
 _LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
@@ -45,8 +46,8 @@ class XGBoostModel:
         weights: float64[T], weight of each tree; None if all are 1.
     """
 
-    document: dict[str, Any]
-    forest: dict[str, Any]
+    document: Json
+    forest: Json
     weights: Float64Array | None
 
     @cached_property
@@ -66,7 +67,7 @@ class XGBoostModel:
         return [end - self.start_trees for end in ends[self.start_trees :]]
 
     def with_trees(
-        self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]
+        self, start: Mapping[int, Curve], grown: Sequence[Json], ends: Sequence[int]
     ) -> bytes:
         """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
@@ -153,7 +154,7 @@ class XGBoostFormat(ModelFormat):
         return Trees.summarise(forest, gain, n_features)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
-        """Return all trees, those of a linear start too, with the hessians in every node."""
+        """Return all trees, those of a linear start too, with the hessians in every leaf."""
         return _served(model, 0)
 
     def merge(
@@ -258,40 +259,35 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     leaf[np.concatenate([first, left, right])] = True
     leaf &= ~inner
     # Numbers of nodes among nodes, and of leaves among leaves.
-    position = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
+    position = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1)
     with np.errstate(over="ignore"):
         condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
         # Left is value < condition in float32: value <= the float32 below. No value is below -inf
         # or equal to NaN.
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     below[np.isneginf(condition)] = np.nan
-    owners, sets, set_ptr = _sets_of(trees, first)
+    owners, sets = _sets_of(trees, first)
     categorical = np.zeros(inner.size, dtype=bool)
     categorical[owners] = True
-    below[owners] = np.arange(owners.size)
+    below[owners] = np.arange(len(sets))
     nan_left = np.where(_column(trees, "default_left", np.int64), NAN_LEFT, 0)
     weight = np.ones(size.size) if model.weights is None else model.weights[begin:]
-    forest = Forest(
-        feature=_column(trees, "split_indices", np.int64)[inner].astype(np.int32),
+    forest = make_forest(
+        sets,
+        feature=_column(trees, "split_indices", np.int64)[inner],
         threshold=below[inner],
-        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(
-            np.uint8
-        ),
+        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner],
         left=position[left],
         right=position[right],
-        value=(condition * weight.astype(np.float32)[tree])[leaf].astype(np.float64),
+        value=(condition * weight.astype(np.float32)[tree])[leaf],
         roots=position[first],
-        tree=tree[inner].astype(np.int32),
-        sets=sets,
-        set_ptr=set_ptr,
+        tree=tree[inner],
     )
-    hessian = _column(trees, "sum_hessian", np.float64)
-    return ServedTrees(
-        forest, hessian[inner], hessian[leaf], base=_base(model.document["learner"]), single=True
-    )
+    leaf_count = _column(trees, "sum_hessian", np.float64)[leaf]
+    return ServedTrees(forest, leaf_count, base=_base(model.document["learner"]), single=True)
 
 
-def _base(learner: Mapping[str, Any]) -> float:
+def _base(learner: Json) -> float:
     """Return the base score as a raw score, because the file stores a prediction, which some
     objectives transform.
     """
@@ -309,13 +305,11 @@ def _base(learner: Mapping[str, Any]) -> float:
     return float(base)
 
 
-def _column(
-    trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]
-) -> npt.NDArray[Any]:
+def _column(trees: Sequence[Json], key: str, dtype: type[np.generic]) -> Array:
     return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 
-def tree_weights(booster: Mapping[str, Any]) -> Any:
+def tree_weights(booster: Json) -> Any:
     """Return DART's weights of the trees in a `gradient_booster`, or None if it has no weights.
 
     XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 stores them in the
@@ -327,11 +321,11 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
     return booster.get("weight_drop")
 
 
-def with_even_leaves(body: bytes) -> bytes | None:
+def with_even_leaves(body: bytes) -> bytes:
     """Round the leaves and the base score of an unchecked file that XGBoost wrote, as
     `Leaves.in_units` does.
 
-    Return None if scores are not the sum of base and leaves, or if rounding would matter.
+    Return the same file if scores are not the sum of base and leaves, or if rounding would matter.
     """
     # Leave models whose scores are not the plain sum of base and leaves.
     document = json.loads(body)
@@ -343,7 +337,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
         or tree_weights(booster) is not None
         or _base(learner) != np.float32(float(base))
     ):
-        return None
+        return body
     # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]
     inner = _column(trees, "left_children", np.int64) >= 0
@@ -354,7 +348,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
         tree[leaf], conditions[leaf], _column(trees, "sum_hessian", np.float64)[leaf], float(base)
     ).in_units()
     if even is None:
-        return None
+        return body
     conditions[leaf] = even.value
     # Write the rounded leaves and base back to the document.
     ends = np.cumsum([len(tree["left_children"]) for tree in trees])
@@ -364,7 +358,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
     return write_json(document)
 
 
-def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
+def _divided(tree: Json, parts: float) -> Json:
     leaf = np.array(tree["left_children"]) < 0
     condition = np.array(tree["split_conditions"], dtype=np.float64)
     condition[leaf] /= parts
@@ -374,27 +368,14 @@ def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
     }
 
 
-def _sets_of(
-    trees: list[Any], first: Int64Array
-) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
-    """Return the nodes with categorical splits, their category sets as bits, and the start of each
-    set.
-    """
-    having = [
-        (tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree
-    ]
-    nothing = np.zeros(0, np.int64)
-    owners = np.concatenate(
-        [nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)]
-    )
-    trees = [tree for tree, _ in having]
-    listed, sizes = (
-        _column(trees, "categories", np.int64),
-        _column(trees, "categories_sizes", np.int64),
-    )
-    highest = np.maximum.reduceat(listed, np.cumsum(sizes) - sizes) if sizes.size else nothing
-    set_ptr = np.concatenate([[0], np.cumsum(highest // 32 + 1)]).astype(np.int64)
-    # Sets reach only up to their highest category, to save memory.
-    sets, word = np.zeros(set_ptr[-1], np.uint32), np.repeat(set_ptr[:-1], sizes) + listed // 32
-    np.bitwise_or.at(sets, word, np.uint32(1) << (listed % 32).astype(np.uint32))
-    return owners, sets, set_ptr
+def _sets_of(trees: list[Any], first: Int64Array) -> tuple[list[int], list[Array]]:
+    """Return the nodes with categorical splits, and the words of the set of each."""
+    owners, sets = list[int](), list[Array]()
+    for tree, begin in zip(trees, first.tolist(), strict=True):
+        if "split_type" not in tree:
+            continue
+        owners += [begin + node for node in tree["categories_nodes"]]
+        ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
+        listed = np.split(np.array(tree["categories"], np.int64), ends)
+        sets += map(category_words, listed[:-1])
+    return owners, sets

@@ -6,19 +6,21 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from boostrank.core.types import Array, Float64Array, Json
 from boostrank.engines.trees import StepTree, by_feature, just_above, refuse, write_json
 from boostrank.kernels.curves import Curve, rounded_down
 
-_NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
+_NONE: Json = {"enc": [], "feature_segments": [], "sorted_idx": []}
 
 
-def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
-    """Replace the category names in an unchecked file that XGBoost wrote, or return None if it
-    cannot store them.
+def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes:
+    """Replace the category names in an unchecked file that XGBoost wrote, or return the same file
+    if it cannot store them.
 
     Args:
         names: category names of each column in the order of the codes, ASCII text or integers;
@@ -30,7 +32,7 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
     listed = [names.get(i) or () for i in range(columns)] if names else []
     encoded = [_encoded(column_names) for column_names in listed]
     if forest is None or None in names.values() or None in encoded:
-        return None
+        return body
     forest["cats"] = {
         "enc": encoded,
         "feature_segments": np.cumsum([0, *map(len, listed)]).tolist() if names else [],
@@ -67,7 +69,7 @@ def readable(body: bytes) -> bytes:
     return write_json(document)
 
 
-def _is_garbled(document: Mapping[str, Any]) -> bool:
+def _is_garbled(document: Json) -> bool:
     """Return True for non-ASCII text from XGBoost before 3.4, which did not store the text's length
     in bytes.
     """
@@ -77,12 +79,12 @@ def _is_garbled(document: Mapping[str, Any]) -> bool:
     )
 
 
-def _columns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _columns(document: Json) -> list[Json]:
     forest = document["learner"]["gradient_booster"].get("model") or {}
     return list((forest.get("cats") or _NONE)["enc"])
 
 
-def _encoded(names: Sequence[Any]) -> dict[str, Any] | None:
+def _encoded(names: Sequence[Any]) -> Json | None:
     if all(isinstance(name, str) and name.isascii() for name in names):
         ends = np.cumsum([0, *map(len, names)]).tolist() if names else []
         return {"offsets": ends, "values": list("".join(names).encode())}
@@ -90,7 +92,7 @@ def _encoded(names: Sequence[Any]) -> dict[str, Any] | None:
     return {"type": 15, "values": list(names)} if whole else None  # 15 is int64 (Value::ValueKind)
 
 
-def _decoded(column: Mapping[str, Any]) -> tuple[Any, ...]:
+def _decoded(column: Json) -> tuple[Any, ...]:
     if "offsets" not in column:
         return tuple(column["values"])
     text, ends = bytes(value % 256 for value in column["values"]), column["offsets"]
@@ -102,73 +104,92 @@ _LOWEST = float(np.finfo(np.float32).min)
 _ROOT = 2**31 - 1  # the parent of a root
 
 
-def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, Any]]:
+def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
     """Return the trees of a linear start as JSON data, one a feature."""
-    return [
-        _tree(number, feature, curve, n_features)
-        for number, (feature, curve) in enumerate(curves.items())
-    ]
+    return [_tree(feature, curve, n_features) for feature, curve in curves.items()]
 
 
-def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
+def _tree(feature: int, curve: Curve, n_features: int) -> Json:
     tree = StepTree.from_curve(curve)
-    bounds = [
-        _LOWEST,
-        *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist(),
-    ]
-    # Renumber nodes and leaves (~leaf), because XGBoost requires a right child next to the left
-    # one.
-    order, first_child = [0], {}
-    position = {0: 0}
-    for node, children in enumerate(zip(tree.left, tree.right, strict=True)):
-        first_child[position[node]] = len(order)
-        for child in children:
-            position[child] = len(order)
-            order.append(child)
-    left = [first_child.get(at, -1) for at in range(len(order))]
-    parents = [_ROOT] * len(order)
-    for at, child in first_child.items():
-        parents[child] = parents[child + 1] = at
-    value = [tree.node[node] if node >= 0 else tree.leaf[~node] for node in order]
-    return {
-        "base_weights": _float32(value),
-        **{f"categories{of}": [] for of in ("", "_nodes", "_segments", "_sizes")},
-        "default_left": [1] + [0] * (len(order) - 1),
-        "id": number,
-        "left_children": left,
-        "loss_changes": [0.0] * len(order),
+    bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf))
+    leaves, places = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
+    fields = {
+        "base_weights": _float32([*tree.node, *leaves]),
+        "default_left": (places == 0).astype(int),
+        "loss_changes": np.zeros(places.size),
+        "split_conditions": _float32([_LOWEST, *bounds, *leaves]),
+        "split_indices": feature * (places < len(tree.left)),
+        "split_type": np.zeros(places.size, int),
+        "sum_hessian": _float32([*tree.below, *tree.documents[::-1]]),
+    }
+    return write_tree(n_features, (tree.left, tree.right), 0, fields, depth_first=True)
+
+
+def write_tree(
+    n_features: int,
+    children: tuple[Any, Any],
+    root: int,
+    fields: Mapping[str, Array],
+    sets: Mapping[int, list[int]] = MappingProxyType({}),
+    *,
+    depth_first: bool = False,
+) -> Json:
+    """Return a tree as JSON data with id 0, in which siblings are adjacent, as XGBoost's SHAP
+    requires.
+
+    Args:
+        children: left and right child of each node, as a node or ~leaf.
+        fields: values by name, of each node and then of each leaf from the last to the first, so
+            that ~leaf is the index of a leaf.
+        sets: the categories of each node that splits by them.
+        depth_first: whether subtrees are written one after the other, and not level by level.
+    """
+    left, right = children
+    nodes, parents, left_children, waiting = [root], [_ROOT], [-1], [0]
+    while waiting:
+        at = waiting.pop(-1 if depth_first else 0)
+        if nodes[at] >= 0:
+            child = left_children[at] = len(nodes)
+            nodes += [int(left[nodes[at]]), int(right[nodes[at]])]
+            parents += [at, at]
+            left_children += [-1, -1]
+            waiting += [child + 1, child] if depth_first else [child, child + 1]
+    # Sets of categories follow each other in the order of their nodes.
+    listed = {at: sets[node] for at, node in enumerate(nodes) if node in sets}
+    sizes = [len(categories) for categories in listed.values()]
+    tree = {
+        **{name: values[nodes].tolist() for name, values in fields.items()},
+        "categories": [*itertools.chain(*listed.values())],
+        "categories_nodes": list(listed),
+        "categories_segments": np.cumsum([0, *sizes])[:-1].tolist(),
+        "categories_sizes": sizes,
+        "id": 0,
+        "left_children": left_children,
         "parents": parents,
-        "right_children": [child + 1 if child > 0 else -1 for child in left],
-        "split_conditions": _float32(
-            [bounds[node] if node >= 0 else tree.leaf[~node] for node in order]
-        ),
-        "split_indices": [feature if child > 0 else 0 for child in left],
-        "split_type": [0] * len(order),
-        "sum_hessian": _float32(
-            [tree.below[node] if node >= 0 else tree.documents[~node] for node in order]
-        ),
+        "right_children": [child + (child > 0) for child in left_children],
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
-            "num_nodes": str(len(order)),
+            "num_nodes": str(len(nodes)),
             "size_leaf_vector": "1",
         },
     }
+    return dict(sorted(tree.items()))
 
 
-def _float32(values: Sequence[float]) -> Any:
+def _float32(values: Sequence[float]) -> Float64Array:
     with np.errstate(over="ignore"):
-        kept = np.array(values, dtype=np.float32).astype(np.float64)
-    refuse(~np.isfinite(kept), "the start exceeds the range of float32, in which XGBoost sums")
-    return kept.tolist()
+        rounded = np.array(values, dtype=np.float32).astype(np.float64)
+    refuse(~np.isfinite(rounded), "the start exceeds the range of float32, in which XGBoost sums")
+    return rounded
 
 
-def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:
+def start_trees(trees: Sequence[Json]) -> int:
     """Return the number of leading trees that form a linear start."""
     return next((number for number, tree in enumerate(trees) if not _is_start(tree)), len(trees))
 
 
-def _is_start(tree: Mapping[str, Any]) -> bool:
+def _is_start(tree: Json) -> bool:
     """Return True for a tree whose first split is below all numbers and whose other splits have no
     gain.
     """
@@ -186,14 +207,14 @@ def _is_start(tree: Mapping[str, Any]) -> bool:
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
 
 
-def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
+def read_start(trees: Sequence[Json]) -> dict[int, Curve]:
     """Return the sum of a start's trees as one function per feature."""
     return by_feature(map(_read, trees))
 
 
-def _read(tree: Mapping[str, Any]) -> tuple[int, Curve]:
+def _read(tree: Json) -> tuple[int, Curve]:
     nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
-    conditions = np.array(_float32(tree["split_conditions"]))
+    conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
     below = np.nextafter(conditions[nodes[1:]].astype(np.float32), np.float32(-np.inf))
     steps = Curve(just_above(below), levels[1:], float(levels[0]))

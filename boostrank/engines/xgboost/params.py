@@ -13,6 +13,7 @@ import xgboost
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
     Limits,
     Params,
@@ -111,7 +112,7 @@ _RAW = frozenset(
 )
 
 
-def translate(params: Mapping[str, Any]) -> dict[str, Any]:
+def translate(params: ParamValues) -> dict[str, Any]:
     """Return the parameters under XGBoost's names, with LightGBM's defaults."""
     out, given_as = Params.check_values(PARAMS, params)
     for name in (
@@ -180,7 +181,7 @@ class XGBoostParams(Params):
         """Return boostrank's table of XGBoost's names, because XGBoost has none."""
         return _NAMES
 
-    def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    def check_values(self, params: ParamValues) -> tuple[dict[str, Any], dict[str, str]]:
         """Check the values, and that LightGBM's parameters have counterparts in XGBoost."""
         translate(params)
         return super().check_values(params)
@@ -209,7 +210,7 @@ class XGBoostParams(Params):
             )
         return {} if gain == "exponential" else {"ndcg_exp_gain": False}
 
-    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+    def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints, where a feature outside all groups is a group alone."""
         engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
         if engine_params.get("interaction_constraints", "") not in ("", None):
@@ -221,7 +222,7 @@ class XGBoostParams(Params):
         directions = engine_params.get("monotone_constraints", [0] * len(names))
         return Limits(np.array(directions, np.int64), groups=groups)
 
-    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of XGBoost prevents an exact resumption."""
         translated = translate(params)
         if translated.get("booster") == "dart":
@@ -235,7 +236,7 @@ class XGBoostParams(Params):
             )
         return None
 
-    def unstartable(self, params: dict[str, Any]) -> str | None:
+    def unstartable(self, params: ParamValues) -> str | None:
         """Name the booster, unless it is gbtree, the only one that can contain a start."""
         booster = translate(params).get("booster", "gbtree")
         return (

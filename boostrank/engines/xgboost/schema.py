@@ -12,11 +12,10 @@ import math
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.engines.trees import MAX_DEPTH, depths, reals, refuse
 
 INT32_MAX = 2**31 - 1
@@ -289,7 +288,7 @@ def _check_shape(
     left: Int64Array,
     right: Int64Array,
     parents: Int64Array,
-    alive: npt.NDArray[np.bool_],
+    alive: BoolArray,
     where: str,
 ) -> None:
     """Check that every live node except the root has exactly one parent and can be reached from the

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy.typing as npt
 import xgboost
 from xgboost import collective
 from xgboost.tracker import RabitTracker
 
 from boostrank.core.errors import TrainingError
+from boostrank.core.types import Array, ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import LostContact, TrainRequest
 from boostrank.engines.xgboost.adapter import (
@@ -115,7 +115,7 @@ class Member(XGBoost):
         self._start: XGBoostBooster | None = None
 
     def _dataset(
-        self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool
+        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         # Other workers may have weights.
         data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
@@ -126,7 +126,7 @@ class Member(XGBoost):
         """Train with sums over all workers, whose gradients wait for each other."""
         gradient = request.gradient
 
-        def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:
+        def in_step(scores: Array, matrix: Any, round: int) -> Any:
             """Return the gradient once all workers have computed theirs, because XGBoost then sums
             over the workers.
             """

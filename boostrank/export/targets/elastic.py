@@ -6,12 +6,10 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from boostrank.core.errors import warn_user
-from boostrank.engines.served.elastic import RULES, definition_of, parse_node
-from boostrank.engines.served.rules import Tree
+from boostrank.core.types import Json
+from boostrank.engines.served.elastic import RULES, read
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
 
@@ -47,9 +45,7 @@ def write(model: ServedModel) -> bytes:
         name: feature for name, feature in model.declared.items() if "query_extractor" in feature
     }
     extractors = [queries.get(name, templates[name]) for name in names]
-    document: dict[str, Any] = {
-        "inference_config": {"learning_to_rank": {"feature_extractors": extractors}}
-    }
+    document: Json = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
     document["compressed_definition"] = base64.b64encode(
         gzip.compress(definition, mtime=0)
     ).decode()
@@ -68,10 +64,10 @@ def write(model: ServedModel) -> bytes:
     return body
 
 
-def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
+def _tree(root: Json) -> Json:
     """Convert a tree from `dump` to an array of nodes, which refer to each other by position."""
     level, names = [root], dict[str, int]()
-    nodes: list[dict[str, Any]] = []
+    nodes: list[Json] = []
     for node in level:  # level by level, as `dump` numbers them
         if "leaf" in node:
             nodes.append({"node_index": node["nodeid"], "leaf_value": node["leaf"]})
@@ -90,16 +86,11 @@ def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
 
-def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
-    trees = definition_of(json.loads(body))["trained_model"]["ensemble"]["trained_models"]
-    return [(model["tree"], 0) for model in trees], parse_node(columns)
-
-
 SPEC = TargetSpec(
     name="elastic",
     title="Elasticsearch 8.15 or later without a plugin",
     write=write,
-    parse=_parse,
+    parse=lambda document, names: read(document),
     rules=RULES,
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(

@@ -124,7 +124,7 @@ ELASTIC = TargetSpec(
         "scores are those of the model without its intercept, divided by the sum of the weights",
     ),
     engine="linear",
-    within_query=True,
+    normalises=True,
     finite=True,
     unset=0.0,
 )

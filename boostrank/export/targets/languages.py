@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from boostrank.core.types import Array
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
-from boostrank.engines.trees import ServedTrees
+from boostrank.engines.trees import ServedTrees, make_forest
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 from boostrank.kernels.curves import ZERO
-from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _CONSTANTS = {
@@ -172,7 +172,7 @@ class _Language:
         for command in commands[:-1]:
             _run(command, folder.name)
 
-        def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        def score(rows: Array) -> Array:
             printed: list[str] = []
             for part in np.array_split(rows, 1 + rows.size // _MOST_CELLS):
                 lines = "".join(" ".join(map(repr, row)) + "\n" for row in part.tolist())
@@ -233,7 +233,7 @@ def _strings(text: str) -> list[str]:
     return [json.loads(literal) for literal in re.findall(r'^(".*"),$', text, re.MULTILINE)]
 
 
-def _tables(trees: ServedTrees) -> list[npt.NDArray[Any]]:
+def _tables(trees: ServedTrees) -> list[Array]:
     """Return the columns of a file, which `_trees` reads."""
     forest = trees.forest
     with np.errstate(over="ignore"):
@@ -245,7 +245,7 @@ def _tables(trees: ServedTrees) -> list[npt.NDArray[Any]]:
     return [*parts, forest.sets.view(np.int32), forest.set_ptr]
 
 
-def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees:
+def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
     """Return the trees from the columns in a file. `sizes` are given if all columns are
     concatenated.
     """
@@ -253,23 +253,18 @@ def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees
         np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
     )
     feature, left, right, kind, roots, sets, ends = [column.astype(np.int32) for column in others]
-    forest = Forest(
-        *(
-            feature,
-            threshold,
-            kind.astype(np.uint8),
-            left,
-            right,
-            value,
-            roots,
-            np.zeros_like(feature),
-        ),
-        sets=sets.view(np.uint32),
-        set_ptr=ends.astype(np.int64),
+    forest = make_forest(
+        np.split(sets.view(np.uint32), ends)[1:-1],
+        feature=feature,
+        threshold=threshold,
+        kind=kind,
+        left=left,
+        right=right,
+        value=value,
+        roots=roots,
+        tree=np.zeros_like(feature),
     )
-    return ServedTrees(
-        forest, np.zeros(feature.size), np.zeros(value.size), float(head[0]), bool(head[1])
-    )
+    return ServedTrees(forest, np.zeros(value.size), float(head[0]), bool(head[1]))
 
 
 def _run(command: list[str], folder: str, values: str = "") -> str:

@@ -9,13 +9,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import InputError
-from boostrank.engines.lightgbm.format import LIGHTGBM, stamped
+from boostrank.core.types import Array
+from boostrank.engines.lightgbm.format import LIGHTGBM, stamped, with_line
 from boostrank.engines.served.rules import Rules
 from boostrank.engines.trees import engine_names
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
@@ -29,19 +28,18 @@ _PLAIN = (b"lambdarank", b"rank_xendcg")
 def _write(model: ServedModel) -> bytes:
     objective = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
     body = model.body if objective and objective[1] in _PLAIN else stamped(model.body)
-    text = LIGHTGBM.parse(body)
-    before, line, after = re.split(
-        rb"^feature_names=(.*)$", text.head, maxsplit=1, flags=re.MULTILINE
+    text, names = LIGHTGBM.parse(body), engine_names(model.feature_names)
+    (line,) = re.findall(rb"^feature_names=(.*)$", text.head, re.MULTILINE)
+    new: dict[bytes, bytes] = dict(
+        zip(line.split(b" "), [name.encode() for name in names], strict=True)
     )
-    names = [name.encode() for name in engine_names(model.feature_names)]
-    new = dict(zip(line.split(b" "), names, strict=True))
 
     def renamed(count: re.Match[bytes]) -> bytes:
         return new.get(count[1], count[1]) + count[2]
 
     counts, mark, parameters = text.tail.partition(b"\nparameters:\n")
     counts = re.sub(rb"^(.+)(=\d+)$", renamed, counts, flags=re.MULTILINE)
-    head = before + b"feature_names=" + b" ".join(names) + after
+    head = with_line(text.head, "feature_names", " ".join(names))
     return replace(text, head=head, tail=counts + mark + parameters).to_bytes()
 
 
@@ -50,7 +48,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     if tuple(booster.feature_name()) != engine_names(feature_names):
         raise ExportError("the file has different feature names")
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
 
     return score

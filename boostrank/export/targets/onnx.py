@@ -12,14 +12,13 @@ ai.onnx.ml 5, gives wrong scores in ONNX Runtime up to 1.24 and is missing from 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Array, Int64Array
 from boostrank.engines.served.rules import Rules
 from boostrank.export.target import (
     ExportError,
@@ -37,87 +36,85 @@ _MOST_CELLS = 2**26
 _TOGETHER = 1024  # rows scored together; each takes 17 bytes per set of categories
 
 
+# Graphs in ONNX's text format, where type 1 is float32, 7 int64 and 11 float64. A code selects a
+# row of the table of directions; two more rows are for other codes and NaN.
+_FROM_CODES = """
+codes = Gather <axis = 1> (values, columns)
+not_below = GreaterOrEqual (codes, least)
+not_above = Less (codes, end)
+known = And (not_below, not_above)
+missing = IsNaN (codes)
+unknown = Where (missing, none, end)
+rows = Where (known, codes, unknown)
+numbers = Cast <to = 7> (rows)
+"""
+_FROM_TABLE = """
+number{0} = Gather <axis = 1> (numbers, at{0})
+side{0} = Gather <axis = 0> (table{0}, number{0})
+"""
+_FROM_SIDES = """
+sides = Concat <axis = 1> ({})
+splits = Cast <to = 11> (sides)
+all = Concat <axis = 1> (values, splits)
+"""
+_LINEAR = """
+values = Cast <to = 11> (input)
+missing = IsNaN (values)
+filled = Where (missing, fill, values)
+products = MatMul (filled, weights)
+sums = Add (products, bias)
+variable = Cast <to = 1> (sums)
+"""
+
+
 def _write(model: ServedModel) -> bytes:
-    from onnx import TensorProto, numpy_helper
     from onnx.helper import make_node
 
-    forest = model.trees.forest
-    if not forest.roots.size:
+    if not model.trees.forest.roots.size:
         raise ExportError("the model has no trees")
-    constants: list[Any] = []
-
-    def constant(name: str, values: npt.NDArray[Any]) -> str:
-        constants.append(numpy_helper.from_array(values, name))
-        return name
-
-    steps = [make_node("Cast", [_INPUT], ["values"], to=TensorProto.DOUBLE)]
-    columns, tables, forest = _tables(forest, len(model.feature_names))
+    text, constants = f"values = Cast <to = 11> ({_INPUT})\n", dict[str, Array]()
+    columns, tables, forest = _tables(model.trees.forest, len(model.feature_names))
     if columns.size:
-        # A code selects a row of the table of directions. Two more rows hold other codes and NaN.
         end = np.array([len(table) - 2.0 for table in tables])
-        least = 0.0 if np.any(model.trees.forest.kind & LISTED_RIGHT) else np.nextafter(-1.0, 0.0)
-        steps += [
-            make_node("Gather", ["values", constant("columns", columns)], ["codes"], axis=1),
-            make_node(
-                "GreaterOrEqual", ["codes", constant("least", np.array(least))], ["not_below"]
-            ),
-            make_node("Less", ["codes", constant("end", end)], ["not_above"]),
-            make_node("And", ["not_below", "not_above"], ["known"]),
-            make_node("IsNaN", ["codes"], ["missing"]),
-            make_node("Where", ["missing", constant("none", end + 1.0), "end"], ["unknown"]),
-            make_node("Where", ["known", "codes", "unknown"], ["rows"]),
-            make_node("Cast", ["rows"], ["numbers"], to=TensorProto.INT64),
-        ]
+        turned = np.any(model.trees.forest.kind & LISTED_RIGHT)
+        least = np.array(0.0 if turned else np.nextafter(-1.0, 0.0))
+        constants = {"columns": columns, "least": least, "end": end, "none": end + 1.0}
+        text += _FROM_CODES
         for i, table in enumerate(tables):
-            steps += [
-                make_node(
-                    "Gather", ["numbers", constant(f"at{i}", np.array(i))], [f"number{i}"], axis=1
-                ),
-                make_node(
-                    "Gather", [constant(f"table{i}", table), f"number{i}"], [f"side{i}"], axis=0
-                ),
-            ]
-        sides = [f"side{i}" for i in range(columns.size)]
-        steps += [
-            make_node("Concat", sides, ["sides"], axis=1),
-            make_node("Cast", ["sides"], ["splits"], to=TensorProto.DOUBLE),
-            make_node("Concat", ["values", "splits"], ["all"], axis=1),
-        ]
-    ensemble_input = "all" if columns.size else "values"
+            constants |= {f"at{i}": np.array(i), f"table{i}": table}
+            text += _FROM_TABLE.format(i)
+        text += _FROM_SIDES.format(", ".join(f"side{i}" for i in range(columns.size)))
+    inputs = ["all" if columns.size else "values"]
     ensemble = _ensemble(forest, model.trees.base)
-    steps.append(
-        make_node(
-            "TreeEnsembleRegressor", [ensemble_input], [_OUTPUT], domain="ai.onnx.ml", **ensemble
-        )
-    )
-    return _saved(model, steps, constants)
+    trees = make_node("TreeEnsembleRegressor", inputs, [_OUTPUT], domain="ai.onnx.ml", **ensemble)
+    return _saved(model, [*_parse(text), trees], constants)
 
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write a product with the weights in float64, which is rounded to float32 once."""
-    from onnx import TensorProto, numpy_helper
-    from onnx.helper import make_node
-
     assert model.linear is not None
     linear = model.linear.folded()
-    constants = {"weights": linear.weights[:, None], "fill": linear.missing, "bias": linear.bias}
-    steps = [
-        make_node("Cast", [_INPUT], ["values"], to=TensorProto.DOUBLE),
-        make_node("IsNaN", ["values"], ["missing"]),
-        make_node("Where", ["missing", "fill", "values"], ["filled"]),
-        make_node("MatMul", ["filled", "weights"], ["products"]),
-        make_node("Add", ["products", "bias"], ["sums"]),
-        make_node("Cast", ["sums"], [_OUTPUT], to=TensorProto.FLOAT),
-    ]
-    tensors = [numpy_helper.from_array(np.array(part), name) for name, part in constants.items()]
-    return _saved(model, steps, tensors)
+    bias = np.array(linear.bias)
+    constants = {"weights": linear.weights[:, None], "fill": linear.missing, "bias": bias}
+    return _saved(model, _parse(_LINEAR), constants)
 
 
-def _saved(model: ServedModel, steps: Sequence[Any], constants: Sequence[Any]) -> bytes:
+def _parse(text: str) -> list[Any]:
+    """Return the nodes of a text, one a line."""
+    from onnx.parser import parse_node
+
+    nodes = [parse_node(line) for line in text.splitlines() if line]
+    for node in nodes:
+        node.ClearField("domain")  # the default, which files leave out
+    return nodes
+
+
+def _saved(model: ServedModel, steps: Sequence[Any], constants: Mapping[str, Array]) -> bytes:
     """Return the file of a graph from `_INPUT` to `_OUTPUT`."""
     import onnx
-    from onnx import TensorProto, helper
+    from onnx import TensorProto, helper, numpy_helper
 
+    tensors = [numpy_helper.from_array(part, name) for name, part in constants.items()]
     graph = helper.make_graph(
         steps,
         model.name,
@@ -127,7 +124,7 @@ def _saved(model: ServedModel, steps: Sequence[Any], constants: Sequence[Any]) -
             )
         ],
         [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])],
-        constants,
+        tensors,
     )
     # Oldest versions with float64 trees.
     opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -139,9 +136,7 @@ def _saved(model: ServedModel, steps: Sequence[Any], constants: Sequence[Any]) -
     return bytes(onnx_model.SerializeToString())
 
 
-def _tables(
-    forest: Forest, n_features: int
-) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
+def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], Forest]:
     """Convert category sets to splits on extra columns, which are 1 for categories that go right
     and 0 for others.
 
@@ -152,7 +147,7 @@ def _tables(
     nodes = np.flatnonzero(forest.categorical)
     feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()
     columns = np.unique(feature[nodes]).astype(np.int64)
-    tables: list[npt.NDArray[np.uint8]] = []
+    tables: list[Array] = []
     cells, width = 0, n_features
     for column in columns.tolist():
         nodes_of_column = nodes[feature[nodes] == column]
@@ -196,7 +191,7 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
     order = np.argsort(tree, kind="stable")  # by tree, root first
     leaf = order >= inner
 
-    def at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def at_nodes(values: Array) -> Array:
         return np.append(values, np.zeros(forest.value.size, values.dtype))[order]
 
     return {
@@ -229,7 +224,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(body, options, providers=["CPUExecutionProvider"])
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
             single = np.ascontiguousarray(rows, dtype=np.float32)
         parts = (single[first : first + _TOGETHER] for first in range(0, len(single), _TOGETHER))

@@ -6,18 +6,15 @@ opensearch-2: OpenSearch 2 and up to 3.1, where missing values count as 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from boostrank.core.types import Json
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
-from boostrank.engines.served.linear import LinearFile
-from boostrank.engines.served.rules import Tree
-from boostrank.engines.served.search_plugins import RULES, parse_dump, read_upload
+from boostrank.engines.served.search_plugins import RULES, read_upload
 from boostrank.export.target import (
-    Score,
     ServedModel,
     TargetSpec,
     above,
@@ -42,7 +39,7 @@ _HOW = (
 )
 
 
-def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
+def dump(model: ServedModel, exact_text: bool = False) -> list[Json]:
     """Return the trees in the format of XGBoost's dump, in which values below a condition go to
     `yes`.
 
@@ -55,7 +52,7 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     def number(value: Any) -> float:
         return float(np.float32(shortest(value))) if exact_text else shortest(value)
 
-    def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
+    def node(index: int, yes: Any, no: Any) -> Json:
         name = model.feature_names[forest.feature[index]]
         condition = number(conditions[index])
         return {
@@ -72,9 +69,9 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     )
 
 
-def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _numbered(tree: Json) -> Json:
     """Number the nodes in a tree level by level, and convert directions to ids."""
-    nodes: list[dict[str, Any]] = [{"nodeid": 0, "depth": 0, **tree}]
+    nodes: list[Json] = [{"nodeid": 0, "depth": 0, **tree}]
     for node in nodes:
         if "children" not in node:
             del node["depth"]  # leaves have none in XGBoost's own dumps
@@ -98,38 +95,28 @@ def write_dump(model: ServedModel) -> bytes:
     return _created(model, {"type": "model/xgboost+json", "definition": definition})
 
 
-def _created(model: ServedModel, ranker: Mapping[str, Any]) -> bytes:
+def _created(model: ServedModel, ranker: Json) -> bytes:
     return (json.dumps({"model": {"name": model.name, "model": ranker}}) + "\n").encode()
 
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
     assert model.linear is not None
-    linear, names = model.linear.without_bias(), model.feature_names
+    terms = model.linear.without_bias().terms(model.feature_names)
     weights, normalizers = {}, {}
-    for j, (weight, shift, divisor) in linear.terms().items():
-        weights[names[j]] = weight
+    for name, (weight, shift, divisor) in terms.items():
+        weights[name] = weight
         if (shift, divisor) != (0.0, 1.0):
-            normalizers[names[j]] = {"standard": {"mean": shift, "standard_deviation": divisor}}
+            normalizers[name] = {"standard": {"mean": shift, "standard_deviation": divisor}}
     ranker = {"type": "model/linear", "feature_normalizers": normalizers}
     return _created(model, ranker | {"definition": json.dumps(weights)})
-
-
-def _read_linear(body: bytes, names: Sequence[str]) -> Score:
-    file = read_upload(json.loads(body))
-    assert isinstance(file, LinearFile)
-    return file.scorer(names)
-
-
-def _parse_created(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    return json.loads(json.loads(body)["model"]["model"]["definition"]), parse_dump(columns)
 
 
 _LINEAR = TargetSpec(
     name="elasticsearch",
     title="the LTR plugins of Elasticsearch and OpenSearch",
     write=_write_linear,
-    read=_read_linear,
+    parse=read_upload,
     rules=LINEAR_RULES,
     proved_by="reading the file by the rules of the plugins' LinearRanker",
     how=_HOW,
@@ -142,7 +129,7 @@ ELASTICSEARCH = TargetSpec(
     name="elasticsearch",
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
     write=write_dump,
-    parse=_parse_created,
+    parse=read_upload,
     rules=RULES,
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 1.5.12",
     how=_HOW,

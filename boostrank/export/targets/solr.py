@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Float32Array, Float64Array, Json, ParamValues
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
-from boostrank.engines.served.linear import LinearFile
-from boostrank.engines.served.rules import Tree
-from boostrank.engines.served.solr import RULES, SLACK, parse_node, read
+from boostrank.engines.served.solr import RULES, SLACK, read
 from boostrank.export.target import (
     ExportError,
-    Score,
     ServedModel,
     TargetSpec,
     cuts,
@@ -35,7 +32,7 @@ def write(model: ServedModel) -> bytes:
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
-    def node(number: int, yes: Any, no: Any) -> dict[str, Any]:
+    def node(number: int, yes: Any, no: Any) -> Json:
         return {
             "feature": model.feature_names[forest.feature[number]],
             "threshold": java_text(stored[number]),
@@ -58,12 +55,12 @@ def write(model: ServedModel) -> bytes:
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
     assert model.linear is not None
-    linear, names = model.linear.without_bias(), model.feature_names
-    features: list[dict[str, Any]] = []
+    terms = model.linear.without_bias().terms(model.feature_names)
+    features: list[Json] = []
     weights = {}
-    for j, (weight, shift, divisor) in linear.terms().items():
-        features.append({"name": names[j]})
-        weights[names[j]] = weight
+    for name, (weight, shift, divisor) in terms.items():
+        features.append({"name": name})
+        weights[name] = weight
         if (shift, divisor) != (0.0, 1.0):
             scaling = {"avg": repr(shift), "std": repr(divisor)}
             normalizer = {"class": f"{_PACKAGE}.norm.StandardNormalizer", "params": scaling}
@@ -71,15 +68,7 @@ def _write_linear(model: ServedModel) -> bytes:
     return _document(model, "LinearModel", features, {"weights": weights})
 
 
-def _read_linear(body: bytes, names: Sequence[str]) -> Score:
-    file = read(json.loads(body))
-    assert isinstance(file, LinearFile)
-    return file.scorer(names)
-
-
-def _document(
-    model: ServedModel, name: str, features: Sequence[Any], params: Mapping[str, Any]
-) -> bytes:
+def _document(model: ServedModel, name: str, features: Sequence[Any], params: ParamValues) -> bytes:
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
     if len(stores) > 1:
         raise ExportError(
@@ -137,16 +126,11 @@ def _resolution(forest: Forest) -> Float64Array:
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
-def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
-    trees = json.loads(body)["params"]["trees"]
-    return [tree["root"] for tree in trees], parse_node(columns)
-
-
 _TREES = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
-    parse=_parse,
+    parse=lambda document, names: read(document),
     rules=RULES,
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
@@ -176,7 +160,6 @@ SPEC = replace(
         title="Solr 9",
         engine="linear",
         write=_write_linear,
-        read=_read_linear,
         rules=LINEAR_RULES,
         proved_by="reading the file by the rules of Solr 9's LinearModel",
         resolution=None,

@@ -18,12 +18,10 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.engines.served.rules import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, nested
 from boostrank.kernels.curves import LOWEST, ZERO
@@ -176,7 +174,7 @@ def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
     return inside, f"NOT {inside}"
 
 
-def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
+def _turns(numbers: Float32Array) -> Float64Array:
     """Return the largest float64 numbers that round to the given float32 numbers or to lower
     ones.
     """
@@ -206,7 +204,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     columns = ", ".join('"' + feature_names[i].replace('"', '""') + '" REAL' for i in places)
     query = f"SELECT score FROM (\n{text})"
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         with closing(sqlite3.connect(":memory:")) as base:
             base.execute(f"CREATE TABLE documents ({columns})")
             marks = ", ".join("?" * len(places))

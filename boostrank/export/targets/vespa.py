@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.text import count_of
+from boostrank.engines.served import lightgbm_dump
 from boostrank.engines.served.linear import LinearScore
-from boostrank.engines.served.rules import Rules, Split, Tree
-from boostrank.engines.served.search_plugins import parse_dump
+from boostrank.engines.served.rules import Rules
+from boostrank.engines.served.search_plugins import read_roots
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -112,23 +113,6 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
 
-def _parse_lightgbm(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    document = json.loads(body)
-    if document["feature_names"] != list(columns):
-        raise ExportError("the file has different feature names")
-
-    def parsed(node: dict[str, Any]) -> Split | float:
-        if "leaf_value" in node:
-            return float(node["leaf_value"])
-        below = node["left_child"], node["right_child"]
-        test: float | list[int] = node["threshold"]
-        if node["decision_type"] == "==":
-            test = [int(code) for code in str(node["threshold"]).split("||") if code]
-        return Split(node["split_feature"], test, node["default_left"], *below)
-
-    return [tree["tree_structure"] for tree in document["tree_info"]], parsed
-
-
 def _write_linear(model: ServedModel) -> bytes:
     """Write one term a line, with its value for missing attributes."""
     assert model.linear is not None
@@ -154,7 +138,7 @@ VESPA = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
     write=_write,
-    parse=lambda body, columns: (json.loads(body), parse_dump(columns)),
+    parse=read_roots,
     rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how=(
@@ -198,7 +182,7 @@ SPECS = (
         name="vespa-lightgbm",
         title="Vespa 8, as LightGBM's JSON",
         write=_write_lightgbm,
-        parse=_parse_lightgbm,
+        parse=lambda document, names: lightgbm_dump.read(document),
         proved_by="reading the file by the rules of Vespa's LightGBMParser",
         how=(
             VESPA.how[0],

@@ -8,17 +8,16 @@ categories go left in LightGBM and right in XGBoost.
 
 from __future__ import annotations
 
-import itertools
+import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from boostrank.core.types import Array, Json
 from boostrank.engines.lightgbm.format import LIGHTGBM
-from boostrank.engines.trees import engine_names, write_json
+from boostrank.engines.trees import depths, engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
-from boostrank.engines.xgboost.model_json import ATTRIBUTE, start_trees
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, start_trees, write_tree
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -27,76 +26,89 @@ from boostrank.export.target import (
     above,
     cuts,
     missing_goes_left,
+    parents,
     with_version,
 )
 from boostrank.export.targets.lightgbm import loaded
 
-_RANKING = {
+_EMPTY = """
+{"learner": {
+  "attributes": {},
+  "feature_names": [],
+  "feature_types": [],
+  "gradient_booster": {
+    "model": {
+      "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
+      "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": "0"},
+      "iteration_indptr": [0],
+      "tree_info": [],
+      "trees": []
+    },
+    "name": "gbtree"
+  },
+  "learner_model_param": {
+    "base_score": "[0.0]",
+    "boost_from_average": "0",
+    "num_class": "0",
+    "num_feature": "0",
+    "num_target": "1"
+  },
+  "objective": {
     "name": "rank:ndcg",
     "lambdarank_param": {
-        "lambdarank_bias_norm": "1",
-        "lambdarank_normalization": "1",
-        "lambdarank_num_pair_per_sample": "4294967295",
-        "lambdarank_pair_method": "topk",
-        "lambdarank_score_normalization": "1",
-        "lambdarank_unbiased": "0",
-        "ndcg_exp_gain": "1",
-    },
-}
+      "lambdarank_bias_norm": "1",
+      "lambdarank_normalization": "1",
+      "lambdarank_num_pair_per_sample": "4294967295",
+      "lambdarank_pair_method": "topk",
+      "lambdarank_score_normalization": "1",
+      "lambdarank_unbiased": "0",
+      "ndcg_exp_gain": "1"
+    }
+  }
+}, "version": [3, 1, 0]}
+"""
+"""A model of XGBoost 3.1 without trees."""
 _LARGEST = float(np.finfo(np.float32).max)
-_ROOT = 2**31 - 1  # the parent of a root
 
 
 def _write(model: ServedModel) -> bytes:
-    names = engine_names(model.feature_names)
-    if model.engine != "xgboost":
-        return write_json(_document(model, names))
-    document = XGBOOST.parse(model.body).document
+    empty, names = json.loads(_EMPTY), engine_names(model.feature_names)
+    document = empty
+    if model.engine == "xgboost":
+        document = XGBOOST.parse(model.body).document
+    else:
+        _add_trees(empty["learner"], model)
     learner = document["learner"]
-    changed: dict[str, Any] = {"feature_names": list(names)}
-    if not learner["objective"]["name"].startswith(
-        "rank:"
-    ):  # other objectives may transform scores
-        begins = learner["learner_model_param"] | {"base_score": f"[{model.trees.base!r}]"}
-        changed |= {"objective": _RANKING, "learner_model_param": begins}
-    return write_json(document | {"learner": learner | changed})
+    learner["feature_names"] = list(names)
+    if not learner["objective"]["name"].startswith("rank:"):  # others may transform scores
+        learner["objective"] = empty["learner"]["objective"]
+        learner["learner_model_param"]["base_score"] = f"[{model.trees.base!r}]"
+    return write_json(document)
 
 
-def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
-    text = LIGHTGBM.parse(model.body)
-    forest = model.trees.forest
-    categorical = forest.categorical
-    trees = _trees(model, text.nodes["split_gain"], len(names))
+def _add_trees(learner: Json, model: ServedModel) -> None:
+    """Add the trees of LightGBM, each of which is a round."""
+    text, columns = LIGHTGBM.parse(model.body), len(model.feature_names)
+    trees, forest = _trees(model, text.nodes["split_gain"], columns), model.trees.forest
     first = start_trees(trees)
-    types = ["float"] * len(names)
-    for feature in np.unique(forest.feature[categorical]).tolist():
-        types[feature] = "c"
-    # The JSON of XGBoost 3.1, in which each tree is a round.
-    grown = {
-        "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
-        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+    if first and first == text.start_trees:
+        learner["attributes"] = {ATTRIBUTE: str(first)}
+    categorical = set(forest.feature[forest.categorical].tolist())
+    learner["feature_types"] = ["c" if i in categorical else "float" for i in range(columns)]
+    learner["learner_model_param"] |= {
+        "base_score": f"[{model.trees.base!r}]",
+        "num_feature": str(columns),
+    }
+    grown = learner["gradient_booster"]["model"]
+    grown["gbtree_model_param"]["num_trees"] = str(len(trees))
+    grown |= {
         "iteration_indptr": list(range(len(trees) + 1)),
         "tree_info": [0] * len(trees),
         "trees": trees,
     }
-    learner = {
-        "attributes": {ATTRIBUTE: str(first)} if first and first == text.start_trees else {},
-        "feature_names": list(names),
-        "feature_types": types,
-        "gradient_booster": {"model": grown, "name": "gbtree"},
-        "learner_model_param": {
-            "base_score": f"[{model.trees.base!r}]",
-            "boost_from_average": "0",
-            "num_class": "0",
-            "num_feature": str(len(names)),
-            "num_target": "1",
-        },
-        "objective": _RANKING,
-    }
-    return {"learner": learner, "version": [3, 1, 0]}
 
 
-def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dict[str, Any]]:
+def _trees(model: ServedModel, gain: Array, columns: int) -> list[Json]:
     forest = model.trees.forest
     categorical = forest.categorical
     # No value is below -infinity: mirror a split that sends all numbers left.
@@ -110,72 +122,39 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
     right = np.where(turned, forest.left, forest.right)
     # Missing categories count as not listed in LightGBM, which is left here.
     default_left = np.where(categorical, True, missing_goes_left(forest) != everything).astype(int)
-    value, size = model.trees.forest.value, np.maximum(model.trees.leaf_count, 1.0)
-    trees = []
-    for number, root in enumerate(forest.roots.tolist()):
-        # Place nodes and leaves level by level, siblings adjacent: XGBoost's SHAP requires it.
-        places, parents, children = [root], [_ROOT], []
-        for at, node_or_leaf in enumerate(places):
-            child = -1
-            if node_or_leaf >= 0:
-                child = len(places)
-                places += [int(left[node_or_leaf]), int(right[node_or_leaf])]
-                parents += [at, at]
-            children.append(child)
-        # Sums of Hessians and mean leaf values, from the leaves up.
-        hessian, weight = np.zeros(len(places)), np.zeros(len(places))
-        for at in reversed(range(len(places))):
-            if places[at] < 0:
-                hessian[at], weight[at] = size[~places[at]], value[~places[at]]
-            else:
-                both = slice(children[at], children[at] + 2)
-                hessian[at] = hessian[both].sum()
-                weight[at] = hessian[both] @ weight[both] / hessian[at]
-        nodes = np.array(places)
-        inner = nodes >= 0
-        node = nodes[inner]
-        sets = np.flatnonzero(inner & categorical[np.where(inner, nodes, 0)]) if node.size else node
-        listed = [forest.categories(int(forest.threshold[nodes[at]])).tolist() for at in sets]
+    # Leaves follow the nodes from the last to the first, so that ~leaf is the index of a leaf.
+    count = np.append(np.zeros(left.size), np.maximum(model.trees.leaf_count, 1.0)[::-1])
+    weight = np.append(np.zeros(left.size), forest.value[::-1])
+    # Sums of Hessians and mean leaf values, from the leaves up.
+    for node in np.argsort(-depths(parents(forest)), kind="stable"):
+        both = [left[node], right[node]]
+        count[node] = count[both].sum()
+        weight[node] = count[both] @ weight[both] / count[node]
 
-        def at_nodes(
-            values: npt.NDArray[Any], leaves: Any, inner: Any = inner, node: Any = node
-        ) -> Any:
-            entries = np.where(inner, 0, leaves).astype(
-                np.float32 if values.dtype.kind == "f" else np.int64
-            )
-            entries[inner] = values[node]
-            return entries.tolist()
+    def at_nodes(values: Array) -> Array:
+        return np.append(values, np.zeros(forest.value.size, values.dtype))
 
-        if not all(listed):
+    fields = {
+        "base_weights": weight.astype(np.float32),
+        "default_left": at_nodes(default_left),
+        "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST).astype(np.float32)),
+        "split_conditions": np.append(condition, forest.value[::-1]).astype(np.float32),
+        "split_indices": at_nodes(forest.feature),
+        "split_type": at_nodes(categorical.astype(int)),
+        "sum_hessian": count.astype(np.float32),
+    }
+    sets = {}
+    for node in np.flatnonzero(categorical).tolist():
+        sets[node] = forest.categories(int(forest.threshold[node])).tolist()
+        if not sets[node]:
             raise ExportError(
-                f"tree {number} has an empty set of categories, which XGBoost does not support"
+                f"tree {forest.tree[node]} has an empty set of categories, which XGBoost does not"
+                " support"
             )
-        trees.append(
-            {
-                "base_weights": weight.astype(np.float32).tolist(),
-                "categories": [*itertools.chain(*listed)],
-                "categories_nodes": sets.tolist(),
-                "categories_segments": np.cumsum([0, *map(len, listed)])[:-1].tolist(),
-                "categories_sizes": [len(categories) for categories in listed],
-                "default_left": at_nodes(default_left, 0),
-                "id": number,
-                "left_children": children,
-                "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST), 0.0),
-                "parents": parents,
-                "right_children": [child + 1 if child >= 0 else -1 for child in children],
-                "split_conditions": at_nodes(condition, weight),
-                "split_indices": at_nodes(forest.feature, 0),
-                "split_type": at_nodes(categorical.astype(int), 0),
-                "sum_hessian": hessian.astype(np.float32).tolist(),
-                "tree_param": {
-                    "num_deleted": "0",
-                    "num_feature": str(columns),
-                    "num_nodes": str(len(places)),
-                    "size_leaf_vector": "1",
-                },
-            }
-        )
-    return trees
+    return [
+        write_tree(columns, (left, right), root, fields, sets) | {"id": number}
+        for number, root in enumerate(forest.roots.tolist())
+    ]
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
@@ -184,7 +163,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
         raise ExportError("the file has different feature names")
     booster.set_param({"nthread": 1})
 
-    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
             single = rows.astype(np.float32)
         return np.asarray(

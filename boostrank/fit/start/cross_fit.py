@@ -37,7 +37,7 @@ from scipy.optimize import minimize_scalar
 from boostrank.core.conventions import Gain, above_least, weighted_gains
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array, ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import whole_of
 from boostrank.engines.base import Backend
@@ -117,7 +117,7 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 def limits_of(
-    engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset
+    engine: Backend, params: ParamValues, names: Sequence[str], train_set: RankingDataset
 ) -> Limits:
     """Return the constraints on a model that follow from the parameters and the categorical
     features.

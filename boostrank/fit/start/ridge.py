@@ -6,16 +6,15 @@ A few whole queries are read at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.curves import Curves
 from boostrank.kernels.jit import run_parallel
@@ -28,7 +27,6 @@ _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
 
 R = TypeVar("R")
-N = TypeVar("N", bound=np.generic)
 
 
 class Sampled(NamedTuple):
@@ -63,12 +61,12 @@ class Part:
     at: slice
     fold: Int64Array
 
-    def of_row(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
+    def of_row(self, values: Array) -> Array:
         """Repeat each query's value for its rows, [n]."""
         return np.repeat(values, self.queries.sizes)
 
 
-def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) -> tuple[Part, ...]:
+def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) -> Sequence[Part]:
     """Split the queries into parts that can be copied quickly."""
     most = max(1, _NUMBERS_A_BLOCK // max(1, columns))
     fold = folds(len(queries)) if fold is None else fold
@@ -84,13 +82,13 @@ def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) 
     return tuple(parts)
 
 
-def sampled(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def sampled(parts: Sequence[Part]) -> Sequence[Part]:
     """Return the parts that `learnt` reads, in order."""
     chosen = {part.at.start for most in (RANKED, REGRESSED) for part in spread(parts, most)}
     return tuple(part for part in parts if part.at.start in chosen)
 
 
-def spread(parts: tuple[Part, ...], documents: int) -> tuple[Part, ...]:
+def spread(parts: Sequence[Part], documents: int) -> Sequence[Part]:
     """Return evenly spaced parts with about `documents` documents in total."""
     every = -(-(parts[-1].at.stop if parts else 0) // documents)
     return parts[:: max(1, every)]
@@ -108,7 +106,7 @@ class Rows:
     """
 
     data: Source
-    parts: tuple[Part, ...]
+    parts: Sequence[Part]
     columns: Int64Array
     threads: int
     gains: Any = None
@@ -116,7 +114,7 @@ class Rows:
     regressed: int = 0
 
     @property
-    def some(self) -> tuple[Part, ...]:
+    def some(self) -> Sequence[Part]:
         """The parts used by the regressions."""
         return spread(self.parts, self.regressed)
 
@@ -129,7 +127,7 @@ class Rows:
             rows = rows.toarray()
         return np.ascontiguousarray(rows, dtype=np.float32)
 
-    def together(self, parts: tuple[Part, ...]) -> Float32Array:
+    def together(self, parts: Sequence[Part]) -> Float32Array:
         """Return the rows of several parts, float32[n, c]."""
         rows = np.empty(
             (sum(part.queries.n_documents for part in parts), self.columns.size), np.float32
@@ -142,14 +140,14 @@ class Rows:
         return rows
 
     def each(
-        self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], R], numbers: int = 0
+        self, parts: Sequence[Part], work: Callable[[Part, Float32Array], R], numbers: int = 0
     ) -> Iterator[R]:
         """Apply `work` to each part and its rows, float32[n, c]; see `each_of`."""
         return each_of(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
 
     def join_scores(
         self,
-        parts: tuple[Part, ...],
+        parts: Sequence[Part],
         work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
         curves: Curves,
     ) -> tuple[Float64Array, Int64Array]:
@@ -162,7 +160,7 @@ class Rows:
 
 
 def each_of(
-    parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, numbers: int
+    parts: Sequence[Part], work: Callable[[Part], R], threads: int, numbers: int
 ) -> Iterator[R]:
     """Yield the result of `work` for each part in order, with only a few results in memory at a
     time.
@@ -196,7 +194,7 @@ class Sums:
     mean: Float64Array
     scale: Float64Array
 
-    def of_groups(self, outer: npt.NDArray[np.bool_]) -> Sums:
+    def of_groups(self, outer: BoolArray) -> Sums:
         """Add up groups of `FOLDS` folds, where F is a multiple of `FOLDS` and fold k of each group
         is added to fold k.
 

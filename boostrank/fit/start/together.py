@@ -7,6 +7,9 @@ The first worker collects a sample of tens of thousands of rows and fits the coe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,14 +22,15 @@ from boostrank.engines.engine_params import Limits
 from boostrank.fit.start import cross_fit, ridge
 
 
+@dataclass
 class _Slices:
     """Slices of a longer array, by the number of their first row."""
 
-    def __init__(self, shape: tuple[int, ...], slices: Mapping[int, Any]) -> None:
-        self.shape, self._slices = shape, slices
+    shape: tuple[int, ...]
+    slices: Mapping[int, Any]
 
     def __getitem__(self, rows: slice) -> Any:
-        return self._slices[rows.start]
+        return self.slices[rows.start]
 
 
 def start_together(
@@ -48,20 +52,20 @@ def start_together(
     gains = weighted_gains(data.labels, gain, data.queries)
     # Find the worker, shard and rows of each sampled part, and send them to the first worker.
     sampled = ridge.sampled(ridge.parts_of(queries, len(names)))
-    pieces = [[(*order[i], a, b) for i, a, b in spans(ends, part.at)] for part in sampled]
     sent = []
-    for rank, number, a, b in (piece for spanned in pieces for piece in spanned):
-        if rank == collective.rank:
-            span = slice(firsts[number] + a, firsts[number] + b)
-            sent.append((data.features[span], gains[span]))
+    for part in sampled:
+        for shard, a, b in spans(ends, part.at):
+            rank, number = order[shard]
+            if rank == collective.rank:
+                span = slice(firsts[number] + a, firsts[number] + b)
+                sent.append((part.at.start, shard, data.features[span], gains[span]))
     received, regressions = collective.share(sent, reader=0), None
     if collective.rank == 0:
-        queues = [iter(rows or ()) for rows in received]
+        pieces = sorted((piece for of_rank in received for piece in of_rank), key=itemgetter(0, 1))
         features, targets = {}, {}
-        for part, spanned in zip(sampled, pieces, strict=True):
-            rows, values = zip(*(next(queues[rank]) for rank, *_ in spanned), strict=True)
-            features[part.at.start] = joined_rows(rows)
-            targets[part.at.start] = joined_rows(values)
+        for first, of_part in groupby(pieces, key=itemgetter(0)):
+            _, _, rows, values = zip(*of_part, strict=True)
+            features[first], targets[first] = joined_rows(rows), joined_rows(values)
         total = int(ends[-1])
         source = ridge.Sampled(queries, names, _Slices((total, len(names)), features))
         regressions = cross_fit.learnt(source, _Slices((total,), targets), threads, limits)
