@@ -28,7 +28,7 @@ _HEADINGS = {
         "tune": "Search for the best parameters and write a config file for train.",
         "plan": "Estimate the memory of a training before it starts.",
         "objectives": "List objectives with parameters and papers, or check your own.",
-        "study": "Compare objectives, measure noise, average models, explain metrics.",
+        "study": "Compare objectives, measure noise, average models.",
     },
     "Evaluate": {
         "evaluate": "Measure models or score files with 95% intervals.",
@@ -71,7 +71,6 @@ _SUBCOMMANDS = {
         "queries": "Compute how many queries people must judge to detect a difference.",
         "noise": "Measure the effect of seed, row order and queries on the metric.",
         "average": "Average several models into one model file.",
-        "metrics": "Compute a metric with the conventions of each library.",
     },
 }
 _MODULES = {
