@@ -26,7 +26,7 @@ from boostrank.options import (
     argument,
     option,
 )
-from boostrank.reporting.table import Column, table_of_objects, table_of_rows
+from boostrank.reporting.table import Column, table_of_rows
 
 if TYPE_CHECKING:
     from boostrank.reporting.noise import NoiseReport, Progress, Spread
@@ -196,16 +196,17 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
         command.train, command.valid
     )
     assert valid_set is not None  # --valid is required
-    how: dict[str, Any] = {
-        "runs": command.repeats,
-        "backend": options.backend,
-        "conventions": options.conventions,
-    }
-
+    say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
         report = measure_noise(
-            params, train_set, valid_set, rounds, **how, progress=progress_line()
+            params,
+            train_set,
+            valid_set,
+            rounds,
+            runs=command.repeats,
+            backend=options.backend,
+            conventions=options.conventions,
+            progress=progress_line(),
         )
     if command.as_json:
         print_json(_noise_as_json(report))
@@ -238,13 +239,14 @@ _SPREAD = (
 def _print_noise(noise: NoiseReport) -> None:
     # Print a table for each metric, with a row for each source of chance.
     for name, result in noise.first.items():
-        spreads = {source: noise.spread(source, name) for source in noise.values}
-        spreads["validation queries"] = noise.over_queries(name)
-        runs = [values[name].size for values in noise.values.values()]
-        table = table_of_objects(name, spreads.values(), _SPREAD, "sd", "low", "high", "matters")
-        table = replace(table, data={"source": list(spreads), "runs": [*runs, None], **table.data})
+        rows = [
+            {"source": source, "runs": values[name].size, **vars(noise.spread(source, name))}
+            for source, values in noise.values.items()
+        ]
+        queries = vars(noise.over_queries(name))
+        rows.append({"source": "validation queries", "runs": None, **queries})
         click.echo(f"{name}, {result.mean:.4f} without changes")
-        print_table(table)
+        print_table(table_of_rows(name, rows, _SPREAD))
         click.echo()
     # Explain the columns, and find sources that these settings never use.
     idle = [
@@ -253,22 +255,15 @@ def _print_noise(noise: NoiseReport) -> None:
         if not any(noise.spread(source, name).sd for name in noise.first)
     ]
     bounds = ", ".join(f"{noise.matters(name):.4f} in {name}" for name in noise.first)
-    texts = (
+    texts = [
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
-        (
-            "matters from: two trainings differ by more through this kind of chance alone once in"
-            " twenty times."
-        ),
-        (
-            "validation queries: the variation with other validation queries. Rankers measured on"
-            " the same queries share it; boostrank evaluate compares them query by query."
-        ),
-        *(
-            f"{source}: these settings cause no differences, so fewer models were trained."
-            for source in idle
-        ),
-    )
-    print_wrapped(texts)
+        "matters from: two trainings differ by more through this kind of chance alone once in"
+        " twenty times.",
+        "validation queries: the variation with other validation queries. Rankers measured on"
+        " the same queries share it; boostrank evaluate compares them query by query.",
+    ]
+    never = "these settings cause no differences, so fewer models were trained."
+    print_wrapped([*texts, *(f"{source}: {never}" for source in idle)])
 
 
 class QueryCount(TwoRankers, group="Measures"):
