@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from boostrank.cli.errors import say
+from boostrank.cli.errors import StopRequest, graceful_stop, say
 from boostrank.reporting.table import Table
+
+if TYPE_CHECKING:
+    from boostrank.fit.folds import FoldSummary
 
 
 def print_table(table: Table, top: int | None = None, remarks: Iterable[str] = ()) -> None:
@@ -146,8 +150,10 @@ class _Progress:
 
 
 class RoundProgress(_Progress):
-    """A training callback that shows the round, the main metric on each data set, and the remaining
-    time.
+    """A training callback that shows the round, the main metric on each data set, the remaining
+    time and the folds.
+
+    `training`, `fold_ended` and `saving` are those of `boostrank.from_files.Observer`.
     """
 
     before_iteration = False
@@ -155,26 +161,28 @@ class RoundProgress(_Progress):
 
     def __init__(self) -> None:
         super().__init__()
+        self.request, self.callbacks = StopRequest(), [self]
         self._fold = 1
         self._shown, self._shown_round = 0.0, 0
         self._begin: tuple[float, int] | None = None
         self.rounds = 0
         self.total = 0
 
-    def begin(self, metric: str | None, folds: int, stops: bool) -> Self:
-        """Begin the training.
-
-        Args:
-            metric: name of the metric, or None.
-            folds: number of consecutive trainings, or 0 for a single training.
-            stops: whether early stopping may end the training, which makes the remaining time
-                unknown.
-        """
-        self._metric, self._folds, self._stops = metric, folds, stops
-        self._every = _READING_EVERY if folds else _AT_MOST_EVERY
+    @contextlib.contextmanager
+    def training(self, metric: str | None, names: Sequence[str], stops: bool) -> Iterator[None]:
+        """Show a training, or several on folds with these names, which signals may stop."""
+        self._metric, self._folds, self._stops = metric or "", len(names), stops
+        self._width = max(map(len, names), default=0)
+        self._every = _READING_EVERY if names else _AT_MOST_EVERY
         self._started = time.monotonic()
-        self.show("compiling and binning", due=False)
-        return self
+        with graceful_stop(self.request), self:
+            self.show("compiling and binning", due=False)
+            yield
+
+    def saving(self) -> None:
+        """Remove the line, as the model is being written."""
+        self.stop()
+        self.request.saving = True
 
     def __call__(self, env: Any) -> None:
         now = time.monotonic()
@@ -204,8 +212,16 @@ class RoundProgress(_Progress):
         if due:
             self._shown, self._shown_round = now, self.rounds
 
-    def next_fold(self) -> None:
-        """Start the next training, whose rounds start at 1."""
+    def fold_ended(self, fold: FoldSummary) -> None:
+        """Print a row about a fold, and start the next training, whose rounds start at 1."""
+        metric = self._metric
+        value = f"{fold.metrics[metric]:.4f}" if metric in fold.metrics else ""
+        rows = [(str(fold.fold + 1), fold.name, str(fold.rounds), value, duration(fold.seconds))]
+        if not fold.fold:
+            rows.insert(0, ("fold", "trained", "rounds", metric, "time"))
+        width = max(8, len(metric))
+        for number, name, rounds, score, seconds in rows:
+            self.say(f"{number:<4}  {name:{self._width}}  {rounds:>6}  {score:>{width}}  {seconds}")
         self._fold += 1
         self._begin = None
 

@@ -1,4 +1,4 @@
-"""The commands `compare`, `noise`, `queries`, `average` and `metrics` in `boostrank study`."""
+"""The commands `compare`, `noise`, `queries` and `average` in `boostrank study`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,17 @@ from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
 from boostrank.core.errors import InputError
 from boostrank.options import (
-    CONVENTIONS,
     DEFAULT_ROUNDS,
     FileOptions,
     FitOptions,
-    JsonOptions,
     Options,
-    ThreadOptions,
     TrainingsOptions,
     argument,
     option,
 )
-from boostrank.reporting.table import Column, Table, table_of_objects, table_of_rows
+from boostrank.reporting.table import Column, table_of_rows
 
 if TYPE_CHECKING:
-    from boostrank.reporting.conventions import Explanation, Reading
     from boostrank.reporting.noise import NoiseReport, Progress, Spread
     from boostrank.reporting.objectives import ObjectiveComparison
 
@@ -193,16 +189,17 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
         command.train, command.valid
     )
     assert valid_set is not None  # --valid is required
-    how: dict[str, Any] = {
-        "runs": command.repeats,
-        "backend": options.backend,
-        "conventions": options.conventions,
-    }
-
+    say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
         report = measure_noise(
-            params, train_set, valid_set, rounds, **how, progress=progress_line()
+            params,
+            train_set,
+            valid_set,
+            rounds,
+            runs=command.repeats,
+            backend=options.backend,
+            conventions=options.conventions,
+            progress=progress_line(),
         )
     if command.as_json:
         print_json(_noise_as_json(report))
@@ -235,13 +232,14 @@ _SPREAD = (
 def _print_noise(noise: NoiseReport) -> None:
     # Print a table for each metric, with a row for each source of chance.
     for name, result in noise.first.items():
-        spreads = {source: noise.spread(source, name) for source in noise.values}
-        spreads["validation queries"] = noise.over_queries(name)
-        runs = [values[name].size for values in noise.values.values()]
-        table = table_of_objects(name, spreads.values(), _SPREAD, "sd", "low", "high", "matters")
-        table = replace(table, data={"source": list(spreads), "runs": [*runs, None], **table.data})
+        rows = [
+            {"source": source, "runs": values[name].size, **vars(noise.spread(source, name))}
+            for source, values in noise.values.items()
+        ]
+        queries = vars(noise.over_queries(name))
+        rows.append({"source": "validation queries", "runs": None, **queries})
         click.echo(f"{name}, {result.mean:.4f} without changes")
-        print_table(table)
+        print_table(table_of_rows(name, rows, _SPREAD))
         click.echo()
     # Explain the columns, and find sources that these settings never use.
     idle = [
@@ -250,22 +248,15 @@ def _print_noise(noise: NoiseReport) -> None:
         if not any(noise.spread(source, name).sd for name in noise.first)
     ]
     bounds = ", ".join(f"{noise.matters(name):.4f} in {name}" for name in noise.first)
-    texts = (
+    texts = [
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
-        (
-            "matters from: two trainings differ by more through this kind of chance alone once in"
-            " twenty times."
-        ),
-        (
-            "validation queries: the variation with other validation queries. Rankers measured on"
-            " the same queries share it; boostrank evaluate compares them query by query."
-        ),
-        *(
-            f"{source}: these settings cause no differences, so fewer models were trained."
-            for source in idle
-        ),
-    )
-    print_wrapped(texts)
+        "matters from: two trainings differ by more through this kind of chance alone once in"
+        " twenty times.",
+        "validation queries: the variation with other validation queries. Rankers measured on"
+        " the same queries share it; boostrank evaluate compares them query by query.",
+    ]
+    never = "these settings cause no differences, so fewer models were trained."
+    print_wrapped([*texts, *(f"{source}: {never}" for source in idle)])
 
 
 class QueryCount(TwoRankers, group="Measures"):
@@ -297,115 +288,3 @@ def queries(options: QueryCount, reading: FileOptions) -> None:
     if plan.both is not None and plan.both >= plan.judged:
         say(f"the machine judged only {plan.judged:,} queries; let it grade more")
     print_table(plan.table())
-
-
-class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
-    """Arguments and options of `boostrank study metrics`."""
-
-    ranker: str = argument("MODEL|SCORES", file="read")
-    data: tuple[str, ...] = argument("DATA...", file="data")
-    conventions: str = option(
-        "Conventions that the others are compared with.", "default", choices=CONVENTIONS
-    )
-    metric: str = option(
-        "Metric, such as ndcg@1,5,10, map@20 or err@20.", "ndcg@10", metavar="NAME"
-    )
-
-
-@command("metrics")
-def metrics(options: MetricOptions, reading: FileOptions) -> None:
-    """Compute a metric with the conventions of each library, and explain the differences.
-
-    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences
-    from --conventions are attributed to one convention at a time, in column order, so that each row
-    adds up. trec_eval orders tied documents by name, which comments in DATA give as `# docid =
-    NAME`.
-    """
-    from boostrank.metrics import Metric
-    from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.reporting.conventions import explain_conventions
-
-    metric, base = Metric.parse(options.metric), options.conventions
-    model = load_ranker(options.ranker)
-    reader = Reader(reading, options.threads, names=True)
-    ((_, dataset),) = reader.read_for({options.ranker: model}, options.data)
-    scores = scores_of(options.ranker, model, dataset, options.threads)
-    names = dataset.document_names
-    docnos = None if names is None or "" in names else names
-    measured = (dataset.labels, scores, dataset.queries, metric)
-    explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=options.threads)
-    if options.as_json:
-        content = {explanation.metric: asdict(explanation) for explanation in explanations}
-        for explanation, plain in zip(explanations, content.values(), strict=True):
-            del plain["metric"]
-            plain["ties"] |= {"mass": explanation.ties.mass, "worth": explanation.ties.worth}
-        print_json(content)
-        return
-    for explanation in explanations:
-        _print_metrics(explanation)
-
-
-def _print_metrics(explanation: Explanation) -> None:
-    from boostrank.reporting.conventions import STEPS
-
-    metric, base = explanation.metric, explanation.base
-    # A step has a column if a library differs in it.
-    libraries = [library for library in explanation.readings if library.value is not None]
-    changes = [{}, *(_printed_changes(library, explanation.value) for library in libraries)]
-    data: dict[str, Any] = {
-        "library": [base, *(library.name for library in libraries)],
-        "value": [explanation.value, *(library.value for library in libraries)],
-    }
-    data |= {step: [of_library.get(step) for of_library in changes] for step in STEPS}
-    columns = [Column("library", " "), Column("value", metric, ".4f")]
-    columns += [Column(step, format="+.4f") for step in STEPS]
-    click.echo(f"{metric} in each library; differences to {base} add up from left to right:\n")
-    print_table(Table(metric, data, columns))
-    click.echo()
-    print_wrapped(_sentence(library, explanation) for library in explanation.readings)
-    click.echo()
-    ties = explanation.ties
-    shorter = f", {explanation.short:,} are shorter than the cut-off" if "@" in metric else ""
-    about_the_data = (
-        (
-            f"Queries: {explanation.queries:,}; {explanation.empty:,} have no relevant document, "
-            f"{explanation.single:,} have one document{shorter}."
-        ),
-        (
-            f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the"
-            " same score as a document of their query with another label."
-        ),
-        (
-            f"Their order can change the metric by {ties.worth:.4f}: {ties.worst:.4f} with the"
-            f" worst order, {ties.file_order:.4f} with the file's order, {ties.expected:.4f} on"
-            f" average, {ties.best:.4f} with the best."
-        ),
-    )
-    print_wrapped(about_the_data)
-    click.echo()
-
-
-def _printed_changes(reading: Reading, start: float) -> dict[str, float]:
-    """Return each change to four digits. The values are rounded instead of the changes, so that the
-    numbers add up.
-    """
-    printed, before = {}, round(start, 4)
-    for change in reading.changes:
-        after = round(change.value, 4)
-        if after != before:
-            printed[change.convention] = after - before
-        before = after
-    return printed
-
-
-def _sentence(reading: Reading, explanation: Explanation) -> str:
-    """Describe the largest differences of a library."""
-    if reading.value is None:
-        return f"{reading.name} does not compute it: {reading.note}"
-    printed = _printed_changes(reading, explanation.value)
-    changes = [change for change in reading.changes if change.convention in printed]
-    changes.sort(key=lambda change: -abs(change.change))
-    why = "; ".join(f"{printed[change.convention]:+.4f} is {change.choice}" for change in changes)
-    why = why or f"its differences from {explanation.base} have no effect on these data"
-    note = f" ({reading.note})" if reading.note else ""
-    return f"{reading.name} says {reading.value:.4f}: {why}{note}"

@@ -1,4 +1,4 @@
-"""`boostrank metrics` and `boostrank study noise`."""
+"""`boostrank study noise`."""
 
 from __future__ import annotations
 
@@ -8,76 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke, refuse, succeed
+from tests.cli.conftest import invoke, succeed
 
 # The generated data have missing values, which the reader mentions.
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
-
-
-@pytest.fixture
-def tied(tmp_path: Path) -> tuple[Path, Path]:
-    """Scores of two levels and the data they belong to: ties, an empty query, a single one, short
-    lists.
-    """
-    labels = [[2, 0, 1, 0], [0, 3, 1], [0, 0], [1]]
-    lines = [
-        f"{y} qid:{q} 1:{i + y}" for q, query in enumerate(labels) for i, y in enumerate(query)
-    ]
-    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
-    (tmp_path / "scores.txt").write_text("".join(f"{i % 2}\n" for i in range(len(lines))))
-    return tmp_path / "scores.txt", tmp_path / "data.txt"
-
-
-def test_metrics_prints_a_table_whose_rows_add_up_as_printed(tied: tuple[Path, Path]) -> None:
-    result = invoke("metrics", *tied, "--metric", "ndcg@3")
-    lines = result.stdout.splitlines()
-    heading = next(
-        i for i, line in enumerate(lines) if line.split()[:1] == ["ndcg@3"] and "ties" in line
-    )
-    start = float(lines[heading + 1].split()[1])
-    rows = [line.split() for line in lines[heading + 2 : heading + 8]]
-    assert [row[0] for row in rows] == [
-        "lightgbm",
-        "xgboost",
-        "catboost",
-        "sklearn",
-        "trec",
-        "letor",
-    ]
-    for _, value, *changes in rows:
-        assert sum(float(change) for change in changes if change != "-") == pytest.approx(
-            float(value) - start, abs=1e-9
-        )
-    assert "linear gain, the label itself" in result.stdout
-    assert "Ties: 40.00% of the documents (4 of 10)" in result.stdout
-
-
-def test_metrics_as_json_agrees_with_evaluate(tied: tuple[Path, Path]) -> None:
-    explanations = json.loads(invoke("metrics", *tied, "--metric", "ndcg@1,3", "--json").stdout)
-    assert list(explanations) == ["ndcg@1", "ndcg@3"]
-    for metric, explanation in explanations.items():
-        for reading in (
-            reading
-            for reading in explanation["readings"]
-            if reading["name"] in ("sklearn", "xgboost")
-        ):
-            evaluated = invoke(
-                "evaluate", *tied, "--metric", metric, "--conventions", reading["name"], "--json"
-            )
-            assert reading["value"] == json.loads(evaluated.stdout)[metric]["mean"]
-
-
-def test_metrics_refuses_names_it_does_not_know(tied: tuple[Path, Path]) -> None:
-    refuse("metrics", *tied, "--metric", "ndgc@3")
-
-
-def test_metrics_orders_ties_by_the_names_in_the_comments(tmp_path: Path) -> None:
-    (tmp_path / "data.txt").write_text("0 qid:1 1:0 # docid = a\n1 qid:1 1:1 # docid = b\n")
-    (tmp_path / "scores.txt").write_text("1\n1\n")
-    arguments = ("metrics", tmp_path / "scores.txt", tmp_path / "data.txt", "--metric", "ndcg@1")
-    assert "trec says 1.0000" in invoke(*arguments).stdout
-    (tmp_path / "data.txt").write_text("0 qid:1 1:0\n1 qid:1 1:1\n")
-    assert "from 0.0000 to 1.0000" in " ".join(invoke(*arguments).stdout.split())
 
 
 def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> None:

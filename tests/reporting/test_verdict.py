@@ -15,7 +15,6 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metrics import BoundMetrics, Metric, evaluate, paired_difference
-from boostrank.reporting.conventions import explain_conventions
 from boostrank.reporting.sections import METRICS
 from boostrank.reporting.sections.verdict import (
     MODEL,
@@ -28,6 +27,7 @@ from boostrank.reporting.sections.verdict import (
     single_feature,
 )
 from boostrank.reporting.sections.verdict import verdict as verdict_of
+from boostrank.reporting.ties import tied_documents
 from tests.reporting.studies import study
 
 
@@ -138,8 +138,12 @@ def test_random_order_stays_random_where_ties_count_as_best(
 def test_ties_and_the_order_of_the_file_are_those_of_metrics(
     data: RankingDataset, scores: np.ndarray, model_verdict: Verdict
 ) -> None:
-    (explanation,) = explain_conventions(data.labels, scores, data.queries, "ndcg@10", [])
-    assert model_verdict.ties == explanation.ties
+    ties = model_verdict.ties
+    for value, order in ((ties.expected, "expected"), (ties.file_order, "input")):
+        rules = Conventions(ties=order)
+        result = evaluate("ndcg@10", data.labels, scores, data.queries, rules)["ndcg@10"]
+        assert value == result.mean
+    assert ties.tied == tied_documents(data.labels, scores, data.queries)
     positions = np.arange(data.n_documents)
     order = evaluate("ndcg@10", data.labels, -positions.astype(float), data.queries)["ndcg@10"].mean
     assert model_verdict.baseline("the order of the file").standings[

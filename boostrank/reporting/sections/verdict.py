@@ -25,7 +25,6 @@ from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
 from boostrank.reporting.comparison import Difference
-from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
@@ -35,6 +34,7 @@ from boostrank.reporting.segments import (
     means_over_queries,
 )
 from boostrank.reporting.table import Column, Table, table_of_objects
+from boostrank.reporting.ties import TieReport, tied_documents
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"

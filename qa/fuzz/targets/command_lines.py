@@ -40,7 +40,6 @@ BASES = {
     "predict": ["model.txt", "train.txt"],
     "calibrate": ["model.txt", "train.txt", "-o", "out.txt"],
     "evaluate": ["model.txt", "train.txt"],
-    "study metrics": ["model.txt", "train.txt"],
     "compare": ["model.txt", "scores.txt", "train.txt"],
     "why": ["model.txt", "train.txt", "1", "1", "2"],
     "importance": ["model.txt", "train.txt"],
