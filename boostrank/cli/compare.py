@@ -81,9 +81,9 @@ def compare(options: Compare, reading: FileOptions) -> None:
     NUMBER [in any] tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01' holds unless
     NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
 
-    With --machine, DATA is a table such as from `data join --machine`. People's grades of few
-    queries and the machine's of all give one difference, which is that of people with a narrower
-    interval, and which conditions read. The column `chance` of `data choose` is used if present.
+    --machine needs a table such as `data join --machine` writes. The machine's grades narrow the
+    interval of the difference by people's grades, and conditions read the narrower one. A column
+    `chance`, from `data choose`, is used.
     """
     comparison, about_clicks = compare_files(options, reading)
     name = name_of(options.data)
