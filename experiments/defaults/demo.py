@@ -4,23 +4,26 @@ them has seen.
     python -m experiments.defaults.demo TRAIN VALID TEST [--few N] [--truth SCORES] [--model FILE]
 
 `make demo` runs it on generated data, whose truth is known; any three libsvm files with `qid:` will
-do. All libraries get the same queries and as many threads. The others train on TRAIN and stop by
+do. All libraries get the same queries. The others train on TRAIN and stop by
 VALID as people use them (`tools.py`): after 50 rounds without gain in NDCG@10, at most 1,000.
 boostrank does what `boostrank train TRAIN --valid VALID` does, to the same bytes. TEST is measured
-on and nothing else. CPU seconds are of the training alone, on all threads, from rows in memory;
-boostrank's kernels are compiled before. CatBoost has a line where it is installed.
+on and nothing else. CPU seconds are of the training alone, from rows in memory; boostrank's kernels
+are compiled before. Each training has one thread, and as many run at once as there are cores.
+CatBoost has a line where it is installed.
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +36,7 @@ from boostrank.metrics import BoundMetrics, MetricResult, PairedDifference, pair
 from boostrank.model.averaging import count_trees
 from boostrank.model.scores import read_scores
 from experiments.common import arguments
-from experiments.defaults.tools import TOOLS, Data, Fitted
+from experiments.defaults.tools import TOOLS, Data
 from experiments.peers.engines import METRIC
 
 ENOUGH = 40  # queries to compile with
@@ -42,14 +45,17 @@ CONTROL = "four LightGBMs"
 with trees that suit; their scores are averaged.
 """
 LABELS = {
-    "xgboost": "XGBoost",
-    "lightgbm": "LightGBM",
+    "lightgbm, 4 folds, trees that suit": CONTROL,
+    "boostrank": "boostrank",
     "catboost": "CatBoost",
     "boostrank quick": "boostrank quick",
-    "boostrank": "boostrank",
-    "lightgbm, 4 folds, trees that suit": CONTROL,
+    "lightgbm": "LightGBM",
+    "xgboost": "XGBoost",
 }
 """Tool -> its name in the table."""
+
+Fit = Callable[[Data, Data], Any]
+Trained = tuple[Any, float]
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Line:
     """A line of the table: what a library cost and gave.
 
     Args:
-        seconds: of CPU, on all threads.
+        seconds: of CPU.
         result: NDCG@10 of the test queries.
     """
 
@@ -82,7 +88,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="where boostrank's model goes")
     options = parser.parse_args()
     threads = resolve_threads(options.threads)
-    # Read the files, and compile kernels.
+    # Read the files.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of missing values
         train = boostrank.read(options.train)
@@ -91,8 +97,6 @@ def main() -> None:
         if options.few:
             few = read_sample(options.train, options.few, train)
             pairs.insert(0, (few, read_sample(options.valid, options.few // 3, train)))
-    learnt, stopped = pairs[0]
-    ours(take_first(learnt), take_first(stopped), threads, rounds=2)
     metric = BoundMetrics(METRIC, test.labels, test.queries, threads=threads)
 
     def measure(scores: npt.NDArray[np.float64]) -> MetricResult:
@@ -101,32 +105,50 @@ def main() -> None:
     limits = {"random order": measure(np.zeros(test.n_documents))}  # ties: the mean over orders
     if options.truth:
         limits["perfect order"] = measure(read_scores(options.truth, test))
-    # Train.
-    tools = {tool.name: tool for tool in TOOLS}
-    for learnt, stopped in pairs:
-        lines = {}
-        queries = len(learnt.queries) + len(stopped.queries)
-        print(f"learning from {queries:,} judged queries:", end="", file=sys.stderr)
-        for name, label in LABELS.items():
-            tool = tools[name]
-            if tool.missing:
-                continue
-            importlib.import_module(tool.library)
-            print(f" {label} ...", end="", file=sys.stderr, flush=True)
-            begin = time.process_time()
-            if name == "boostrank":
-                model = ours(learnt, stopped, threads)
-                fitted = Fitted(model.predict, count_trees(model))
-            else:
-                fitted = tool.fit(learnt, stopped, seed=0, threads=threads)
-            seconds = time.process_time() - begin
-            result = measure(fitted.predict(test.features))
-            lines[label] = Line(seconds, fitted.trees, result)
-        print(file=sys.stderr)
-        print(f"Learnt from {queries:,} judged queries, measured on {result.queries:,} others:\n")
-        print_table(lines, limits)
+    # Train side by side, each on one thread; boostrank's kernels are compiled meanwhile.
+    engines, boostranks = fits_by_label()
+    trainings: list[dict[str, Future[Trained]]] = [{} for _ in pairs]
+    with ThreadPoolExecutor(threads) as pool:
+
+        def start(fits: Mapping[str, Fit]) -> None:
+            for pair, futures in zip(pairs, trainings, strict=True):
+                for label, fit in fits.items():
+                    futures[label] = pool.submit(train_timed, fit, *pair)
+
+        start(engines)
+        ours(take_first(train), take_first(valid), 1, rounds=2)
+        start(boostranks)
+        for pair, futures in zip(pairs, trainings, strict=True):
+            lines = {}
+            for label, future in futures.items():
+                ranker, seconds = future.result()
+                trees = count_trees(ranker) if label == "boostrank" else ranker.trees
+                lines[label] = Line(seconds, trees, measure(ranker.predict(test.features)))
+            learnt, counted = sum(len(data.queries) for data in pair), lines[CONTROL].result.queries
+            print(f"Learnt from {learnt:,} judged queries, measured on {counted:,} others:\n")
+            print_table(lines, limits)
     if options.model:
+        model, _ = trainings[-1]["boostrank"].result()
         model.save(options.model)
+
+
+def fits_by_label() -> tuple[dict[str, Fit], dict[str, Fit]]:
+    """How the other libraries that are installed train, and how boostrank does."""
+    engines, boostranks = {}, {"boostrank": partial(ours, threads=1)}
+    for tool in TOOLS:
+        if tool.name not in LABELS or tool.missing or tool.name == "boostrank":
+            continue
+        importlib.import_module(tool.library)
+        fits = boostranks if tool.library == "boostrank" else engines
+        fits[LABELS[tool.name]] = partial(tool.fit, seed=0, threads=1)
+    return engines, boostranks
+
+
+def train_timed(fit: Fit, train: Data, valid: Data) -> Trained:
+    """What a function trains, and the seconds of CPU that its thread takes."""
+    begin = time.thread_time()
+    ranker = fit(train, valid)
+    return ranker, time.thread_time() - begin
 
 
 def take_first(data: Data) -> Data:
