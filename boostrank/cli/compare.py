@@ -83,11 +83,10 @@ def compare(options: Compare, reading: FileOptions) -> None:
     NUMBER [in any] tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01' holds unless
     NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
 
-    With --machine, DATA is a table such as from `data join --machine`, or FILE has judgements of
-    its documents, in any form that `data join` reads. People's grades of few queries (the label)
-    and the machine's of all give one difference, which is that of people with a narrower interval,
-    and which conditions read. The column `chance` of `data choose` is used if present. Write ./NAME
-    for a file with the name of a column.
+    --machine takes a column of DATA, such as `data join --machine` writes, or a FILE of judgements
+    in any form that `data join` reads. The machine's grades narrow the interval of the difference
+    by people's grades, and conditions read the narrower one. A column `chance`, from `data choose`,
+    is used. Write ./NAME for a file with the name of a column.
     """
     comparison, about_clicks = compare_files(options, reading)
     name = name_of(options.data)

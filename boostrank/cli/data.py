@@ -302,10 +302,10 @@ class Choose(ThreadOptions, SeedOptions):
 def choose(options: Choose, reading: FileOptions) -> None:
     """Choose documents of DATA for people to judge, with the chance of each.
 
-    DATA is a table, such as from `data join --machine`, whose label is missing where people have
-    not judged. Chances are higher where people's grades could move the comparison: where rankers
-    disagree near the top, and the machine's grades say little. Fill in the grades, add the list to
-    the judgements, and join again.
+    DATA is a table such as `data join --machine` writes: labels are missing where people have not
+    judged. Queries whose grades could change the comparison are drawn more often: rankers disagree
+    near the top, and the machine's grades say little. Fill in the grades, add the list to the
+    judgements, and join again.
 
     \b
     boostrank data choose shop.csv old.txt new.txt --queries 50 -o next.csv

@@ -40,10 +40,10 @@ class Serve(ThreadOptions):
 
 @command("serve")
 def serve(options: Serve) -> None:
-    """Score documents over HTTP with MODEL, and load MODEL again when its file changes.
+    """Score documents over HTTP with MODEL. Load MODEL again when its file changes.
 
     POST rows to /score as JSON, such as {"rows": [{"bm25": 1.5, "clicks": null}]}, or as CSV.
-    /invocations and /ping are SageMaker's names; /health, /model and /metrics describe the service.
+    SageMaker's /invocations and /ping work too; /health, /model and /metrics describe the service.
     Ctrl-C and SIGTERM let running requests end.
 
     There is no encryption and no login: put a proxy in front for other networks.

@@ -1,14 +1,15 @@
-"""Demo: boostrank with no options beside the other libraries with none, on queries that none of
+"""Demo: what boostrank and other libraries cost and give with no options, on queries that none of
 them has seen.
 
-    python -m experiments.defaults.demo TRAIN VALID TEST [--truth SCORES] [--model FILE]
+    python -m experiments.defaults.demo TRAIN VALID TEST [--few N] [--truth SCORES] [--model FILE]
 
 `make demo` runs it on generated data, whose truth is known; any three libsvm files with `qid:` will
-do. All tools get the same queries and as many threads. The others train on TRAIN and stop by VALID
-as people use them (`tools.py`): after 50 rounds without gain in NDCG@10, at most 1,000. boostrank
-does what `boostrank train TRAIN --valid VALID` does, to the same bytes. TEST is measured on and
-nothing else. Seconds are of the training alone, from rows in memory; boostrank's kernels are
-compiled before, which a line says.
+do. All libraries get the same queries. The others train on TRAIN and stop by
+VALID as people use them (`tools.py`): after 50 rounds without gain in NDCG@10, at most 1,000.
+boostrank does what `boostrank train TRAIN --valid VALID` does, to the same bytes. TEST is measured
+on and nothing else. CPU seconds are of the training alone, from rows in memory; boostrank's kernels
+are compiled before. Each training has one thread, and as many run at once as there are cores.
+CatBoost has a line where it is installed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from __future__ import annotations
 import importlib
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +31,7 @@ import numpy.typing as npt
 import boostrank
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
+from boostrank.files.tools import sample
 from boostrank.metrics import BoundMetrics, MetricResult, PairedDifference, paired_difference
 from boostrank.model.averaging import count_trees
 from boostrank.model.scores import read_scores
@@ -32,95 +39,129 @@ from experiments.common import arguments
 from experiments.defaults.tools import TOOLS, Data
 from experiments.peers.engines import METRIC
 
-FEW = 40  # queries that are enough to compile kernels
-SLOW = 5.0  # seconds from which on compiling is mentioned
-LINES = {
-    "boostrank quick": ("boostrank, quick", ""),
-    "lightgbm, 4 folds, trees that suit": ("LightGBM, 4 folds", "four of LightGBM's"),
-    "lightgbm": ("LightGBM lambdarank", "LightGBM"),
-    "xgboost": ("XGBoost rank:ndcg", "XGBoost"),
-    "catboost": ("CatBoost YetiRank", "CatBoost"),
-}
-"""Tool -> its line in the table and its name in sentences, in the table's order. Four folds have
-trees that suit.
+ENOUGH = 40  # queries to compile with
+CONTROL = "four LightGBMs"
+"""What anybody can build: each trained on three quarters of the queries and stopped by the rest,
+with trees that suit; their scores are averaged.
 """
+LABELS = {
+    "lightgbm, 4 folds, trees that suit": CONTROL,
+    "boostrank": "boostrank",
+    "catboost": "CatBoost",
+    "boostrank quick": "boostrank quick",
+    "lightgbm": "LightGBM",
+    "xgboost": "XGBoost",
+}
+"""Tool -> its name in the table."""
+
+Fit = Callable[[Data, Data], Any]
+Trained = tuple[Any, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: what a library cost and gave.
+
+    Args:
+        seconds: of CPU.
+        result: NDCG@10 of the test queries.
+    """
+
+    seconds: float
+    trees: int
+    result: MetricResult
 
 
 def main() -> None:
-    """Train, measure, and print a line a tool."""
+    """Train and measure, and print a table for all queries, after one for few if asked."""
     parser = arguments(__doc__.split("\n")[0])
     for name, what in (("train", "train on"), ("valid", "stop by"), ("test", "measure on")):
         parser.add_argument(
             name, metavar=name.upper(), help=f"libsvm file with qid: queries to {what}"
         )
     parser.add_argument(
+        "--few", type=int, help="a table before: N queries of TRAIN, a third as many of VALID"
+    )
+    parser.add_argument(
         "--truth", help="the true relevance of TEST's documents, one a line: the best possible"
     )
     parser.add_argument("--model", type=Path, help="where boostrank's model goes")
     options = parser.parse_args()
     threads = resolve_threads(options.threads)
+    # Read the files.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of missing values
         train = boostrank.read(options.train)
         valid, test = (boostrank.read(path, like=train) for path in (options.valid, options.test))
+        pairs = [(train, valid)]
+        if options.few:
+            few = read_sample(options.train, options.few, train)
+            pairs.insert(0, (few, read_sample(options.valid, options.few // 3, train)))
     metric = BoundMetrics(METRIC, test.labels, test.queries, threads=threads)
 
-    def measured(scores: npt.NDArray[np.float64]) -> MetricResult:
+    def measure(scores: npt.NDArray[np.float64]) -> MetricResult:
         return metric.results(scores)[METRIC]
 
-    def few(data: Data) -> Data:
-        return data.take(np.arange(min(FEW, len(data.queries))))
+    limits = {"random order": measure(np.zeros(test.n_documents))}  # ties: the mean over orders
+    if options.truth:
+        limits["perfect order"] = measure(read_scores(options.truth, test))
+    # Train side by side, each on one thread; boostrank's kernels are compiled meanwhile.
+    engines, boostranks = fits_by_label()
+    trainings: list[dict[str, Future[Trained]]] = [{} for _ in pairs]
+    with ThreadPoolExecutor(threads) as pool:
 
-    begin = time.perf_counter()
-    ours(few(train), few(valid), threads, rounds=2)
-    compiled = time.perf_counter() - begin
-    if compiled > SLOW:
-        print(
-            f"boostrank's kernels compiled in {compiled:.0f} s; they are kept for the next time\n"
-        )
-    begin = time.perf_counter()
-    model = ours(train, valid, threads)
-    own = time.perf_counter() - begin
+        def start(fits: Mapping[str, Fit]) -> None:
+            for pair, futures in zip(pairs, trainings, strict=True):
+                for label, fit in fits.items():
+                    futures[label] = pool.submit(train_timed, fit, *pair)
+
+        start(engines)
+        ours(take_first(train), take_first(valid), 1, rounds=2)
+        start(boostranks)
+        for pair, futures in zip(pairs, trainings, strict=True):
+            lines = {}
+            for label, future in futures.items():
+                ranker, seconds = future.result()
+                trees = count_trees(ranker) if label == "boostrank" else ranker.trees
+                lines[label] = Line(seconds, trees, measure(ranker.predict(test.features)))
+            learnt, counted = sum(len(data.queries) for data in pair), lines[CONTROL].result.queries
+            print(f"Learnt from {learnt:,} judged queries, measured on {counted:,} others:\n")
+            print_table(lines, limits)
     if options.model:
+        model, _ = trainings[-1]["boostrank"].result()
         model.save(options.model)
-    best = measured(model.predict(test, threads=threads))
-    sizes = [len(data.queries) for data in (train, valid)]
-    print(
-        f"Learnt from {sum(sizes):,} queries ({sizes[0]:,} to train, {sizes[1]:,} to stop by), "
-        f"measured on {best.queries:,} others"
-    )
-    _print_row("", f"{METRIC.upper()}       ", "boostrank minus it", "trees", "seconds")
-    _print_row("boostrank", _interval(best), "", f"{count_trees(model):,}", f"{own:.1f}")
-    differences, times = {}, {}
-    tools = {tool.name: tool for tool in TOOLS}
-    for listed, (line, name) in LINES.items():
-        tool = tools[listed]
-        if tool.missing:
+
+
+def fits_by_label() -> tuple[dict[str, Fit], dict[str, Fit]]:
+    """How the other libraries that are installed train, and how boostrank does."""
+    engines, boostranks = {}, {"boostrank": partial(ours, threads=1)}
+    for tool in TOOLS:
+        if tool.name not in LABELS or tool.missing or tool.name == "boostrank":
             continue
         importlib.import_module(tool.library)
-        begin = time.perf_counter()
-        fitted = tool.fit(train, valid, seed=0, threads=threads)
-        seconds = time.perf_counter() - begin
-        result = measured(fitted.predict(test.features))
-        difference = paired_difference(best.per_query, result.per_query)
-        if tool.library != "boostrank":
-            differences[name] = difference
-            if not tool.folds:
-                times[name] = own / seconds
-        _print_row(
-            line,
-            _interval(result),
-            _interval(difference, "+"),
-            f"{fitted.trees:,}",
-            f"{seconds:.1f}",
-        )
-    if options.truth:
-        _print_row("best possible", _interval(measured(read_scores(options.truth, test))))
-    chance = measured(np.zeros(test.n_documents))  # ties: the mean over their orders
-    _print_row("random order", _interval(chance))
-    print(f"{verdict(differences)}")
-    ratios = ", ".join(f"{ratio:.1f} times as long as {name}" for name, ratio in times.items())
-    print(f"Training boostrank took {ratios}.\n" if ratios else "")
+        fits = boostranks if tool.library == "boostrank" else engines
+        fits[LABELS[tool.name]] = partial(tool.fit, seed=0, threads=1)
+    return engines, boostranks
+
+
+def train_timed(fit: Fit, train: Data, valid: Data) -> Trained:
+    """What a function trains, and the seconds of CPU that its thread takes."""
+    begin = time.thread_time()
+    ranker = fit(train, valid)
+    return ranker, time.thread_time() - begin
+
+
+def take_first(data: Data) -> Data:
+    """Queries enough to compile kernels with."""
+    return data.take(np.arange(min(ENOUGH, len(data.queries))))
+
+
+def read_sample(path: str, queries: int, like: Data) -> Data:
+    """What `boostrank data sample PATH --queries N` keeps."""
+    with TemporaryDirectory() as folder:
+        file = str(Path(folder) / "sample.txt")
+        sample(path, file, queries)
+        return boostrank.read(file, like=like)
 
 
 def ours(
@@ -131,19 +172,33 @@ def ours(
     return boostrank.train(params, train, rounds, valid_sets=[valid], quality="good")
 
 
-def verdict(differences: Mapping[str, PairedDifference]) -> str:
-    """A sentence: whom boostrank is ahead of, level with and behind, by the 95% intervals of
-    boostrank minus them.
-    """
-    places: dict[str, list[str]] = {"ahead of": [], "level with": [], "behind": []}
-    for name, d in differences.items():
-        places["ahead of" if d.low > 0 else "behind" if d.high < 0 else "level with"].append(name)
-    standing = [f"{place} {' and '.join(names)}" for place, names in places.items() if names]
-    return (
-        f"boostrank is {', '.join(standing)} (95% intervals over queries)."
-        if standing
-        else "No other tool is installed."
-    )
+def print_table(lines: Mapping[str, Line], limits: Mapping[str, MetricResult]) -> None:
+    """Print a line a library, the cheapest first, then what boostrank adds to `CONTROL`."""
+    control = lines[CONTROL]
+    gains = {
+        label: paired_difference(line.result.per_query, control.result.per_query)
+        for label, line in lines.items()
+    }
+    _print_row("", "CPU seconds", "trees", "NDCG@10      ", f"minus {CONTROL}")
+    _print_row("random order", "", "", _interval(limits["random order"]))
+    for label in sorted(lines, key=lambda label: lines[label].seconds):
+        line = lines[label]
+        gain = _interval(gains[label], "+") if label != CONTROL else ""
+        _print_row(label, f"{line.seconds:.1f}", f"{line.trees:,}", _interval(line.result), gain)
+    if "perfect order" in limits:
+        _print_row("perfect order", "", "", _interval(limits["perfect order"]))
+    print()
+    for label in ("boostrank quick", "boostrank"):
+        share = lines[label].seconds / control.seconds
+        print(f"{label} {verdict(gains[label])} {CONTROL}, for {share:.0%} of their CPU time.")
+    print()
+
+
+def verdict(difference: PairedDifference) -> str:
+    """Where the 95% interval of the difference lies."""
+    if difference.low > 0:
+        return "is above"
+    return "is below" if difference.high < 0 else "is level with"
 
 
 def _interval(value: MetricResult | PairedDifference, sign: str = "") -> str:
@@ -151,8 +206,9 @@ def _interval(value: MetricResult | PairedDifference, sign: str = "") -> str:
 
 
 def _print_row(name: str, *cells: str) -> None:
-    aligned = (f"{cell:>{width}}" for cell, width in zip(cells, (14, 18, 6, 8), strict=False))
-    print("  ".join([f"{name:19}", *aligned]).rstrip(), flush=True)
+    widths = (11, 6, 15, 22)
+    aligned = [f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False)]
+    print("  ".join([f"{name:15}", *aligned]).rstrip())
 
 
 if __name__ == "__main__":

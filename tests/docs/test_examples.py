@@ -14,7 +14,12 @@ import boostrank
 from tests.docs.examples import PAGES, ROOT, blocks, constant_lines, run_page, text_of
 
 _RUN = ("python", "sh", "console")
-_WITH_EXAMPLES = [page for page in PAGES if any(block.language in _RUN for block in blocks(page))]
+_FIRST = ROOT / "docs" / "index.md"  # its example is README's
+_WITH_EXAMPLES = [
+    page
+    for page in PAGES
+    if page != _FIRST and any(block.language in _RUN for block in blocks(page))
+]
 
 
 @pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")  # the files are made up
@@ -47,6 +52,7 @@ def _of_readme(folder: Path, printed: str) -> None:
     output = next(
         after.text for block, after in itertools.pairwise(page) if block.language == "python"
     )
+    assert blocks(_FIRST)[:2] == page[:2]
     first = printed.splitlines()[0]
     assert re.sub(r"\d", "0", first) == re.sub(r"\d", "0", output.strip())
     numbers = [

@@ -18,6 +18,7 @@ from tests.docs.examples import PAGES, ROOT, text_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESEARCH = (ROOT / "docs" / "research" / "index.md").read_text(encoding="utf-8")
+DEFAULTS = (ROOT / "experiments" / "defaults" / "README.md").read_text(encoding="utf-8")
 PEERS = (ROOT / "experiments" / "peers" / "README.md").read_text(encoding="utf-8")
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
@@ -47,6 +48,15 @@ def test_the_figures_of_research_stand_in_the_report_that_it_names() -> None:
                 _turned(number) for number in re.findall(r"[+-]\.\d{4}", difference)
             ]
             assert f"| {centre} [{high}, {low}] | {p} | {luck} |" in PEERS, row
+
+
+def test_the_figures_of_readme_stand_in_the_report_that_it_names() -> None:
+    rows = [re.findall(r"[+-]?\.\d{4}", row) for row in README.splitlines() if row.startswith("| ")]
+    rows = [row for row in rows if row]
+    assert len(rows) > 5
+    for row in rows:
+        mean, *gain = [figure.replace(".", "0.") for figure in row]
+        assert f"| {mean} | " + (f"{gain[0]} [{gain[1]}, {gain[2]}]" if gain else "|") in DEFAULTS
 
 
 def _turned(number: str) -> str:
