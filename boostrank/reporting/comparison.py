@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from operator import ge, gt, le, lt
@@ -23,6 +23,7 @@ from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import alt, histogram, need_report_extra
+from boostrank.reporting.difference import Difference, Opening, open_report
 from boostrank.reporting.html import block
 from boostrank.reporting.machine import (
     JudgedDifference,
@@ -32,7 +33,6 @@ from boostrank.reporting.machine import (
     judges_chart,
     judges_table,
 )
-from boostrank.reporting.opening import Opening, open_report
 from boostrank.reporting.rank_changes import (
     Churn,
     Inversion,
@@ -47,7 +47,6 @@ from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
 
-_ALPHA = 0.05
 _BINS = 40
 GRAMMAR = (
     "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the"
@@ -67,63 +66,6 @@ OneOrMore: TypeAlias = (
     RankingModel | Ranker | npt.ArrayLike | Sequence[RankingModel | Ranker | npt.ArrayLike]
 )
 """A ranker, or several trainings of it."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The difference in a metric between two rankers, new minus old, over all queries or in one
-    segment.
-
-    Args:
-        kind: segmentation criterion, such as "list length", or "all" for all queries.
-        old, new: mean metric of each ranker, weighted by the query weights.
-        mean: weighted mean of new minus old.
-        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer
-            than 20 queries. With several models of a ranker, also over the luck of training, see
-            `core.resampling.crossed_difference`.
-        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few
-            queries. With several models of a ranker, Student's.
-        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as
-            ties.
-        matters: difference that two trainings can show by chance, or NaN if it was not measured.
-        luck: standard error of `mean` by the luck of training, or NaN with one model of each
-            ranker.
-        higher_is_better: whether larger values of the metric are better.
-        p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for
-            some query; 1 in other segments, and NaN over all queries.
-    """
-
-    kind: str
-    segment: str
-    metric: str
-    queries: int
-    old: float
-    new: float
-    mean: float
-    low: float
-    high: float
-    p: float
-    better: int
-    same: int
-    worse: int
-    matters: float = field(default=math.nan, compare=False)  # NaN is not equal to itself
-    luck: float = field(default=math.nan, compare=False)
-    higher_is_better: bool = True
-    p_holm: float = field(default=math.nan, compare=False)
-
-    @property
-    def by_luck(self) -> bool:
-        """Whether training noise explains the difference."""
-        return abs(self.mean) < self.matters
-
-    @property
-    def look(self) -> str:
-        """The word "better" or "worse" if the difference exceeds chance and training noise,
-        otherwise "".
-        """
-        if np.fmax(self.p, self.p_holm) >= _ALPHA or not self.mean or self.by_luck:
-            return ""
-        return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 
 
 @dataclass(frozen=True)

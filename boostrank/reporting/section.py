@@ -31,8 +31,8 @@ from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
+from boostrank.reporting.difference import Opening
 from boostrank.reporting.html import block
-from boostrank.reporting.opening import Opening
 from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE
 from boostrank.reporting.table import Table

@@ -18,8 +18,8 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics, evaluate, paired_difference
-from boostrank.reporting.comparison import Comparison, Difference, compare
-from boostrank.reporting.opening import open_report
+from boostrank.reporting.comparison import Comparison, compare
+from boostrank.reporting.difference import Difference, open_report
 from boostrank.reporting.rank_changes import Inversion, RankChange, churn, costliest_inversion
 from tests.reference._scipy_seed import seeded
 

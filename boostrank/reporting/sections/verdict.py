@@ -24,8 +24,8 @@ from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
-from boostrank.reporting.comparison import Difference
 from boostrank.reporting.conventions import TieReport, tied_documents
+from boostrank.reporting.difference import Difference
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
