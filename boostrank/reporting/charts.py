@@ -128,9 +128,6 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
     return {**json.loads(Template(text).substitute(colours)), "range": {"category": CATEGORY}}
 
 
-SHARE = ".3~p"
-"""The axis format for shares, which keeps the digits of small shares."""
-
 _DIGITS = 5
 # Height of a chart row in pixels.
 _ROW = 26

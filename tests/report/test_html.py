@@ -242,7 +242,7 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
         json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)
     ]
     charts = {b["name"]: b["datasets"][b["numbers"]] for b in blocks}
-    assert set(charts) == {"importance-loss", "importance-gain"}
+    assert set(charts) == {"importance-loss"}
     assert charts["importance-loss"]["loss"] == [
         0.2,
         0.05,
@@ -250,8 +250,7 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
         0.0,
         -0.0001,
     ]  # of what is used, most first
-    assert charts["importance-gain"]["gain"] == [0.45, 0.2, 0.05, 0.15, 0.15]
-    assert charts["importance-gain"]["gain_rank"] == [1, 2, 5, 3, 4]
+    assert charts["importance-loss"]["gain"] == [0.45, 0.2, 0.05, 0.15, 0.15]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from boostrank.engines.trees import Trees
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, row_chart
+from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
 from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
@@ -467,9 +467,8 @@ def _shap(context: Context, trees: Trees, documents: int | None) -> tuple[Float6
 
 def _parts(importance: Importance) -> dict[str, Any]:
     frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
-    frame["gain_rank"] = frame["gain"].rank(ascending=False, method="first").astype(int)
     frame["gain"] /= frame["gain"].sum() or 1.0
-    columns = ["feature", "verdict", "loss", "low", "high", "gain", "gain_rank"]
+    columns = ["feature", "verdict", "loss", "low", "high", "gain"]
     used = frame[frame["verdict"] != "unused"][columns]
     top = used.head(_TOP)
     return {
@@ -478,34 +477,20 @@ def _parts(importance: Importance) -> dict[str, Any]:
         "clustered": sum(len(cluster.features) for cluster in importance.clusters),
         "first": next(used.itertuples(), None),
         "shown": len(top),
-        "charts": _charts(top, importance.metric) if len(top) else [],
+        "chart": _chart(top, importance.metric) if len(top) else None,
     }
 
 
-def _charts(frame: Any, metric: str) -> list[Chart]:
-    """Draw the losses and the gain shares, coloured by verdict."""
+def _chart(frame: Any, metric: str) -> Chart:
+    """Draw the losses, coloured by verdict."""
     present = set(frame["verdict"])
     scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
-    colours = alt.Color(
-        "verdict:N", title=None, scale=alt.Scale(domain=[*scale], range=[*scale.values()])
-    )
+    domain = alt.Scale(domain=[*scale], range=[*scale.values()])
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    tips = (
-        "feature:N",
-        "verdict:N",
-        *loss,
-        "gain:Q .2% share of gain",
-        "gain_rank:Q d rank by gain",
-    )
-    share = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
-    marks: dict[str, Callable[[Any], Any]] = {
-        "importance-loss": partial(ranges, title=f"loss of {metric}", value="loss"),
-        "importance-gain": lambda base: base.mark_bar(height=11, opacity=0.75).encode(x=share),
-    }
-    return [
-        row_chart(name, frame, "feature:N", tips, draw, color=colours)
-        for name, draw in marks.items()
-    ]
+    tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain")
+    draw = partial(ranges, title=f"loss of {metric}", value="loss")
+    colours = alt.Color("verdict:N", title=None, scale=domain)
+    return row_chart("importance-loss", frame, "feature:N", tips, draw, color=colours)
 
 
 SPEC = Section("importance", "Features", measure_importance, _parts, position=20)
