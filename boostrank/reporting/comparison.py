@@ -30,7 +30,6 @@ from boostrank.reporting.machine import (
     JudgedQueries,
     by_judges,
     describe_judges,
-    judges_chart,
     judges_table,
 )
 from boostrank.reporting.rank_changes import (
@@ -767,7 +766,6 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
-        "judges": judges_chart(comparison.judges_of(first)) if comparison.judges else None,
         "details": [
             template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)
         ],

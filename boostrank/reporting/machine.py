@@ -37,9 +37,8 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE
-from boostrank.reporting.charts import Chart, ranges, row_chart
 from boostrank.reporting.rank_changes import Ranker
-from boostrank.reporting.table import Column, Table, pandas, table_of_objects
+from boostrank.reporting.table import Column, Table, table_of_objects
 
 FEWEST = 10
 """Number of queries of people from which a difference is estimated."""
@@ -292,15 +291,6 @@ def judges_table(rows: Sequence[JudgedDifference]) -> Table:
         Column("worth", "worth", ".0f", "queries of people alone with this error"),
     )
     return table_of_objects("judges", rows, columns)
-
-
-def judges_chart(rows: Sequence[JudgedDifference]) -> Chart:
-    """Draw the intervals of one metric by judge."""
-    columns = table_of_objects("judges", rows, (), "judges", "mean", "low", "high", "queries").data
-    frame = pandas().DataFrame(columns)
-    tips = ("judges:N", "mean:Q +.4f", "low:Q +.4f", "high:Q +.4f", "queries:Q ,d")
-    title = f"difference of {rows[0].metric}"
-    return row_chart("by-judge", frame, "judges:N", tips, lambda base: ranges(base, title, "mean"))
 
 
 def describe_judges(rows: Sequence[JudgedDifference]) -> str:
