@@ -29,7 +29,7 @@ from boostrank.engines.trees import Trees
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
+from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
 from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
@@ -488,9 +488,8 @@ def _chart(frame: Any, metric: str) -> Chart:
     domain = alt.Scale(domain=[*scale], range=[*scale.values()])
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
     tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain")
-    draw = partial(ranges, title=f"loss of {metric}", value="loss")
-    colours = alt.Color("verdict:N", title=None, scale=domain)
-    return row_chart("importance-loss", frame, "feature:N", tips, draw, color=colours)
+    colours, title = alt.Color("verdict:N", title=None, scale=domain), f"loss of {metric}"
+    return row_chart("importance-loss", frame, "feature:N", tips, title, "loss", color=colours)
 
 
 SPEC = Section("importance", "Features", measure_importance, _parts, position=20)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
-from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
+from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
 from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.difference import Difference
 from boostrank.reporting.result import Result
@@ -375,14 +374,10 @@ def _parts(result: Verdict) -> dict[str, Any]:
 def _chart(result: Verdict) -> Chart:
     frame = result.to_frame()
     frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
-    frame = frame.reset_index(drop=True).assign(
-        kind=["model"] + ["baseline"] * len(result.baselines)
-    )
-    colours = alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-    colour = alt.Color("kind:N", legend=None, scale=colours)
-    draw = partial(ranges, title=result.metric)
-    return row_chart("verdict-rankings", frame, "ranking:N", tips, draw, color=colour)
+    colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
+    colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
+    return row_chart("verdict-rankings", frame, "ranking:N", tips, result.metric, color=colour)
 
 
 SPEC = Section("verdict", "Verdict", verdict, _parts, position=10, after=("learning",))
