@@ -210,7 +210,7 @@ def explain_conventions(
     out = []
     for metric in Metric.all_of(metrics):
         bound = partial(BoundMetrics, metric, labels, queries, threads=threads, docnos=docnos)
-        values = _cache_values(bound, scores)
+        values = cache(lambda rules, bound=bound: bound(rules).values(scores))
         where_relevant = replace(begin, empty="exclude", empty_of=(), single="count")
         without = bound(where_relevant, partial=True).per_query(scores)
         at_start = values(begin)
@@ -227,11 +227,6 @@ def explain_conventions(
                 Explanation(name, base, at_start[name], tuple(readings), ties, *counts, *lengths)
             )
     return out
-
-
-def _cache_values(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Values:
-    """Return a cached function that maps conventions to the mean metric at every cut-off."""
-    return cache(lambda rules: bound(rules).values(scores))
 
 
 def _reading(

@@ -43,8 +43,8 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import (
     Engine,
     Scorer,
-    contributions_by_query,
     walker_of,
+    within_queries,
 )
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
@@ -75,6 +75,8 @@ _ALPHA = 0.05
 # TreeSHAP takes about 10 us per document and tree.
 _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
+# Number of documents per call for contributions.
+_EXPLAINED_AT_A_TIME = 500
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
 # Rank correlation within queries from which on features form clusters.
@@ -449,20 +451,19 @@ def _shap(context: Context, trees: Trees, documents: int | None) -> tuple[Float6
         documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
     if not documents:
         return np.full(d, np.nan), 0
-    chosen = data.queries.sample(documents, context.seed)
-    sizes, of_query = data.queries.sizes[chosen], np.zeros((chosen.size, d))
-    explained = contributions_by_query(
-        context.model, data, chosen, context.workers, context.progress
-    )
-    try:
-        for queries, parts in explained:
-            counts = sizes[queries]
-            sums = np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts)
-            of_query[queries] = sums / counts[:, None]
-    except ModelError:
-        return np.full(d, np.nan), 0
-    weights = data.queries.each_weight[chosen]
-    return weights / weights.sum() @ of_query, int(sizes.sum())
+    index, rows = data.queries.take(data.queries.sample(documents, context.seed))
+    of_query = np.zeros((len(index), d))
+    for first, last in index.blocks(_EXPLAINED_AT_A_TIME):
+        chunk, sizes = rows[index.ptr[first] : index.ptr[last]], index.sizes[first:last]
+        try:
+            parts = context.model.contributions(data.features[chunk], threads=context.workers)
+        except ModelError:
+            return np.full(d, np.nan), 0
+        centred = np.abs(within_queries(parts[:, :d], sizes))
+        sums = np.add.reduceat(centred, np.cumsum(sizes) - sizes)
+        of_query[first:last] = sums / sizes[:, None]
+        context.progress("contributions", int(index.ptr[last]), rows.size)
+    return index.each_weight / index.each_weight.sum() @ of_query, rows.size
 
 
 def _parts(importance: Importance) -> dict[str, Any]:
