@@ -152,10 +152,6 @@ class Verdict(Result):
         values = value.queries, lead.value, value.value
         return base.name, Difference("all", "all", self.metric, *values, *ends, *counts, matters)
 
-    def baseline(self, name: str) -> Ranking | None:
-        """Return a baseline by name, or None if there is none."""
-        return {baseline.name: baseline for baseline in self.baselines}.get(name)
-
 
 def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines."""
@@ -223,15 +219,10 @@ def _baselines(
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     rankings.append((RANDOM, *_by_chance(c)))
-    queries = c.data.queries
-    position = np.arange(c.data.n_documents) - np.repeat(queries.ptr[:-1], queries.sizes)
-    rankings.append(
-        (
-            FILE_ORDER,
-            "the rows of each query in file order",
-            bound.per_query(-position.astype(float)),
-        )
-    )
+    # Tied documents have ranks in row order.
+    order = -c.data.queries.ranks(np.zeros(c.data.n_documents)).astype(np.float64)
+    about = "the rows of each query in file order"
+    rankings.append((FILE_ORDER, about, bound.per_query(order)))
     return rankings, notes
 
 
