@@ -476,19 +476,8 @@ def compare(
     values = _values(bound, rankers)
     # Compare all queries, and the queries of each segment.
     cuts = segmentations(context.segments, data.labels, data.queries)
-    measures = {
-        name: partial(_difference, name, metric.higher_is_better, values[name], context)
-        for metric in bound.metrics
-        for name in metric.names
-    }
-    measured = {name: measure() for name, measure in measures.items()}
-    in_segments = [
-        row for name in measures for row in _in_segments(measures[name], values[name], cuts)
-    ]
-    judges: list[JudgedDifference] = []
-    if judged is not None:
-        for name, sides in values.items():
-            judges += _by_judges(judged, name, sides, by_machine[name], measured[name].luck)
+    measured, in_segments = _differences(bound, values, context, cuts)
+    judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
     both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
     first, second = rankers["old"][0], rankers["new"][0]
@@ -571,17 +560,19 @@ def _means_of_models(sides: Sequence[Float64Array], data: RankingDataset) -> dic
 
 def _by_judges(
     judged: JudgedQueries,
-    metric: str,
-    people: Sequence[Float64Array],
-    machine: Sequence[Float64Array],
-    luck: float,
+    people: Mapping[str, Sequence[Float64Array]],
+    machine: Mapping[str, Sequence[Float64Array]],
+    measured: Mapping[str, Difference],
 ) -> list[JudgedDifference]:
-    """Return the difference by people, by the machine, and by both."""
-    free = min((side.shape[1] - 1 for side in people if side.shape[1] > 1), default=1)
+    """Return the differences of each metric by people, by the machine, and by both."""
+    rows: list[JudgedDifference] = []
     weights = judged.people.queries.each_weight, judged.machine.queries.each_weight
-    changes = np.diff(_means(people))[:, 0], np.diff(_means(machine))[:, 0]
-    of_luck = float(np.nan_to_num(luck)), free
-    return by_judges(metric, *changes, judged.at, *weights, of_luck)
+    for name, sides in people.items():
+        free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
+        changes = np.diff(_means(sides))[:, 0], np.diff(_means(machine[name]))[:, 0]
+        luck = float(np.nan_to_num(measured[name].luck)), free
+        rows += by_judges(name, *changes, judged.at, *weights, luck)
+    return rows
 
 
 def _by_both(difference: Difference, both: JudgedDifference) -> Difference:
@@ -631,6 +622,23 @@ def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
 def _called(trainings: Sequence[Ranker]) -> str:
     more = len(trainings) - 1
     return trainings[0].name + (f" and {count_of(more, 'more model')}" if more else "")
+
+
+def _differences(
+    bound: BoundMetrics,
+    values: Mapping[str, Sequence[Float64Array]],
+    context: Context,
+    cuts: Sequence[Segmentation],
+) -> tuple[dict[str, Difference], list[Difference]]:
+    """Return the differences over all queries by metric, and those in all segments."""
+    measured: dict[str, Difference] = {}
+    in_segments: list[Difference] = []
+    for metric in bound.metrics:
+        for name in metric.names:
+            measure = partial(_difference, name, metric.higher_is_better, values[name], context)
+            measured[name] = measure()
+            in_segments += _in_segments(measure, values[name], cuts)
+    return measured, in_segments
 
 
 def _difference(

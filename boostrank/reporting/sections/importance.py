@@ -276,6 +276,10 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
+    numbers = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
+    for name, (value, least) in {**numbers, "negligible": (negligible, 0)}.items():
+        if value is not None and not value >= least:
+            raise ParameterError(f"{name} must be at least {least}, but got {value}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
     return measure_importance(context, repeats, shap_documents, negligible)
@@ -288,10 +292,6 @@ def measure_importance(
     negligible: float = NEGLIGIBLE,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
-    numbers = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
-    for name, (value, least) in {**numbers, "negligible": (negligible, 0)}.items():
-        if value is not None and not value >= least:
-            raise ParameterError(f"{name} must be at least {least}, but got {value}")
     model, data, seed, d = context.model, context.data, context.seed, context.data.n_features
     trees = model.trees()
     documents, repeats = _choose_work(trees, data.n_documents, context.documents, repeats)
