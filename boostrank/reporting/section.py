@@ -198,8 +198,8 @@ class Section:
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
-        run: function that returns the analysis, a `boostrank.reporting.result.Result`. A
-            BoostrankError replaces the section.
+        run: function that returns the analysis, a subclass of `boostrank.reporting.result.Result`,
+            which needs no decorator. A BoostrankError replaces the section.
         parts: function that returns the variables of the template.
         position: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.
