@@ -128,7 +128,7 @@ def test_cells_are_shown_and_sorted_as_told() -> None:
     data = {"name": [EVIL, "b", "c"], "x": [1 / 3, float("nan"), Cell(0.5, "half", "better")]}
     details = [Markup("<p>inside</p>"), None, None]
     text = table_html(
-        Table("t", data | {"n": [1234, None, np.int64(7)]}, columns, details=details, order="-x")
+        Table("t", data | {"n": [1234, None, np.int64(7)]}, columns), details=details, order="-x"
     )
     assert text.count('<tr class="detail" id="t-0">') == text.count('class="detail"') == 1
     assert '<td class="number" data-value="0.33333333"><bdi>+0.33</bdi></td>' in text
