@@ -33,6 +33,7 @@ from boostrank.reporting.table import Column, Data, Table
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
+_PARTS = ("kind", "name", "queries", "mean", "low", "high", "q05", "q50", "q95")
 # Numbers of top documents, of relevant documents below them, and of features, for each of the worst
 # queries.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
@@ -129,28 +130,19 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
 
 def _segments_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Data:
     """Return the table of the segments that have an included query."""
-    names = [f"q{round(100 * quantile):02d}" for quantile in _QUANTILES]
-    tables: list[Data] = []
-    for i, name in enumerate(cut.names):
-        inside = np.flatnonzero((cut.of_query == i) & ~np.isnan(values))
-        if not inside.size:
-            continue
-        column = values[inside, None]
-        means = means_over_queries(column, data.queries.each_weight[inside], seed=seed)
-        few = means.queries < FEWEST_FOR_INTERVAL
-        quantiles = np.quantile(column, _QUANTILES, axis=0)
-        tables.append(
-            {
-                "kind": [cut.kind],
-                "name": [name],
-                "queries": means.queries,
-                "mean": means.mean,
-                "low": np.where(few, np.nan, means.low),
-                "high": np.where(few, np.nan, means.high),
-                **dict(zip(names, quantiles, strict=True)),
-            }
+    rows, counted = [], ~np.isnan(values)
+    for i in np.unique(cut.of_query[counted]).tolist():
+        inside = counted & (cut.of_query == i)
+        means = means_over_queries(
+            values[inside, None], data.queries.each_weight[inside], seed=seed
         )
-    return concatenate(tables)
+        ends = np.concatenate([means.low, means.high])
+        ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
+        quantiles = np.quantile(values[inside], _QUANTILES)
+        rows.append((cut.kind, cut.names[i], *means.queries, *means.mean, *ends, *quantiles))
+    return {
+        name: np.array(column) for name, column in zip(_PARTS, zip(*rows, strict=True), strict=True)
+    }
 
 
 def _worst_queries(

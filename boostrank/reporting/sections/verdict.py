@@ -255,8 +255,7 @@ def _standings(
     numbers[: len(names), 3:] = np.nan
     counts = np.column_stack([mean.queries, (leads > TIE).sum(axis=0), (leads < -TIE).sum(axis=0)])
     metrics = list(names) * len(rankings)
-    rows = zip(metrics, numbers.tolist(), counts.tolist(), strict=True)
-    standings = iter([Standing(metric, *ends, *queries) for metric, ends, queries in rows])
+    standings = map(Standing, metrics, *numbers.T.tolist(), *counts.T.tolist())
     return [{name: next(standings) for name in names} for _ in rankings]
 
 
