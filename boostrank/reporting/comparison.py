@@ -17,7 +17,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
 from boostrank.core.text import NUMERIC, count_of
-from boostrank.core.types import Float64Array, Int64Array, check_in_step
+from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
@@ -205,9 +205,9 @@ class Comparison(Result):
     regressions: tuple[Regression, ...]
     outcomes: tuple[ConditionOutcome, ...]
     conventions: Conventions
-    qids: npt.NDArray[Any]
+    qids: Array
     per_query: Mapping[str, Float64Array]
-    of_segment: Mapping[str, npt.NDArray[Any]]
+    of_segment: Mapping[str, Array]
     models: Mapping[str, Mapping[str, list[float]]]
     notes: tuple[str, ...] = ()
     judges: tuple[JudgedDifference, ...] = ()
@@ -586,7 +586,7 @@ def _regressions(
     values: Float64Array,
     data: RankingDataset,
     ranks: tuple[Int64Array, Int64Array],
-    of_segment: Mapping[str, npt.NDArray[Any]],
+    of_segment: Mapping[str, Array],
     top: int,
     worst: int,
 ) -> tuple[Regression, ...]:
@@ -646,7 +646,7 @@ def _difference(
     higher_is_better: bool,
     sides: Sequence[Float64Array],
     context: Context,
-    inside: npt.NDArray[np.bool_] | bool = True,
+    inside: Array | bool = True,
     kind: str = "all",
     segment: str = "all",
 ) -> Difference:

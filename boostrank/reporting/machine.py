@@ -29,12 +29,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import nctdtr, stdtr, stdtrit
 
 from boostrank.core.errors import DataError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE
 from boostrank.reporting.rank_changes import Ranker
@@ -121,7 +120,7 @@ class JudgedQueries:
         # People judged a query if they graded what the machine graded.
         owner, count = data.queries.of_rows(), len(data.queries)
 
-        def has(rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        def has(rows: Array) -> Array:
             return np.bincount(owner, rows, count) > 0.0
 
         by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))

@@ -10,10 +10,9 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import is_built_in
@@ -74,10 +73,10 @@ class QueryValues(Result):
     """
 
     metric: str
-    qids: npt.NDArray[Any]
+    qids: Array
     values: Float64Array
     sizes: Int64Array
-    of_part: Mapping[str, npt.NDArray[Any]]
+    of_part: Mapping[str, Array]
     parts: Data
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
@@ -146,7 +145,7 @@ def _segments_of(cut: Segmentation, values: Float64Array, data: RankingDataset, 
 
 
 def _worst_queries(
-    c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, npt.NDArray[Any]]
+    c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, Array]
 ) -> tuple[list[WorstQuery], list[str]]:
     """Return the ranked lists of some queries, and notes."""
     data, scores = c.data, c.scores

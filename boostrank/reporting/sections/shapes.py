@@ -18,10 +18,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
 from boostrank.reporting.result import Result, concatenate
@@ -402,7 +401,7 @@ def _walk(
     rows: DenseRows,
     values: Float32Array,
     edges: list[Float64Array],
-    intervals: npt.NDArray[np.int16],
+    intervals: Array,
     threads: int,
     progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:

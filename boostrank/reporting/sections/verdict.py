@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
 from boostrank.core.resampling import PAIRED_RESAMPLES
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
@@ -344,7 +343,7 @@ def _choose(
     return chosen
 
 
-def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
+def _as_scores(values: Float32Array, sign: float) -> Float64Array:
     """Return finite scores that rank missing values last."""
     return np.nan_to_num(
         sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST
