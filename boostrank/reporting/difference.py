@@ -104,7 +104,7 @@ def open_report(
     """Return the first line. There is no verdict where the interval contains 0.
 
     Args:
-        trees: numbers of trees of the new and perhaps of the old ranker, None where unknown.
+        trees: numbers of trees of the new and the old ranker, None where unknown.
         judges: whose grades the difference has, where those of the values are others.
     """
     d = difference
@@ -124,8 +124,8 @@ def open_report(
             f" If that is the true difference, about {float(f'{needed:.1e}'):,.0f} queries show it"
             " in 8 of 10 comparisons."
         )
-    if None not in trees:
-        counts = [f"{count:,}" for count in dict.fromkeys(trees)]
+    if trees[0] is not None:
+        counts = [f"{count:,}" for count in dict.fromkeys(trees) if count is not None]
         numbers += f" It has {' trees instead of '.join(counts)}"
         numbers += "." if len(counts) == 2 else " trees."
     return Opening(new, _VERDICTS[verdict], old, numbers)

@@ -446,3 +446,4 @@ def test_the_first_line_has_a_verdict_only_where_the_interval_excludes_zero(
     by_noise = open_report("a", "b", replace(difference, matters=0.05), (None, 10))
     assert by_noise.verdict == "cannot be told apart from"
     assert "trees" not in by_noise.numbers
+    assert "has 1,000 trees." in open_report("a", "b", difference, (1000, None)).numbers
