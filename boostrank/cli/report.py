@@ -74,6 +74,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.card import check_ending
     from boostrank.reporting.page import report
+    from boostrank.reporting.rank_changes import Ranker, count_trees
     from boostrank.reporting.section import page_beside
 
     output = options.output
@@ -112,7 +113,8 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     judged.read(models)
     dataset, previous, clicks = judged.datasets[options.model], None, judged.clicks
     if options.baseline:
-        previous = judged.datasets[options.baseline].in_input_order(judged.scores(options.baseline))
+        trees = count_trees(models[options.baseline])
+        previous = Ranker(options.baseline, judged.scores(options.baseline), trees)
     propensities = None
     if clicks is None:
         log = _clicks_beside(model, options, reading, dataset.n_documents)

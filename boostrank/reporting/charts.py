@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -127,9 +127,6 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
     text = files("boostrank.reporting").joinpath("templates", "theme.json").read_text("utf-8")
     return {**json.loads(Template(text).substitute(colours)), "range": {"category": CATEGORY}}
 
-
-SHARE = ".3~p"
-"""The axis format for shares, which keeps the digits of small shares."""
 
 _DIGITS = 5
 # Height of a chart row in pixels.
@@ -295,28 +292,23 @@ def row_chart(
     frame: Any,
     y: str,
     tips: Sequence[str],
-    draw: Callable[[Any], Any],
-    *,
-    title: str | None = None,
+    title: str,
+    value: str = "value",
     **channels: Any,
 ) -> Chart:
-    """Draw marks for each row of a frame, below each other and named by the channel `y`.
+    """Draw the value and the interval from `low` to `high` of each row of a frame, below each
+    other and named by the channel `y`.
 
     Args:
-        title: title of the axis `y`.
-        draw: function that adds marks to a chart, such as `ranges` with a title.
+        title: title of the axis of values.
         channels: further channels, such as `color`.
     """
-    rows = alt.Y(y, sort=None, title=title)
+    rows = alt.Y(y, sort=None, title=None)
     base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
-    return Chart(name, frame, draw(base).properties(height=_ROW * len(frame) + 10))
-
-
-def ranges(base: Any, title: str, value: str = "value") -> Any:
-    """Draw the value and the interval from `low` to `high` for each chart row."""
     x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
-    rule = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
-    return rule + base.mark_point(size=70).encode(x=f"{value}:Q")
+    figure = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
+    figure += base.mark_point(size=70).encode(x=f"{value}:Q")
+    return Chart(name, frame, figure.properties(height=_ROW * len(frame) + 10))
 
 
 def whole_numbers() -> Any:

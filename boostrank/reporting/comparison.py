@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from operator import ge, gt, le, lt
@@ -17,22 +17,21 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
 from boostrank.core.text import NUMERIC, count_of
-from boostrank.core.types import Float64Array, Int64Array, check_in_step
+from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import alt, histogram, need_report_extra
+from boostrank.reporting.difference import Difference, Opening, open_report
 from boostrank.reporting.html import block
 from boostrank.reporting.machine import (
     JudgedDifference,
     JudgedQueries,
     by_judges,
     describe_judges,
-    judges_chart,
     judges_table,
 )
-from boostrank.reporting.opening import Opening, open_report
 from boostrank.reporting.rank_changes import (
     Churn,
     Inversion,
@@ -47,7 +46,6 @@ from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
 
-_ALPHA = 0.05
 _BINS = 40
 GRAMMAR = (
     "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the"
@@ -67,63 +65,6 @@ OneOrMore: TypeAlias = (
     RankingModel | Ranker | npt.ArrayLike | Sequence[RankingModel | Ranker | npt.ArrayLike]
 )
 """A ranker, or several trainings of it."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The difference in a metric between two rankers, new minus old, over all queries or in one
-    segment.
-
-    Args:
-        kind: segmentation criterion, such as "list length", or "all" for all queries.
-        old, new: mean metric of each ranker, weighted by the query weights.
-        mean: weighted mean of new minus old.
-        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer
-            than 20 queries. With several models of a ranker, also over the luck of training, see
-            `core.resampling.crossed_difference`.
-        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few
-            queries. With several models of a ranker, Student's.
-        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as
-            ties.
-        matters: difference that two trainings can show by chance, or NaN if it was not measured.
-        luck: standard error of `mean` by the luck of training, or NaN with one model of each
-            ranker.
-        higher_is_better: whether larger values of the metric are better.
-        p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for
-            some query; 1 in other segments, and NaN over all queries.
-    """
-
-    kind: str
-    segment: str
-    metric: str
-    queries: int
-    old: float
-    new: float
-    mean: float
-    low: float
-    high: float
-    p: float
-    better: int
-    same: int
-    worse: int
-    matters: float = field(default=math.nan, compare=False)  # NaN is not equal to itself
-    luck: float = field(default=math.nan, compare=False)
-    higher_is_better: bool = True
-    p_holm: float = field(default=math.nan, compare=False)
-
-    @property
-    def by_luck(self) -> bool:
-        """Whether training noise explains the difference."""
-        return abs(self.mean) < self.matters
-
-    @property
-    def look(self) -> str:
-        """The word "better" or "worse" if the difference exceeds chance and training noise,
-        otherwise "".
-        """
-        if np.fmax(self.p, self.p_holm) >= _ALPHA or not self.mean or self.by_luck:
-            return ""
-        return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 
 
 @dataclass(frozen=True)
@@ -264,9 +205,9 @@ class Comparison(Result):
     regressions: tuple[Regression, ...]
     outcomes: tuple[ConditionOutcome, ...]
     conventions: Conventions
-    qids: npt.NDArray[Any]
+    qids: Array
     per_query: Mapping[str, Float64Array]
-    of_segment: Mapping[str, npt.NDArray[Any]]
+    of_segment: Mapping[str, Array]
     models: Mapping[str, Mapping[str, list[float]]]
     notes: tuple[str, ...] = ()
     judges: tuple[JudgedDifference, ...] = ()
@@ -538,19 +479,8 @@ def compare(
     values = _values(bound, rankers)
     # Compare all queries, and the queries of each segment.
     cuts = segmentations(context.segments, data.labels, data.queries)
-    measures = {
-        name: partial(_difference, name, metric.higher_is_better, values[name], context)
-        for metric in bound.metrics
-        for name in metric.names
-    }
-    measured = {name: measure() for name, measure in measures.items()}
-    in_segments = [
-        row for name in measures for row in _in_segments(measures[name], values[name], cuts)
-    ]
-    judges: list[JudgedDifference] = []
-    if judged is not None:
-        for name, sides in values.items():
-            judges += _by_judges(judged, name, sides, by_machine[name], measured[name].luck)
+    measured, in_segments = _differences(bound, values, context, cuts)
+    judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
     both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
     first, second = rankers["old"][0], rankers["new"][0]
@@ -633,17 +563,19 @@ def _means_of_models(sides: Sequence[Float64Array], data: RankingDataset) -> dic
 
 def _by_judges(
     judged: JudgedQueries,
-    metric: str,
-    people: Sequence[Float64Array],
-    machine: Sequence[Float64Array],
-    luck: float,
+    people: Mapping[str, Sequence[Float64Array]],
+    machine: Mapping[str, Sequence[Float64Array]],
+    measured: Mapping[str, Difference],
 ) -> list[JudgedDifference]:
-    """Return the difference by people, by the machine, and by both."""
-    free = min((side.shape[1] - 1 for side in people if side.shape[1] > 1), default=1)
+    """Return the differences of each metric by people, by the machine, and by both."""
+    rows: list[JudgedDifference] = []
     weights = judged.people.queries.each_weight, judged.machine.queries.each_weight
-    changes = np.diff(_means(people))[:, 0], np.diff(_means(machine))[:, 0]
-    of_luck = float(np.nan_to_num(luck)), free
-    return by_judges(metric, *changes, judged.at, *weights, of_luck)
+    for name, sides in people.items():
+        free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
+        changes = np.diff(_means(sides))[:, 0], np.diff(_means(machine[name]))[:, 0]
+        luck = float(np.nan_to_num(measured[name].luck)), free
+        rows += by_judges(name, *changes, judged.at, *weights, luck)
+    return rows
 
 
 def _by_both(difference: Difference, both: JudgedDifference) -> Difference:
@@ -657,7 +589,7 @@ def _regressions(
     values: Float64Array,
     data: RankingDataset,
     ranks: tuple[Int64Array, Int64Array],
-    of_segment: Mapping[str, npt.NDArray[Any]],
+    of_segment: Mapping[str, Array],
     top: int,
     worst: int,
 ) -> tuple[Regression, ...]:
@@ -695,12 +627,29 @@ def _called(trainings: Sequence[Ranker]) -> str:
     return trainings[0].name + (f" and {count_of(more, 'more model')}" if more else "")
 
 
+def _differences(
+    bound: BoundMetrics,
+    values: Mapping[str, Sequence[Float64Array]],
+    context: Context,
+    cuts: Sequence[Segmentation],
+) -> tuple[dict[str, Difference], list[Difference]]:
+    """Return the differences over all queries by metric, and those in all segments."""
+    measured: dict[str, Difference] = {}
+    in_segments: list[Difference] = []
+    for metric in bound.metrics:
+        for name in metric.names:
+            measure = partial(_difference, name, metric.higher_is_better, values[name], context)
+            measured[name] = measure()
+            in_segments += _in_segments(measure, values[name], cuts)
+    return measured, in_segments
+
+
 def _difference(
     metric: str,
     higher_is_better: bool,
     sides: Sequence[Float64Array],
     context: Context,
-    inside: npt.NDArray[np.bool_] | bool = True,
+    inside: Array | bool = True,
     kind: str = "all",
     segment: str = "all",
 ) -> Difference:
@@ -828,7 +777,6 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
-        "judges": judges_chart(comparison.judges_of(first)) if comparison.judges else None,
         "details": [
             template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)
         ],

@@ -27,11 +27,6 @@ def shown_name(row: int, data: RankingDataset) -> str:
     return name or f"row {_input_row(row, data)}"
 
 
-def shown_value(value: float) -> str:
-    """Format a feature value."""
-    return "missing" if np.isnan(value) else f"{value:.6g}"
-
-
 def find_query(qid: Any, queries: QueryIndex) -> int:
     """Return the position of a query, given its id or its query text."""
     # Search the ids, then the query texts.

@@ -19,7 +19,7 @@ from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
+from boostrank.reporting.documents import find_document, find_query, shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.table import Cell, Column, Table, fixed, table_of_objects
 
@@ -62,8 +62,10 @@ class Why(Result):
     def value_text(self, feature: str, value: float) -> str:
         """Return the category's name, the number, or "missing"."""
         categories = self.categories.get(feature)
-        if categories is None or categories.values is None or np.isnan(value):
-            return shown_value(value)
+        if np.isnan(value):
+            return "missing"
+        if categories is None or categories.values is None:
+            return f"{value:.6g}"
         if not 0.0 <= value < len(categories.values):
             return "another category"
         return str(categories.values[int(value)])

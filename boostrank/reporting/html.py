@@ -36,7 +36,9 @@ def environment() -> Any:
     def table(context: Any, table: Any, rows: Any = (), columns: Any = (), **options: Any) -> Any:
         if isinstance(table, str):  # a table of the page only
             table = _page_table(table, rows, columns)
-        return draw(context, replace(table, **options))
+        table = replace(table, name=options.pop("name", table.name))
+        context["drawn"].append(table)
+        return table_html(table, **options)
 
     jinja = jinja2.Environment(
         loader=jinja2.PackageLoader("boostrank.reporting"),
@@ -84,8 +86,15 @@ def _page_table(
     )
 
 
-def table_html(table: Table) -> Markup:
-    """Return a sortable table that is also readable without scripts."""
+def table_html(table: Table, **options: Any) -> Markup:
+    """Return a sortable table that is also readable without scripts.
+
+    Args:
+        options: `details` (expandable markup for each row, or ""), `search` (whether there is a
+            search field), `note` (paragraph above the table), `order` (name of the initial sort
+            column, after "-" for descending order), `caption` (what the table shows, also for
+            screen readers), and `marked` (positions of highlighted rows).
+    """
     columns: list[tuple[Column, list[Cell]]] = []
     for column in table.declared:
         cells = table.cells_of(column.name)
@@ -102,7 +111,7 @@ def table_html(table: Table) -> Markup:
             columns.append((Column("", "95% interval", ""), drawings))
     texts = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*texts, strict=True)), [column for column, _ in columns]
-    return block("parts.html", "table", table=table, columns=declared, rows=rows)
+    return block("parts.html", "table", table=table, columns=declared, rows=rows, **options)
 
 
 def _whiskers(

@@ -22,13 +22,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.files.join import ADDED, CHANCE, MACHINE
 from boostrank.reporting.segments import NO_SEGMENT, read_segments
 from boostrank.reporting.table import Column, Table, table_of_rows
@@ -186,7 +185,7 @@ def agreement(
     machine: Float64Array,
     query: Int64Array,
     weights: Float64Array,
-    segments: npt.NDArray[Any],
+    segments: Array,
 ) -> Table:
     """Return the agreement over all documents that both judged, and in each segment.
 

@@ -33,18 +33,16 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import nctdtr, stdtr, stdtrit
 
 from boostrank.core.errors import DataError
 from boostrank.core.files import path_of
 from boostrank.core.text import count_of
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE, grades_by_name
-from boostrank.reporting.charts import Chart, ranges, row_chart
 from boostrank.reporting.rank_changes import Ranker
-from boostrank.reporting.table import Column, Table, pandas, table_of_objects
+from boostrank.reporting.table import Column, Table, table_of_objects
 
 FEWEST = 10
 """Number of queries of people from which a difference is estimated."""
@@ -141,7 +139,7 @@ class JudgedQueries:
         # People judged a query if they graded what the machine graded.
         owner, count = data.queries.of_rows(), len(data.queries)
 
-        def has(rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        def has(rows: Array) -> Array:
             return np.bincount(owner, rows, count) > 0.0
 
         by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))
@@ -346,15 +344,6 @@ def judges_table(rows: Sequence[JudgedDifference]) -> Table:
         Column("worth", "worth", ".0f", "queries of people alone with this error"),
     )
     return table_of_objects("judges", rows, columns)
-
-
-def judges_chart(rows: Sequence[JudgedDifference]) -> Chart:
-    """Draw the intervals of one metric by judge."""
-    columns = table_of_objects("judges", rows, (), "judges", "mean", "low", "high", "queries").data
-    frame = pandas().DataFrame(columns)
-    tips = ("judges:N", "mean:Q +.4f", "low:Q +.4f", "high:Q +.4f", "queries:Q ,d")
-    title = f"difference of {rows[0].metric}"
-    return row_chart("by-judge", frame, "judges:N", tips, lambda base: ranges(base, title, "mean"))
 
 
 def describe_judges(rows: Sequence[JudgedDifference]) -> str:

@@ -175,16 +175,14 @@ def measure_noise(
     # Repeat the training for each source, and stop early if the runs are identical.
     for source in SOURCES:
         rows: list[dict[str, float]] = []
-        for number, (data, seed) in enumerate(
-            _variants(source, train_set, plan.seed, runs), start=1
-        ):
+        for data, seed in _variants(source, train_set, plan.seed, runs):
             model = run(replace(plan.make_training(seed=seed), train_set=data, valid=watched))
             scores = valid.in_row_order(model.predict(valid, threads=threads))
             first = first or metrics.results(scores)
             rows.append(metrics.values(scores))
             done += 1
-            enough = number == _ALIKE < runs and all(row == rows[0] for row in rows)
-            expected -= (runs - number) * enough
+            enough = len(rows) == _ALIKE < runs and all(row == rows[0] for row in rows)
+            expected -= (runs - len(rows)) * enough
             if progress is not None:
                 progress(done, expected, source, rows[-1])
             if enough:

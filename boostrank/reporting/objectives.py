@@ -18,7 +18,8 @@ from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import SEED_NAMES, STOPPING_NAMES, pop_param
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
-from boostrank.reporting.comparison import Difference, compare
+from boostrank.reporting.comparison import compare
+from boostrank.reporting.difference import Difference
 from boostrank.reporting.noise import Progress
 from boostrank.reporting.segments import holm
 

@@ -22,7 +22,7 @@ from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.card import Card, card_of
 from boostrank.reporting.charts import Chart, need_report_extra
-from boostrank.reporting.opening import Opening, open_report
+from boostrank.reporting.difference import Opening, open_report
 from boostrank.reporting.rank_changes import Ranker, count_trees
 from boostrank.reporting.result import plain
 from boostrank.reporting.section import Context, PageSection, Section, page
@@ -41,6 +41,7 @@ class Report:
         results: section results by name.
         missing: reason why a requested section has no result, by section name.
         ranker: the model.
+        trees: number of trees of the baseline, if it is known.
 
     Raises:
         MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and
@@ -53,6 +54,7 @@ class Report:
     results: Mapping[str, Any]
     missing: Mapping[str, str]
     ranker: RankingModel
+    trees: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in SECTIONS.names():
@@ -68,7 +70,7 @@ class Report:
         if verdict is None:
             return None
         baseline, lead = verdict.first_lead()
-        return open_report(self.model, baseline, lead, [count_trees(self.ranker)])
+        return open_report(self.model, baseline, lead, [count_trees(self.ranker), self.trees])
 
     def __repr__(self) -> str:
         about = f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"
@@ -162,7 +164,7 @@ def report(
     data: RankingDataset,
     metrics: Metric | str | Iterable[Metric | str] = METRICS,
     *,
-    baseline: RankingModel | str | PathLike[str] | npt.ArrayLike | None = None,
+    baseline: RankingModel | Ranker | str | PathLike[str] | npt.ArrayLike | None = None,
     baseline_name: str | None = None,
     only: Sequence[str] | None = None,
     name: str | None = None,
@@ -198,10 +200,11 @@ def report(
     """
     files = ", ".join(data.provenance.files) if data_name is None else data_name
     original = ranker = as_model(model)
-    previous = None
+    previous = trees = None
     if baseline is not None:
         before = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
         previous = (baseline_name or _name_of(baseline, "the previous model"), before.scores)
+        trees = before.trees
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 
@@ -228,7 +231,7 @@ def report(
         raise next(iter(errors.values()))
     missing = {section: str(error) for section, error in errors.items()}
     name = name or _name_of(model, "the model")
-    return Report(name, files, _about(ranker, data), context.results, missing, original)
+    return Report(name, files, _about(ranker, data), context.results, missing, original, trees)
 
 
 def _name_of(model: Any, otherwise: str) -> str:

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import stdtr
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import permute_within
 from boostrank.kernels.primitives import round_seed
@@ -191,7 +190,7 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
     return [members for _, members in lists]
 
 
-def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Float64Array:
+def within_query_ranks(values: Array, ptr: Int64Array) -> Float64Array:
     """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c], which weights
     queries equally.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import BoostrankError, DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -53,10 +53,10 @@ class Ranker:
 
 
 def count_trees(model: RankingModel | None) -> int | None:
-    """Return the number of trees of a model, or None for scores and linear models."""
+    """Return the number of trees of a model, or None for scores and models without trees."""
     try:
         return None if model is None else model.num_trees()
-    except ParameterError:
+    except BoostrankError:  # a report without its cost is better than none
         return None
 
 

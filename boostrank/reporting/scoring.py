@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -27,8 +26,6 @@ from boostrank.model.ranking_model import RankingModel
 _COMPARED = 1000
 # Number of score changes in memory per thread (32 MB).
 _CHANGES = 1 << 22
-# Number of documents per call for contributions.
-_EXPLAINED_AT_A_TIME = 500
 
 T = TypeVar("T")
 
@@ -150,23 +147,6 @@ def metrics_of_block(
         index.ptr[queries.start : queries.stop + 1] - documents.start, index.qid[queries]
     )
     return BoundMetrics([metric], data.labels[documents], part, conventions, 1, partial=True)
-
-
-def contributions_by_query(
-    model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
-) -> Iterator[tuple[slice, Float64Array]]:
-    """Yield slices of `queries`, and the TreeSHAP contributions to their documents, float64[n, d],
-    centred by query.
-    """
-    index, rows = data.queries.take(queries)
-    cuts = np.searchsorted(
-        index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME)
-    )
-    for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):
-        chunk = rows[index.ptr[first] : index.ptr[last]]
-        parts = model.contributions(data.features[chunk], threads=threads)[:, : data.n_features]
-        yield slice(first, last), within_queries(parts, index.sizes[first:last])
-        progress("contributions", int(index.ptr[last]), rows.size)
 
 
 def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:

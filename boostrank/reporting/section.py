@@ -31,8 +31,8 @@ from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
+from boostrank.reporting.difference import Opening
 from boostrank.reporting.html import block
-from boostrank.reporting.opening import Opening
 from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE
 from boostrank.reporting.table import Table
@@ -198,8 +198,8 @@ class Section:
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
-        run: function that returns the analysis, a `boostrank.reporting.result.Result`. A
-            BoostrankError replaces the section.
+        run: function that returns the analysis, a subclass of `boostrank.reporting.result.Result`,
+            which needs no decorator. A BoostrankError replaces the section.
         parts: function that returns the variables of the template.
         position: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.

@@ -20,7 +20,6 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.roles import DEFAULTS, is_among
-from boostrank.reporting.table import interval
 
 # With fewer queries, a bootstrap interval is unreliable, whereas exact p-values remain reliable.
 FEWEST_FOR_INTERVAL = 20
@@ -179,15 +178,6 @@ class Means:
     low: Float64Array
     high: Float64Array
     queries: Int64Array
-
-
-def amount_with_interval(mean: float, low: float, high: float) -> str:
-    """Format a mean without its sign, followed by its interval unless that is NaN, as `0.0004
-    [0.0001, 0.0007]`.
-    """
-    if mean < 0.0:
-        low, high = -high, -low
-    return f"{abs(mean):.4f}" + interval(low, high, pattern=" [{}, {}]")
 
 
 def means_over_queries(

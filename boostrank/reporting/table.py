@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -136,24 +136,12 @@ class Table:
         columns: columns in the terminal and on pages, or text for `Column.parse`. The first one
             contains the row headings. By default, all of the data.
         cells: values or cells by column that are shown instead of those in `data`.
-        details: expandable markup for each row on a page, or "".
-        search: whether the page has a search field.
-        note: paragraph above the table on a page.
-        order: name of the initial sort column. A leading "-" sorts in descending order.
-        caption: what the table shows. Screen readers also read it out.
-        marked: positions of highlighted rows on a page.
     """
 
     name: str
     data: Mapping[str, Any]
     columns: Sequence[Column | str] = ()
     cells: Mapping[str, Any] = field(default_factory=dict)
-    details: Sequence[Any] = ()
-    search: bool = False
-    note: str = ""
-    order: str = ""
-    caption: str = ""
-    marked: Collection[int] = ()
 
     def __len__(self) -> int:
         return len(next(iter(self.data.values()), ()))
@@ -175,7 +163,8 @@ class Table:
     def cells_of(self, name: str) -> list[Cell]:
         """Return the cells of a column that are shown in the terminal and on pages."""
         values = _as_list(self.cells.get(name, self.data.get(name, ())))
-        return [_as_cell(value) for value in values]
+        cells = [value if isinstance(value, Cell) else Cell(_as_list(value)) for value in values]
+        return cells
 
     @property
     def _columns(self) -> list[Column]:
@@ -235,12 +224,6 @@ class Table:
 
 def _as_list(values: Any) -> Any:
     return values.tolist() if hasattr(values, "tolist") else values
-
-
-def _as_cell(value: Any) -> Cell:
-    if isinstance(value, Cell):
-        return value
-    return Cell(_as_list(value))
 
 
 def table_of_objects(

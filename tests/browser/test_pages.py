@@ -142,6 +142,10 @@ def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> No
     # No alert was opened, and names stand there as text.
     assert page.run("return document.querySelectorAll('img').length") == 0
     assert EVIL in page.run("return document.querySelector('h1').textContent")
+    # The first line is for those who decide.
+    opening = page.run("return document.querySelector('main').firstElementChild.textContent")
+    assert opening.startswith(EVIL)
+    assert " queries (" in opening
 
 
 @every_page

@@ -89,7 +89,9 @@ def test_the_numbers_are_those_of_evaluate(
     assert printed["missing"] == {}
 
 
-def test_the_page_stands_alone_and_escapes_what_files_say(full_run: Any) -> None:
+def test_the_page_stands_alone_and_escapes_what_files_say(
+    full_run: Any, model: Path, old: Path
+) -> None:
     folder, _, log = full_run
     page = (folder / "all" / "report.html").read_text()
     assert len(page) < 5_000_000
@@ -101,6 +103,10 @@ def test_the_page_stands_alone_and_escapes_what_files_say(full_run: Any) -> None
     assert re.search(r'src="|href="(?!#)', without_scripts(page)) is None
     assert "leads are grey" in page
     assert f"{folder / 'all'}: " in log
+    # The first line says how the model compares, within the noise of trainings.
+    assert f"{model} cannot be told apart from {old}: " in log
+    assert re.search(r"It has [0-9]+ trees instead of [0-9]+\.", log)
+    assert "differ by up to 0.9000 by chance" in page
 
 
 def test_the_numbers_of_every_chart_are_saved(full_run: Any) -> None:

@@ -18,8 +18,8 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics, evaluate, paired_difference
-from boostrank.reporting.comparison import Comparison, Difference, compare
-from boostrank.reporting.opening import open_report
+from boostrank.reporting.comparison import Comparison, compare
+from boostrank.reporting.difference import Difference, open_report
 from boostrank.reporting.rank_changes import Inversion, RankChange, churn, costliest_inversion
 from tests.reference._scipy_seed import seeded
 
@@ -446,3 +446,4 @@ def test_the_first_line_has_a_verdict_only_where_the_interval_excludes_zero(
     by_noise = open_report("a", "b", replace(difference, matters=0.05), (None, 10))
     assert by_noise.verdict == "cannot be told apart from"
     assert "trees" not in by_noise.numbers
+    assert "has 1,000 trees." in open_report("a", "b", difference, (1000, None)).numbers

@@ -126,7 +126,7 @@ def test_cells_are_shown_and_sorted_as_told() -> None:
     data = {"name": [EVIL, "b", "c"], "x": [1 / 3, float("nan"), Cell(0.5, "half", "better")]}
     details = [Markup("<p>inside</p>"), None, None]
     text = table_html(
-        Table("t", data | {"n": [1234, None, np.int64(7)]}, columns, details=details, order="-x")
+        Table("t", data | {"n": [1234, None, np.int64(7)]}, columns), details=details, order="-x"
     )
     assert text.count('<tr class="detail" id="t-0">') == text.count('class="detail"') == 1
     assert '<td class="number" data-value="0.33333333"><bdi>+0.33</bdi></td>' in text
@@ -240,7 +240,7 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
         json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)
     ]
     charts = {b["name"]: b["datasets"][b["numbers"]] for b in blocks}
-    assert set(charts) == {"importance-loss", "importance-gain"}
+    assert set(charts) == {"importance-loss"}
     assert charts["importance-loss"]["loss"] == [
         0.2,
         0.05,
@@ -248,8 +248,7 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
         0.0,
         -0.0001,
     ]  # of what is used, most first
-    assert charts["importance-gain"]["gain"] == [0.45, 0.2, 0.05, 0.15, 0.15]
-    assert charts["importance-gain"]["gain_rank"] == [1, 2, 5, 3, 4]
+    assert charts["importance-loss"]["gain"] == [0.45, 0.2, 0.05, 0.15, 0.15]
 
 
 @pytest.mark.parametrize(

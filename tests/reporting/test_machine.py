@@ -199,7 +199,7 @@ def test_compare_takes_any_metric_and_conditions_read_both(
     pytest.importorskip("altair")
     monkeypatch.setattr("boostrank.reporting.section.vega_script", lambda: "")
     page = comparison.to_html()
-    assert "By judges" in page
+    assert 'id="judges-of-metrics"' in page
     assert "are worth" in page
     assert f"{comparison.judges[2].mean:+.4f}" in comparison.opening.numbers
     assert comparison.opening.numbers in page

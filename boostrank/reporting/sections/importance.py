@@ -29,7 +29,7 @@ from boostrank.engines.trees import Trees
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, row_chart
+from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
 from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
@@ -43,8 +43,8 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import (
     Engine,
     Scorer,
-    contributions_by_query,
     walker_of,
+    within_queries,
 )
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
@@ -75,6 +75,8 @@ _ALPHA = 0.05
 # TreeSHAP takes about 10 us per document and tree.
 _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
+# Number of documents per call for contributions.
+_EXPLAINED_AT_A_TIME = 500
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
 # Rank correlation within queries from which on features form clusters.
@@ -274,6 +276,10 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
+    numbers = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
+    for name, (value, least) in {**numbers, "negligible": (negligible, 0)}.items():
+        if value is not None and not value >= least:
+            raise ParameterError(f"{name} must be at least {least}, but got {value}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
     return measure_importance(context, repeats, shap_documents, negligible)
@@ -286,10 +292,6 @@ def measure_importance(
     negligible: float = NEGLIGIBLE,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
-    numbers = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
-    for name, (value, least) in {**numbers, "negligible": (negligible, 0)}.items():
-        if value is not None and not value >= least:
-            raise ParameterError(f"{name} must be at least {least}, but got {value}")
     model, data, seed, d = context.model, context.data, context.seed, context.data.n_features
     trees = model.trees()
     documents, repeats = _choose_work(trees, data.n_documents, context.documents, repeats)
@@ -449,27 +451,25 @@ def _shap(context: Context, trees: Trees, documents: int | None) -> tuple[Float6
         documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
     if not documents:
         return np.full(d, np.nan), 0
-    chosen = data.queries.sample(documents, context.seed)
-    sizes, of_query = data.queries.sizes[chosen], np.zeros((chosen.size, d))
-    explained = contributions_by_query(
-        context.model, data, chosen, context.workers, context.progress
-    )
-    try:
-        for queries, parts in explained:
-            counts = sizes[queries]
-            sums = np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts)
-            of_query[queries] = sums / counts[:, None]
-    except ModelError:
-        return np.full(d, np.nan), 0
-    weights = data.queries.each_weight[chosen]
-    return weights / weights.sum() @ of_query, int(sizes.sum())
+    index, rows = data.queries.take(data.queries.sample(documents, context.seed))
+    of_query = np.zeros((len(index), d))
+    for first, last in index.blocks(_EXPLAINED_AT_A_TIME):
+        chunk, sizes = rows[index.ptr[first] : index.ptr[last]], index.sizes[first:last]
+        try:
+            parts = context.model.contributions(data.features[chunk], threads=context.workers)
+        except ModelError:
+            return np.full(d, np.nan), 0
+        centred = np.abs(within_queries(parts[:, :d], sizes))
+        sums = np.add.reduceat(centred, np.cumsum(sizes) - sizes)
+        of_query[first:last] = sums / sizes[:, None]
+        context.progress("contributions", int(index.ptr[last]), rows.size)
+    return index.each_weight / index.each_weight.sum() @ of_query, rows.size
 
 
 def _parts(importance: Importance) -> dict[str, Any]:
     frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
-    frame["gain_rank"] = frame["gain"].rank(ascending=False, method="first").astype(int)
     frame["gain"] /= frame["gain"].sum() or 1.0
-    columns = ["feature", "verdict", "loss", "low", "high", "gain", "gain_rank"]
+    columns = ["feature", "verdict", "loss", "low", "high", "gain"]
     used = frame[frame["verdict"] != "unused"][columns]
     top = used.head(_TOP)
     return {
@@ -478,34 +478,19 @@ def _parts(importance: Importance) -> dict[str, Any]:
         "clustered": sum(len(cluster.features) for cluster in importance.clusters),
         "first": next(used.itertuples(), None),
         "shown": len(top),
-        "charts": _charts(top, importance.metric) if len(top) else [],
+        "chart": _chart(top, importance.metric) if len(top) else None,
     }
 
 
-def _charts(frame: Any, metric: str) -> list[Chart]:
-    """Draw the losses and the gain shares, coloured by verdict."""
+def _chart(frame: Any, metric: str) -> Chart:
+    """Draw the losses, coloured by verdict."""
     present = set(frame["verdict"])
     scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
-    colours = alt.Color(
-        "verdict:N", title=None, scale=alt.Scale(domain=[*scale], range=[*scale.values()])
-    )
+    domain = alt.Scale(domain=[*scale], range=[*scale.values()])
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    tips = (
-        "feature:N",
-        "verdict:N",
-        *loss,
-        "gain:Q .2% share of gain",
-        "gain_rank:Q d rank by gain",
-    )
-    share = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
-    marks: dict[str, Callable[[Any], Any]] = {
-        "importance-loss": partial(ranges, title=f"loss of {metric}", value="loss"),
-        "importance-gain": lambda base: base.mark_bar(height=11, opacity=0.75).encode(x=share),
-    }
-    return [
-        row_chart(name, frame, "feature:N", tips, draw, color=colours)
-        for name, draw in marks.items()
-    ]
+    tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain")
+    colours, title = alt.Color("verdict:N", title=None, scale=domain), f"loss of {metric}"
+    return row_chart("importance-loss", frame, "feature:N", tips, title, "loss", color=colours)
 
 
 SPEC = Section("importance", "Features", measure_importance, _parts, position=20)

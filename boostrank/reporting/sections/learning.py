@@ -28,8 +28,8 @@ from boostrank.reporting.charts import Chart, alt, lines, stretched, whole_numbe
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.segments import amount_with_interval, means_over_queries
-from boostrank.reporting.table import Column, Data, Table, pandas
+from boostrank.reporting.segments import means_over_queries
+from boostrank.reporting.table import Column, Data, Table, interval, pandas
 
 # Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
@@ -131,11 +131,11 @@ class Learning(Result):
 
     def _change(self, at: int) -> str:
         """Format the loss or gain at one point, such as `lose 0.0004 [0.0001, 0.0007]`."""
-        lost = self.prefixes["lost"][at]
-        amount = amount_with_interval(
-            lost, self.prefixes["lost_low"][at], self.prefixes["lost_high"][at]
-        )
-        return f"{'lose' if lost >= 0.0 else 'gain'} {amount}"
+        loss, *ends = [self.prefixes[name][at] for name in ("lost", "lost_low", "lost_high")]
+        verb = "lose"
+        if loss < 0.0:
+            verb, loss, ends = "gain", -loss, [-end for end in reversed(ends)]
+        return f"{verb} {loss:.4f}" + interval(ends[0], ends[1], pattern=" [{}, {}]")
 
 
 def learning(c: Context) -> Learning:

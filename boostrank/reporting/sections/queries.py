@@ -6,19 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import is_built_in
-from boostrank.reporting.charts import Chart, histogram, ranges, row_chart
+from boostrank.reporting.charts import histogram
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
 from boostrank.reporting.result import Result, concatenate
@@ -30,15 +28,14 @@ from boostrank.reporting.segments import (
     means_over_queries,
     segmentations,
 )
-from boostrank.reporting.table import Column, Data, Table, pandas
+from boostrank.reporting.table import Column, Data, Table
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
+_PARTS = ("kind", "name", "queries", "mean", "low", "high", "q05", "q50", "q95")
 # Numbers of top documents, of relevant documents below them, and of features, for each of the worst
 # queries.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
-# The chart shows the largest segments up to this number, and the table shows all.
-_MOST_DRAWN = 30
 
 
 @dataclass(frozen=True)
@@ -76,10 +73,10 @@ class QueryValues(Result):
     """
 
     metric: str
-    qids: npt.NDArray[Any]
+    qids: Array
     values: Float64Array
     sizes: Int64Array
-    of_part: Mapping[str, npt.NDArray[Any]]
+    of_part: Mapping[str, Array]
     parts: Data
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
@@ -99,7 +96,7 @@ class QueryValues(Result):
             "name - part",
             "kind - by",
             "queries #",
-            Column("mean", self.metric, ".4f", help, ends=("low", "high")),
+            Column("mean", self.metric, ".4f", help, ends=("low", "high"), drawn=True),
             "q05 .3f 5%",
             "q50 .3f median",
             "q95 .3f 95%",
@@ -132,32 +129,23 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
 
 def _segments_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Data:
     """Return the table of the segments that have an included query."""
-    names = [f"q{round(100 * quantile):02d}" for quantile in _QUANTILES]
-    tables: list[Data] = []
-    for i, name in enumerate(cut.names):
-        inside = np.flatnonzero((cut.of_query == i) & ~np.isnan(values))
-        if not inside.size:
-            continue
-        column = values[inside, None]
-        means = means_over_queries(column, data.queries.each_weight[inside], seed=seed)
-        few = means.queries < FEWEST_FOR_INTERVAL
-        quantiles = np.quantile(column, _QUANTILES, axis=0)
-        tables.append(
-            {
-                "kind": [cut.kind],
-                "name": [name],
-                "queries": means.queries,
-                "mean": means.mean,
-                "low": np.where(few, np.nan, means.low),
-                "high": np.where(few, np.nan, means.high),
-                **dict(zip(names, quantiles, strict=True)),
-            }
+    rows, counted = [], ~np.isnan(values)
+    for i in np.unique(cut.of_query[counted]).tolist():
+        inside = counted & (cut.of_query == i)
+        means = means_over_queries(
+            values[inside, None], data.queries.each_weight[inside], seed=seed
         )
-    return concatenate(tables)
+        ends = np.concatenate([means.low, means.high])
+        ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
+        quantiles = np.quantile(values[inside], _QUANTILES)
+        rows.append((cut.kind, cut.names[i], *means.queries, *means.mean, *ends, *quantiles))
+    return {
+        name: np.array(column) for name, column in zip(_PARTS, zip(*rows, strict=True), strict=True)
+    }
 
 
 def _worst_queries(
-    c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, npt.NDArray[Any]]
+    c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, Array]
 ) -> tuple[list[WorstQuery], list[str]]:
     """Return the ranked lists of some queries, and notes."""
     data, scores = c.data, c.scores
@@ -205,33 +193,19 @@ def _worst_queries(
 
 
 def _parts(result: QueryValues) -> dict[str, Any]:
-    parts = result.table("parts").rows()
-    of_kinds = [list(segments) for _, segments in groupby(parts, itemgetter("kind"))]
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
+    parts = result.table("parts").rows()
     certain = [part for part in parts if not math.isnan(part["low"])]
     template = partial(block, "queries.html", "list", top=_TOP)
-    several = [(i, segments) for i, segments in enumerate(of_kinds, 1) if len(segments) > 1]
     return {
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
         "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
         "histogram": histogram("queries-values", values, _BINS, limits, result.metric, ".2f"),
-        "kinds": [(segments, _by_part(result.metric, segments, i)) for i, segments in several],
-        "most": _MOST_DRAWN,
         "lists": [template(query=query, number=i) for i, query in enumerate(result.worst, 1)],
     }
-
-
-def _by_part(metric: str, segments: Sequence[dict[str, Any]], number: int) -> Chart:
-    parts = pandas().DataFrame(segments)
-    parts = parts.loc[parts["queries"].nlargest(_MOST_DRAWN).index.sort_values()]
-    frame = parts.drop(columns=["kind", "name", "queries"])
-    frame.insert(0, "part", parts["name"] + parts["queries"].map(" ({:,})".format))
-    tips = ("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
-    draw = partial(ranges, title=metric, value="mean")
-    return row_chart(f"queries-by-{number}", frame, "part:N", tips, draw)
 
 
 SPEC = Section("queries", "Queries", query_values, _parts, position=50, after=("learning",))

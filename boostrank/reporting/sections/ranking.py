@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import DataError
-from boostrank.reporting.charts import Chart, alt, lines, ranges, row_chart, whole_numbers
+from boostrank.reporting.charts import Chart, alt, lines, row_chart, whole_numbers
 from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.scoring import START, within_queries
 from boostrank.reporting.section import Context, Section
@@ -100,8 +99,8 @@ def _parts(result: Ranking) -> dict[str, Any]:
     if result.grades:
         frame = result.to_frame("grades")
         tips = ("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
-        draw = partial(ranges, title="score minus its query's mean", value="median")
-        parts["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, draw, title="grade")
+        title = "score minus its query's mean"
+        parts["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, title, "median")
     return parts
 
 

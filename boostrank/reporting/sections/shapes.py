@@ -18,10 +18,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
 from boostrank.reporting.result import Result, concatenate
@@ -343,53 +342,42 @@ def accumulated_local_effects(
 ) -> tuple[AleCurve, ...]:
     """Return the accumulated local effects of each column, with at most `bins` intervals."""
     values = rows[: rows.data.n_documents]
-    lost = np.isnan(values)
-    edges: list[Float64Array] = []
+    lost, edges = np.isnan(values), []
     # The intervals are numbered from 1, and 0 stands for missing values.
-    intervals_of = np.zeros(values.shape, np.int16)
+    intervals = np.zeros(values.shape, np.int16)
     for c in range(values.shape[1]):
-        ends = _ends(values[~lost[:, c], c].astype(np.float64) + 0.0, bins)
-        edges.append(ends)
-        if ends.size > 1:
-            intervals_of[:, c] = np.where(
-                lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1)
-            )
-    change, to_missing = _walk(scorer, rows, values, edges, intervals_of, threads, progress)
+        column = values[:, c].astype(np.float64)
+        edges.append(_ends(column[~lost[:, c]] + 0.0, bins))
+        if edges[c].size > 1:
+            at = np.maximum(np.searchsorted(edges[c], column), 1)
+            intervals[:, c] = np.where(lost[:, c], 0, at)
+    change, to_missing = _walk(scorer, rows, values, edges, intervals, threads, progress)
     constant = set(rows.constant_within_queries(threads).tolist())
-    queries = rows.data.queries
     # Count how often each query is drawn, float64[_RESAMPLES, Q].
-    draws = np.random.default_rng(seed).integers(
-        0, max(1, len(queries)), size=(_RESAMPLES, len(queries))
-    )
-    times = np.array(
-        [np.bincount(draw, minlength=len(queries)) for draw in draws], dtype=np.float64
-    )
-    owner = queries.of_rows()
-    curves = []
+    queries, n = rows.data.queries, len(rows.data.queries)
+    draws = np.random.default_rng(seed).integers(0, max(1, n), size=(_RESAMPLES, n))
+    times = np.array([np.bincount(draw, minlength=n) for draw in draws], dtype=np.float64)
+    owner, curves = queries.of_rows(), []
     for c, name in enumerate(names):
-        at, intervals = intervals_of[:, c].astype(np.int64), max(0, edges[c].size - 1)
         # Sum and count the local effects per query and interval, without missing values.
-        key = owner * (intervals + 1) + at
-        size = len(queries) * (intervals + 1)
-        sums = np.bincount(key, change[:, c], size).reshape(-1, intervals + 1)[:, 1:]
-        counts = (
-            np.bincount(key, minlength=size).reshape(-1, intervals + 1)[:, 1:].astype(np.float64)
-        )
-        # Compute the curve, and its bootstrap interval from the redrawn sums.
-        mean = _means(sums.sum(axis=0), counts.sum(axis=0), 0.0)
-        effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
-        again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
-        effect, low, high = np.stack([effect, *np.quantile(again, [0.025, 0.975], axis=0)])[
-            :, : edges[c].size
+        width = max(1, edges[c].size)
+        key = owner * width + intervals[:, c]
+        sums, counts = [
+            np.bincount(key, weights, n * width).reshape(n, width)[:, 1:]
+            for weights in (change[:, c], np.ones(key.size))
         ]
+        # Compute the curve, and its bootstrap interval from the redrawn sums.
+        total = counts.sum(axis=0)
+        mean = _means(sums.sum(axis=0), total, 0.0)
+        again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
+        curve = _accumulated(mean[None], total[None])
+        ends = np.stack([*curve, *np.quantile(again, [0.025, 0.975], axis=0)])
+        effect, low, high = ends[:, : edges[c].size]
         loss = float(to_missing[c][~lost[:, c]].mean()) if c in to_missing else math.nan
-        documents = np.bincount(at[at > 0], minlength=intervals + 1)[1:]
-        of_query = c in constant and intervals > 0
-        curves.append(
-            AleCurve(
-                name, edges[c], effect, low, high, documents, int(lost[:, c].sum()), loss, of_query
-            )
-        )
+        missing, is_constant = int(lost[:, c].sum()), c in constant and width > 1
+        documents = total.astype(np.int64)
+        numbers = documents, missing, loss, is_constant
+        curves.append(AleCurve(name, edges[c], effect, low, high, *numbers))
     return tuple(curves)
 
 
@@ -413,7 +401,7 @@ def _walk(
     rows: DenseRows,
     values: Float32Array,
     edges: list[Float64Array],
-    intervals: npt.NDArray[np.int16],
+    intervals: Array,
     threads: int,
     progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:
@@ -435,11 +423,11 @@ def _walk(
             lower[inside, j] = edges[j][at[inside, j] - 1]
             upper[inside, j] = edges[j][at[inside, j]]
         for batch in in_batches(np.arange(c), block_rows.shape[0]):
-            unit = units_of(batch, c)
-            to_upper = scorer.changes(block_rows, upper, unit, batch.size)
-            change[documents, batch] = (
-                to_upper - scorer.changes(block_rows, lower, unit, batch.size)
-            ).T
+            to_lower, to_upper = [
+                scorer.changes(block_rows, end, units_of(batch, c), batch.size)
+                for end in (lower, upper)
+            ]
+            change[documents, batch] = (to_upper - to_lower).T
         if gone.size:
             base = scorer.scores(block_rows)
             nothing = np.full_like(block_rows, np.nan)

@@ -9,22 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
 from boostrank.core.resampling import PAIRED_RESAMPLES
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
-from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
-from boostrank.reporting.comparison import Difference
+from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
+from boostrank.reporting.difference import Difference
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
@@ -153,10 +151,6 @@ class Verdict(Result):
         values = value.queries, lead.value, value.value
         return base.name, Difference("all", "all", self.metric, *values, *ends, *counts, matters)
 
-    def baseline(self, name: str) -> Ranking | None:
-        """Return a baseline by name, or None if there is none."""
-        return {baseline.name: baseline for baseline in self.baselines}.get(name)
-
 
 def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines."""
@@ -224,15 +218,10 @@ def _baselines(
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     rankings.append((RANDOM, *_by_chance(c)))
-    queries = c.data.queries
-    position = np.arange(c.data.n_documents) - np.repeat(queries.ptr[:-1], queries.sizes)
-    rankings.append(
-        (
-            FILE_ORDER,
-            "the rows of each query in file order",
-            bound.per_query(-position.astype(float)),
-        )
-    )
+    # Tied documents have ranks in row order.
+    order = -c.data.queries.ranks(np.zeros(c.data.n_documents)).astype(np.float64)
+    about = "the rows of each query in file order"
+    rankings.append((FILE_ORDER, about, bound.per_query(order)))
     return rankings, notes
 
 
@@ -265,8 +254,7 @@ def _standings(
     numbers[: len(names), 3:] = np.nan
     counts = np.column_stack([mean.queries, (leads > TIE).sum(axis=0), (leads < -TIE).sum(axis=0)])
     metrics = list(names) * len(rankings)
-    rows = zip(metrics, numbers.tolist(), counts.tolist(), strict=True)
-    standings = iter([Standing(metric, *ends, *queries) for metric, ends, queries in rows])
+    standings = map(Standing, metrics, *numbers.T.tolist(), *counts.T.tolist())
     return [{name: next(standings) for name in names} for _ in rankings]
 
 
@@ -355,7 +343,7 @@ def _choose(
     return chosen
 
 
-def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
+def _as_scores(values: Float32Array, sign: float) -> Float64Array:
     """Return finite scores that rank missing values last."""
     return np.nan_to_num(
         sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST
@@ -375,14 +363,10 @@ def _parts(result: Verdict) -> dict[str, Any]:
 def _chart(result: Verdict) -> Chart:
     frame = result.to_frame()
     frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
-    frame = frame.reset_index(drop=True).assign(
-        kind=["model"] + ["baseline"] * len(result.baselines)
-    )
-    colours = alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-    colour = alt.Color("kind:N", legend=None, scale=colours)
-    draw = partial(ranges, title=result.metric)
-    return row_chart("verdict-rankings", frame, "ranking:N", tips, draw, color=colour)
+    colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
+    colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
+    return row_chart("verdict-rankings", frame, "ranking:N", tips, result.metric, color=colour)
 
 
 SPEC = Section("verdict", "Verdict", verdict, _parts, position=10, after=("learning",))

@@ -1,0 +1,131 @@
+"""The difference between two rankers, and the first line of a report: which ranker is better, by
+how much, how sure, and at what cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_ALPHA = 0.05
+_VERDICTS = {
+    "better": "ranks better than",
+    "worse": "ranks worse than",
+    "": "cannot be told apart from",
+}
+# A test at the level .05 has a power of .8 if the interval is 1.4 times as wide as the difference:
+# 2 * 1.96 standard errors of it, over 1.96 + 0.84.
+_DETECTED = 1.4
+_MOST_QUERIES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference in a metric between two rankers, new minus old, over all queries or in one
+    segment.
+
+    Args:
+        kind: segmentation criterion, such as "list length", or "all" for all queries.
+        old, new: mean metric of each ranker, weighted by the query weights.
+        mean: weighted mean of new minus old.
+        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer
+            than 20 queries. With several models of a ranker, also over the luck of training, see
+            `core.resampling.crossed_difference`.
+        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few
+            queries. With several models of a ranker, Student's.
+        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as
+            ties.
+        matters: difference that two trainings can show by chance, or NaN if it was not measured.
+        luck: standard error of `mean` by the luck of training, or NaN with one model of each
+            ranker.
+        higher_is_better: whether larger values of the metric are better.
+        p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for
+            some query; 1 in other segments, and NaN over all queries.
+    """
+
+    kind: str
+    segment: str
+    metric: str
+    queries: int
+    old: float
+    new: float
+    mean: float
+    low: float
+    high: float
+    p: float
+    better: int
+    same: int
+    worse: int
+    matters: float = field(default=math.nan, compare=False)  # NaN is not equal to itself
+    luck: float = field(default=math.nan, compare=False)
+    higher_is_better: bool = True
+    p_holm: float = field(default=math.nan, compare=False)
+
+    @property
+    def by_luck(self) -> bool:
+        """Whether training noise explains the difference."""
+        return abs(self.mean) < self.matters
+
+    @property
+    def look(self) -> str:
+        """The word "better" or "worse" if the difference exceeds chance and training noise,
+        otherwise "".
+        """
+        if np.fmax(self.p, self.p_holm) >= _ALPHA or not self.mean or self.by_luck:
+            return ""
+        return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The first line of a report.
+
+    Args:
+        new, old: names of the rankers.
+        verdict: words between the names.
+        numbers: one to three sentences.
+    """
+
+    new: str
+    verdict: str
+    old: str
+    numbers: str
+
+    def __str__(self) -> str:
+        return f"{self.new} {self.verdict} {self.old}: {self.numbers}"
+
+
+def open_report(
+    new: str, old: str, difference: Difference, trees: Sequence[int | None], judges: str = ""
+) -> Opening:
+    """Return the first line. There is no verdict where the interval contains 0.
+
+    Args:
+        trees: numbers of trees of the new and the old ranker, None where unknown.
+        judges: whose grades the difference has, where those of the values are others.
+    """
+    d = difference
+    verdict = d.look if d.low > 0.0 or d.high < 0.0 else ""
+    # Say by how much, and how sure.
+    values = f" by {judges} differs by" if judges else f" is {d.new:.4f} instead of {d.old:.4f},"
+    numbers = f"{d.metric}{values} {d.mean:+.4f}"
+    numbers += f" ({d.mean / abs(d.old):+.1%})" if d.old else ""
+    numbers += "" if d.low != d.low else f", with 95% confidence {d.low:+.4f} to {d.high:+.4f}"
+    numbers += f", on {d.queries:,} queries ({d.better:,} better, {d.worse:,} worse)."
+    # Say what a verdict needs.
+    needed = d.queries * ((d.high - d.low) / (_DETECTED * d.mean)) ** 2 if d.mean else 0.0
+    if d.by_luck:
+        numbers += f" Two trainings differ by up to {d.matters:.4f} by chance."
+    elif not verdict and d.luck != d.luck and d.queries < needed < _MOST_QUERIES:
+        numbers += (
+            f" If that is the true difference, about {float(f'{needed:.1e}'):,.0f} queries show it"
+            " in 8 of 10 comparisons."
+        )
+    if trees[0] is not None:
+        counts = [f"{count:,}" for count in dict.fromkeys(trees) if count is not None]
+        numbers += f" It has {' trees instead of '.join(counts)}"
+        numbers += "." if len(counts) == 2 else " trees."
+    return Opening(new, _VERDICTS[verdict], old, numbers)
