@@ -631,10 +631,8 @@ def pieces_of_files(
     spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
     with closing(opened):
         base = opened.base or 0
-        in_order = np.arange(like.n_features)
         places = opened.place_of(base)
-        places = in_order if places is None else places
-        numbers = base + places
+        numbers = base + (np.arange(like.n_features) if places is None else places)
 
         def tiles(block: Block) -> list[Any]:
             used = numbers if columns is None else numbers[columns]
@@ -656,12 +654,13 @@ def pieces_of_files(
                 progress(opened.done, opened.total)
             results = block.result or []
             if columns is None and block.n_rows:
-                rows: Any
-                if block.dense is None:
-                    rows = sparse_matrix([block], base, like.n_features)
+                rows: Any = None
+                if block.dense is not None:
+                    rows = block.tile(0, block.n_rows, numbers)
                 else:
-                    rows = dense_matrix([block], base, like.n_features, 1)
-                results = [work(rows if np.array_equal(places, in_order) else rows[:, places])]
+                    rows = sparse_matrix([block], base, like.n_features)
+                    rows = rows if places is None else rows[:, places]
+                results = [work(rows)]
             if not opened.reading.names:
                 yield from results
             elif results:

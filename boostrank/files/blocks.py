@@ -226,12 +226,9 @@ class Block:
 
     def tile(self, first: int, stop: int, numbers: Int64Array) -> Float32Array:
         """Return the features with the given numbers, float32[stop - first, c] in C order."""
-        if self.dense is not None and int(numbers.max(initial=0)) < self.dense.shape[1]:
-            return np.take(self.dense[first:stop], numbers, axis=1)
         if self.dense is not None:
-            out = zeroed((stop - first, numbers.size), np.float32)
-            present = numbers < self.dense.shape[1]
-            out[:, present] = self.dense[first:stop, numbers[present]]
+            out = np.take(self.dense[first:stop], numbers, axis=1, mode="clip")
+            out[:, numbers >= self.dense.shape[1]] = 0.0
             return out
         ends, ids, values = self.cells()
         begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])

@@ -48,7 +48,6 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Int64Array
 from boostrank.data.categories import read_record, to_record
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.rows import InParts, constant_columns
 from boostrank.files.assemble import RowPlaces, read_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix, zeroed
@@ -475,8 +474,6 @@ def stream_files(
     format: str = "auto",
     cache: str | os.PathLike[str] | bool = True,
     external_memory: bool = False,
-    like: RankingDataset | FeatureSpace | None = None,
-    labelled: bool = True,
     threads: int | None = None,
     progress: Progress = None,
     chunk_bytes: int = CHUNK_BYTES,
@@ -484,18 +481,17 @@ def stream_files(
 ) -> RankingDataset:
     """Read files and keep their features on disk; see `boostrank.stream`."""
     files, spec = expand(source), format_of(source, format)
-    reading = options | {"format": spec.name, "like": like, "labelled": labelled}
-    reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
-    checked = reading_of(spec, like=like, labelled=labelled, **options)
+    reading = {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
+    reading |= options | {"format": spec.name}
+    checked = reading_of(spec, **options)
     paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
     if cache is False or len(paths) < len(files) or checked.names:
         return _read(files, None, external_memory, reading)
     changed = checked.changed | {"format": spec.name, "keep_names": None}
     if spec.is_table:
-        categories = (
-            None if checked.trained_categories is None else to_record(checked.trained_categories)
-        )
-        changed |= {"labelled": labelled, "columns": checked.roles, "known": categories}
+        trained = checked.trained_categories
+        categories = None if trained is None else to_record(trained)
+        changed |= {"labelled": checked.labelled, "columns": checked.roles, "known": categories}
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
     of_files = {

@@ -159,15 +159,9 @@ class Scratch:
         self.comments = np.empty((n_comments, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
-        cells_and_rows = self.labels, self.lines, self.row_ends, self.ids, self.values
-        self.outputs = (
-            self.undecided,
-            *cells_and_rows,
-            self.runs,
-            self.comments,
-            self.bad,
-            self.state,
-        )
+        rows_and_cells = self.labels, self.lines, self.row_ends, self.ids, self.values
+        others = self.runs, self.comments, self.bad, self.state
+        self.outputs = self.undecided, *rows_and_cells, *others
 
 
 def _general(text: bytes, code: int) -> tuple[str, int] | None:
