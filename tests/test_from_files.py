@@ -160,7 +160,8 @@ def test_a_training_is_compared_printed_and_pickled(folder: Path) -> None:
     options = TrainOptions(
         params={"objective": "xe-ndcg", "verbosity": -1, "num_threads": 1}, rounds=2
     )
-    first, again = (resolve(options, data).trainings[0] for _ in range(2))
+    first = resolve(options, data).trainings[0]
+    again = resolve(options, data).trainings[0]
     other = resolve(TrainOptions(params=options.params, rounds=3), data).trainings[0]
     assert first == again != other
     assert "rounds=2" in repr(first)

@@ -21,7 +21,7 @@ def import_graph(package: Path) -> dict[str, set[str]]:
     modules = {}
     for path in package.rglob("*.py"):
         parts = path.relative_to(package.parent).with_suffix("").parts
-        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        modules[".".join(parts).removesuffix(".__init__")] = path
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
         names = set()

@@ -77,12 +77,12 @@ class Recorder:
             kind = f"{type(error).__name__} at {Path(ours[-1].filename).name}:{ours[-1].name}"
             if type(error).__name__ == "PromiseBroken":
                 kind += f" {str(error)[:40]}"
-            self.found(kind, case, "".join(traceback.format_exception(error))[-4000:])
+            self.report(kind, case, "".join(traceback.format_exception(error))[-4000:])
         if peak_bytes() - before > self.memory:
-            self.found("memory", case, f"{(peak_bytes() - before) >> 20} MB more than before")
+            self.report("memory", case, f"{(peak_bytes() - before) >> 20} MB more than before")
             os._exit(0)  # a peak is found once in a process
 
-    def found(self, kind: str, case: dict[str, Any], words: str) -> None:
+    def report(self, kind: str, case: dict[str, Any], words: str) -> None:
         """One line for a fault of a kind that is not known yet."""
         kind = " ".join(kind.split())
         if kind in self.seen:

@@ -80,7 +80,7 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     mutants: dict[tuple[str, str, str, str, int], Mutant] = {}
-    for change in _Changes(source, starts).of(ast.parse(source)):
+    for change in _Changes(source, starts).visit_module(ast.parse(source)):
         mutated = source[: change.start] + change.text + source[change.stop :]
         first = source.rfind(b"\n", 0, change.start) + 1
         last = source.find(b"\n", change.stop)
@@ -116,7 +116,7 @@ class _Changes:
         self.lines = (1, 1)
         self.bound: dict[str, int] = {}
 
-    def of(self, tree: ast.Module) -> Iterator[_Change]:
+    def visit_module(self, tree: ast.Module) -> Iterator[_Change]:
         for statement in tree.body:
             yield from self._statement(statement)
 

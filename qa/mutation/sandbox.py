@@ -123,14 +123,14 @@ class _Noting:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
         started = time.process_time()
-        yield from self._limited()
+        yield from self._limit()
         self.setup += time.process_time() - started
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
-        yield from self._limited()
+        yield from self._limit()
 
-    def _limited(self) -> Iterator[None]:
+    def _limit(self) -> Iterator[None]:
         """Fixtures and the test have the time each; anywhere else pytest itself would end of the
         signal.
         """

@@ -15,7 +15,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before the engines are imported
 
 from qa.net.cases import CASES
-from qa.net.keeping import KEPT, differences, fingerprint, hashes_of, kept, outputs_of
+from qa.net.keeping import KEPT, differences, fingerprint, hashes_of, outputs_of, read_kept
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
     if unknown:
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     current = fingerprint()
-    then = kept() if KEPT.exists() else {"fingerprint": current, "cases": {}}
+    then = read_kept() if KEPT.exists() else {"fingerprint": current, "cases": {}}
     others = differences(then["fingerprint"], current)
     if others and asked.write and asked.cases:
         parser.error(f"hashes of another {', '.join(others)} are kept: write all cases")

@@ -221,7 +221,7 @@ def fingerprint() -> dict[str, str]:
     }
 
 
-def kept() -> dict[str, Any]:
+def read_kept() -> dict[str, Any]:
     """What `hashes.json` holds: the fingerprint, and of each case output -> hash."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8")))
 

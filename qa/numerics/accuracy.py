@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boostrank.core.params import Param
-from qa.numerics.high_precision import precise, wanted
+from qa.numerics.high_precision import evaluate_precisely, precise
 from tests.objectives.conformance import Values, evaluate, make_query
 from tests.reference._ranking import Query
 
@@ -140,7 +140,7 @@ def worst_error(
     expected = (
         evaluate(spec, query, scores, values | {"sums": "direct"})
         if by_pairs
-        else wanted(spec.name, query, scores, values)
+        else evaluate_precisely(spec.name, query, scores, values)
     )
     width = width_of(values)
     scales = 1.0, _SMALLEST / width, _SMALLEST / width**2

@@ -170,7 +170,9 @@ def high_precision() -> Iterator[None]:
         yield
 
 
-def wanted(name: str, query: Query, scores: Any, values: Values) -> tuple[Any, Any, Any]:
+def evaluate_precisely(
+    name: str, query: Query, scores: Any, values: Values
+) -> tuple[Any, Any, Any]:
     """Loss, gradient and curvature of an objective in high precision."""
     twin, s = twin_of(name), precise(np.asarray(scores))
     with high_precision():

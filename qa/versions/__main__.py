@@ -73,7 +73,7 @@ ENVIRONMENTS = (
 PACKAGES = ("lightgbm", "xgboost", "numpy", "numba", "pandas")
 
 
-def prepared(environment: Environment, folder: Path, uv: str, interpreter: str) -> Path:
+def prepare(environment: Environment, folder: Path, uv: str, interpreter: str) -> Path:
     """The interpreter of the environment, which is made where it is not there."""
     home, stamp = folder / environment.name, repr(environment)
     python, done = home / "bin" / "python", home / ".made-for"
@@ -203,7 +203,7 @@ def main(words: list[str] | None = None) -> int:
     package_versions, scores, readers = {}, {}, {}
     quiet = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_WAIT_POLICY": "passive"}
     for environment in ENVIRONMENTS:
-        python = prepared(
+        python = prepare(
             environment,
             folder,
             arguments.uv,

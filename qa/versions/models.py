@@ -64,7 +64,7 @@ def grades(X: np.ndarray) -> np.ndarray:
     )
 
 
-def named(X: np.ndarray, first: str = NAMES[0]) -> pd.DataFrame:
+def name_columns(X: np.ndarray, first: str = NAMES[0]) -> pd.DataFrame:
     """A table with a column of categories."""
     rows = pd.DataFrame(X, columns=[f"c{column}" for column in range(5)])
     codes, names = rows[f"c{CODES}"].astype(int), np.array([first, *NAMES[1:]], dtype=object)
@@ -74,14 +74,14 @@ def named(X: np.ndarray, first: str = NAMES[0]) -> pd.DataFrame:
 
 def lettered(X: np.ndarray) -> pd.DataFrame:
     """The same with letters beyond ASCII."""
-    return named(X, "größe")
+    return name_columns(X, "größe")
 
 
 def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
     """File name -> what trains the model in it."""
     group = [DOCUMENTS] * QUERIES
     data = boostrank.RankingDataset.from_arrays(X, y, group=group)
-    frame = boostrank.RankingDataset.from_arrays(named(X), y, group=group)
+    frame = boostrank.RankingDataset.from_arrays(name_columns(X), y, group=group)
     letters = boostrank.RankingDataset.from_arrays(lettered(X), y, group=group)
 
     def train(objective: str = "lambdarank", backend: str = "lightgbm", **more: Any) -> Any:
@@ -141,12 +141,12 @@ def theirs(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "bare-lightgbm-categories.txt": lambda: bare_lightgbm(
             X, y, categorical_feature=[CODES], min_data_per_group=5
         ),
-        "bare-lightgbm-frame.txt": lambda: bare_lightgbm(named(X), y, min_data_per_group=5),
+        "bare-lightgbm-frame.txt": lambda: bare_lightgbm(name_columns(X), y, min_data_per_group=5),
         "bare-lightgbm-letters.txt": lambda: bare_lightgbm(lettered(X), y, min_data_per_group=5),
         "bare-lightgbm-dart.txt": lambda: bare_lightgbm(X, y, boosting="dart"),
         "bare-xgboost.json": lambda: bare_xgboost(X, y),
         "bare-xgboost-categories.json": lambda: bare_xgboost(X, y, categories=True),
-        "bare-xgboost-frame.json": lambda: bare_xgboost(named(X), y, categories=True),
+        "bare-xgboost-frame.json": lambda: bare_xgboost(name_columns(X), y, categories=True),
         "bare-xgboost-letters.json": lambda: bare_xgboost(lettered(X), y, categories=True),
         "bare-xgboost-dart.json": lambda: bare_xgboost(X, y, booster="dart", rate_drop=0.5),
         "bare-xgboost.ubj": lambda: bare_xgboost(X, y),
@@ -198,7 +198,7 @@ def make(folder: Path, bare: bool) -> None:
 def rows_for(name: str, rows: np.ndarray) -> Any:
     """As the model of that name takes them."""
     if "frame" in name:
-        return named(rows)
+        return name_columns(rows)
     return lettered(rows) if "letters" in name else rows
 
 

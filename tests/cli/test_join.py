@@ -50,7 +50,7 @@ def test_judgements_and_a_log_become_a_table_that_train_takes(
 
 def both_judges(folder: Path) -> tuple[Path, Path, Path]:
     """Judgements of few queries by people, of all by a machine, and a log."""
-    human, machine, log = (folder / name for name in ("human.csv", "machine.csv", "log.csv"))
+    human, machine, log = folder / "human.csv", folder / "machine.csv", folder / "log.csv"
     pairs = [(q, d) for q in range(30) for d in range(6)]
     human.write_text(
         "query,docid,rating\n"
@@ -70,7 +70,8 @@ def both_judges(folder: Path) -> tuple[Path, Path, Path]:
 def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) -> None:
     human, machine, log = both_judges(tmp_path)
     table, segments = tmp_path / "table.csv", tmp_path / "segments.csv"
-    segments.write_text("".join(f"q {q},{'head' if q < 6 else 'tail'}\n" for q in range(30)))
+    names = ["head"] * 6 + ["tail"] * 24
+    segments.write_text("".join(f"q {q},{name}\n" for q, name in enumerate(names)))
     arguments = ("data", "join", human, log, "--machine", machine, "-o", table)
     result = succeed(*arguments, "--segments", segments)
     assert "60 by both" in result.stderr
@@ -121,13 +122,9 @@ def test_chosen_documents_come_back_with_their_chances(tmp_path: Path) -> None:
     join = ("--machine", machine, "-o", table)
     succeed("data", "join", human, log, *join)
     models = [tmp_path / "a.txt", tmp_path / "b.txt"]
-    for model, feature in zip(models, ("bm25", "price"), strict=True):
-        model.write_text(
-            "".join(
-                line.split(",")[-2 if feature == "bm25" else -1].strip() + "\n"
-                for line in table.read_text().splitlines()[1:]
-            )
-        )
+    for model, column in zip(models, (-2, -1), strict=True):
+        lines = table.read_text().splitlines()[1:]
+        model.write_text("".join(line.split(",")[column].strip() + "\n" for line in lines))
     draw = ("data", "choose", table, *models)
     succeed(*draw, "--queries", 5, "-o", chosen)
     header, *lines = [line.split(",") for line in chosen.read_text().splitlines()]

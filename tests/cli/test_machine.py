@@ -131,9 +131,9 @@ def test_data_without_names_or_with_libsvm_labels(tmp_path: Path) -> None:
     data.write_text("".join(f"{d % 4} qid:{q} 1:{d} # p{d}\n" for q, d in pairs))
     result = invoke("compare", *scores, data, "--machine", qrels, "--json")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert [row["queries"] for row in found["judges"]] == [12, 12, 12]
-    assert "swapped" in " ".join(found["notes"])
+    printed = json.loads(result.stdout)
+    assert [row["queries"] for row in printed["judges"]] == [12, 12, 12]
+    assert "swapped" in " ".join(printed["notes"])
     data.write_text("".join(f"{d % 4} qid:{q} 1:{d}\n" for q, d in pairs))
     refused = invoke("compare", *scores, data, "--machine", qrels)
     assert refused.exit_code == 2

@@ -496,11 +496,11 @@ def test_folds_are_of_the_queries_of_all_workers(cluster: Any, data: Path) -> No
 def test_workers_run_an_objectives_file_and_compute_gains(
     cluster: Any, data: Path, tmp_path: Path
 ) -> None:
-    own = tmp_path / "own.py"
-    own.write_text(template_text())
-    params = PARAMS | {"objective": str(own), "gain": "2 * label"}
+    objective_file = tmp_path / "own.py"
+    objective_file.write_text(template_text())
+    params = PARAMS | {"objective": str(objective_file), "gain": "2 * label"}
     model = train(cluster, params, [data / "train.txt"], 3, backend="lightgbm", start="none")
-    params |= {"objective": boostrank.load_objective(own)}
+    params |= {"objective": boostrank.load_objective(objective_file)}
     alone = boostrank.train(
         params, read_libsvm(data / "train.txt"), 3, backend="lightgbm", start="none"
     )

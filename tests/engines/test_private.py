@@ -233,10 +233,10 @@ def test_a_callable_objective_knows_its_round_in_lightgbm() -> None:
     rounds: list[int | None] = []
 
     def objective(scores: npt.NDArray[Any], _: Any) -> tuple[Any, Any]:
-        rounds.append(told())
+        rounds.append(ask_round())
         return scores - labels, np.ones(200)
 
-    def told() -> (
+    def ask_round() -> (
         int | None
     ):  # `round_of_caller` begins with the caller of an objective's own method
         return round_of_caller()
@@ -263,10 +263,10 @@ def test_a_callable_objective_knows_its_round_in_xgboost() -> None:
     rounds: list[int | None] = []
 
     def objective(scores: npt.NDArray[Any], _: Any) -> tuple[Any, Any]:
-        rounds.append(told())
+        rounds.append(ask_round())
         return (scores - labels).reshape(-1, 1), np.ones((200, 1))
 
-    def told() -> int | None:
+    def ask_round() -> int | None:
         return round_of_caller()
 
     data = xgboost.DMatrix(features, labels)

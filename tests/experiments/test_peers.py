@@ -28,7 +28,7 @@ from experiments.peers.store import Store, code_digest, key_of
 LENGTH = Length(rounds=12, patience=4)
 
 
-def made(queries=40, twins=0, seed=0):
+def make_dataset(queries=40, twins=0, seed=0):
     """Queries of 6 documents; the last `twins` of them have the documents of the first ones, in
     another order.
     """
@@ -76,7 +76,7 @@ def work(cells, budget, folder):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_no_query_is_trained_on_validated_on_and_tested_on(stage):
-    data = made()
+    data = make_dataset()
     for fold in folds(data, stage, 3):
         for part in range(PARTS):
             train, valid = fold.inner(part)
@@ -86,7 +86,7 @@ def test_no_query_is_trained_on_validated_on_and_tested_on(stage):
 
 
 def test_the_search_sees_no_query_of_the_confirmation_and_each_query_is_tested_once():
-    data = made()
+    data = make_dataset()
     search, confirm = [folds(data, stage, 3) for stage in STAGES]
     seen = {int(q) for fold in search for part in [fold.test, *fold.parts] for q in part}
     tested = [int(q) for fold in confirm for q in fold.test]
@@ -96,14 +96,14 @@ def test_the_search_sees_no_query_of_the_confirmation_and_each_query_is_tested_o
 
 
 def test_another_draw_deals_other_folds():
-    first, same = folds(made(), "confirm", 3, 0), folds(made(), "confirm", 3, 0)
-    other = folds(made(), "confirm", 3, 1)
+    first, same = folds(make_dataset(), "confirm", 3, 0), folds(make_dataset(), "confirm", 3, 0)
+    other = folds(make_dataset(), "confirm", 3, 1)
     assert [f.test.tolist() for f in first] == [f.test.tolist() for f in same]
     assert all(f.test.tolist() != g.test.tolist() for f, g in zip(first, other, strict=True))
 
 
 def test_queries_with_the_same_documents_are_never_parted():
-    data = made(queries=40, twins=12)
+    data = make_dataset(queries=40, twins=12)
     alike = same_documents(data)
     assert len(np.unique(alike)) == 28
     for stage in STAGES:
@@ -130,14 +130,14 @@ def test_a_smaller_budget_is_the_beginning_of_a_larger_one_and_stays_in_range():
 
 
 def test_every_method_gets_the_same_draws_on_a_fold_and_keys_of_its_own():
-    of_a, of_b = cells_of(["a", "b"], made())[:2]
+    of_a, of_b = cells_of(["a", "b"], make_dataset())[:2]
     assert [of_a.trees(t) for t in range(4)] == [of_b.trees(t) for t in range(4)]
     assert of_a.key(Task(0, 0)) != of_b.key(Task(0, 0))
     assert len({of_a.key(Task(t, p)) for t in range(3) for p in range(3)}) == 9
 
 
 def test_keys_follow_the_data_the_library_and_the_length():
-    data = made()
+    data = make_dataset()
     method = Method("m", "lightgbm", {})
 
     def key(data=data, length=LENGTH, identity="1", stage="search"):
@@ -145,7 +145,12 @@ def test_keys_follow_the_data_the_library_and_the_length():
             Task(0, 0)
         )
 
-    others = [key(made(seed=1)), key(length=Length(13, 4)), key(identity="2"), key(stage="confirm")]
+    others = [
+        key(make_dataset(seed=1)),
+        key(length=Length(13, 4)),
+        key(identity="2"),
+        key(stage="confirm"),
+    ]
     assert len({key(), *others}) == 5
     assert key() == key()
 
@@ -215,7 +220,7 @@ def test_the_model_that_is_kept_is_the_one_of_the_best_round(method):
     from sklearn.metrics import ndcg_score
 
     pytest.importorskip(method.library)
-    data = made(60)
+    data = make_dataset(60)
     train, valid = data.take(np.arange(40)), data.take(np.arange(40, 60))
     trees = draws(3, 2)[2]
     best, rounds, predict = engines._ENGINES[method.library](
@@ -233,7 +238,7 @@ def test_the_model_that_is_kept_is_the_one_of_the_best_round(method):
 
 
 def test_the_stopping_rule():
-    valid = made(10)
+    valid = make_dataset(10)
     better = valid.labels
     worse = -valid.labels
     stopping = Stopping(valid, patience=2)
@@ -254,7 +259,7 @@ def slow(*given):
     time.sleep(0.02)
     return t.fake(*given)
 engines.trained = slow
-t.work(t.cells_of(["a", "b"], t.made()), t.Budget(4, 2, 3), t.Path({str(tmp_path / "killed")!r}))
+t.work(t.cells_of(["a", "b"], t.make_dataset()), t.Budget(4, 2, 3), t.Path({str(tmp_path / "killed")!r}))
 """
     process = subprocess.Popen(
         [sys.executable, "-c", script], env={**os.environ, "OMP_NUM_THREADS": "1"}
@@ -266,7 +271,7 @@ t.work(t.cells_of(["a", "b"], t.made()), t.Budget(4, 2, 3), t.Path({str(tmp_path
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = len(list((tmp_path / "killed").glob("runs/*.json")))
-    budget, cells = Budget(4, 2, 3), cells_of(["a", "b"], made())
+    budget, cells = Budget(4, 2, 3), cells_of(["a", "b"], make_dataset())
     assert 5 <= kept < budget.runs * len(cells)
 
     calls = []
@@ -290,7 +295,7 @@ t.work(t.cells_of(["a", "b"], t.made()), t.Budget(4, 2, 3), t.Path({str(tmp_path
 
 def test_the_best_trial_is_chosen_by_validation_and_its_models_are_averaged(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "trained", fake)
-    budget, cells = Budget(3, 2, 3), cells_of(["a"], made())
+    budget, cells = Budget(3, 2, 3), cells_of(["a"], make_dataset())
     store = work(cells, budget, tmp_path)
     cell = cells[1]
     valid = [[store.get(cell.key(Task(t, p)))["valid"] for p in range(2)] for t in range(3)]
@@ -304,7 +309,11 @@ def test_the_best_trial_is_chosen_by_validation_and_its_models_are_averaged(tmp_
 
 def test_a_table_shows_no_method_that_has_not_spent_the_whole_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "trained", fake)
-    cells, small, large = cells_of(["a", "b", "c"], made()), Budget(2, 1, 1), Budget(6, 1, 1)
+    cells, small, large = (
+        cells_of(["a", "b", "c"], make_dataset()),
+        Budget(2, 1, 1),
+        Budget(6, 1, 1),
+    )
     of_method = {name: [cell for cell in cells if cell.method.name == name] for name in "abc"}
     a, b, c = of_method["a"], of_method["b"], of_method["c"]
     work(a, large, tmp_path)
@@ -335,7 +344,7 @@ def test_what_a_library_raises_is_told_and_keeps_the_method_out(tmp_path, monkey
         return fake(method, *arguments)
 
     monkeypatch.setattr(engines, "trained", failing)
-    cells, budget = cells_of(["a", "b"], made()), Budget(2, 1, 1)
+    cells, budget = cells_of(["a", "b"], make_dataset()), Budget(2, 1, 1)
     store = work(cells, budget, tmp_path)
     assert report.collect(cells, budget, store).open == {"b": "failed: ValueError: no such loss"}
     monkeypatch.setattr(engines, "trained", fake)
@@ -356,7 +365,7 @@ def test_two_processes_do_not_train_the_same_cell(tmp_path):
 
 
 def test_the_command_runs_on_a_file_of_its_own(tmp_path, monkeypatch, capsys):
-    data = made(32)
+    data = make_dataset(32)
     rows = zip(data.labels, np.repeat(np.arange(32), 6), data.features, strict=True)
     lines = [
         f"{y:.0f} qid:{q} " + " ".join(f"{i}:{v:.6g}" for i, v in enumerate(x, 1))

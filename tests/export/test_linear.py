@@ -28,7 +28,7 @@ SINGLE = ("solr", "elasticsearch", "opensearch", "opensearch-2")
 
 
 @cache
-def made(names: tuple[str, ...] = NAMES, queries: int = 30) -> RankingDataset:
+def make_dataset(names: tuple[str, ...] = NAMES, queries: int = 30) -> RankingDataset:
     """Columns of different sizes, a tenth of whose values is missing; the last column is constant."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(20 * queries, 4)) * [1, 10, 0.01, 0] + [2, 5, 1e3, 100]
@@ -39,17 +39,22 @@ def made(names: tuple[str, ...] = NAMES, queries: int = 30) -> RankingDataset:
 
 
 @cache
-def trained(scaling: str = "standard", within: str = "", **params: Any) -> RankingModel:
+def train_linear(scaling: str = "standard", within: str = "", **params: Any) -> RankingModel:
     params = {"objective": "approx-ndcg", "scaling": scaling} | params
     return boostrank.train(
-        params, made(), 5, backend="linear", within_query=within.split(",") if within else None
+        params,
+        make_dataset(),
+        5,
+        backend="linear",
+        within_query=within.split(",") if within else None,
     )
 
 
 def columns_sum(model: RankingModel, rows: np.ndarray) -> np.ndarray:
     """The scores, from the model's file alone, in extended precision."""
     file = json.loads(model.to_bytes())
-    mean, scale = (np.array(file[key], np.longdouble) for key in ("means", "scales"))
+    mean = np.array(file["means"], np.longdouble)
+    scale = np.array(file["scales"], np.longdouble)
     filled = np.where(np.isnan(rows), mean, rows)
     used = scale > 0
     terms = (filled - mean)[:, used] / scale[used] * np.array(file["weights"])[used]
@@ -64,11 +69,11 @@ def test_scores_are_those_of_the_model(
     if name in ("java", "c", "javascript") and scaling != "standard":
         pytest.skip("the same code, and compilers are slow")
     monkeypatch.setattr("boostrank.export.proof._MOST_CELLS", 40_000)
-    model = trained(scaling)
-    proof = boostrank.export_model(model, tmp_path / "toy", name, data=made())
+    model = train_linear(scaling)
+    proof = boostrank.export_model(model, tmp_path / "toy", name, data=make_dataset())
     assert proof.rows > 9_000
     assert moved(proof) == 0
-    rows = made().features
+    rows = make_dataset().features
     rows = rows if name not in SINGLE else np.where(np.isnan(rows), means(model), rows)
     score = TARGETS.get(name).linear.scorer((tmp_path / "toy").read_bytes(), NAMES)
     scores = columns_sum(model, rows)
@@ -99,16 +104,18 @@ def test_where_a_language_is_not_installed_its_tables_are_read(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda program: None)
-    boostrank.export_model(trained(), tmp_path / "toy", name)
+    boostrank.export_model(train_linear(), tmp_path / "toy", name)
     body = (tmp_path / "toy").read_bytes()
-    scores = TARGETS.get(name).linear.scorer(body, NAMES)(made().features)
-    np.testing.assert_allclose(scores, columns_sum(trained(), made().features), atol=1e-9)
+    scores = TARGETS.get(name).linear.scorer(body, NAMES)(make_dataset().features)
+    np.testing.assert_allclose(
+        scores, columns_sum(train_linear(), make_dataset().features), atol=1e-9
+    )
 
 
 def test_bodies_have_the_documented_form(tmp_path: Path) -> None:
     """As Solr's reference guide and the plugins' documentation show them."""
     for name in ("solr", "opensearch"):
-        boostrank.export_model(trained(), tmp_path / f"{name}.json", name)
+        boostrank.export_model(train_linear(), tmp_path / f"{name}.json", name)
     solr = json.loads((tmp_path / "solr.json").read_text())
     assert solr["class"] == "org.apache.solr.ltr.model.LinearModel"
     used = [feature["name"] for feature in solr["features"]]
@@ -131,37 +138,37 @@ def test_a_changed_weight_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     changed = replace(TARGETS.get("vespa"), linear=replace(target, write=write))
     monkeypatch.setattr("boostrank.export.writing.TARGETS", {"vespa": changed})
     with pytest.raises(ExportError, match="random"):
-        boostrank.export_model(trained(), tmp_path / "toy", "vespa")
+        boostrank.export_model(train_linear(), tmp_path / "toy", "vespa")
     assert not (tmp_path / "toy").exists()
 
 
 def test_a_store_needs_the_value_of_missing_features(tmp_path: Path) -> None:
     store = [{"name": name, "class": "x", "params": {}} for name in NAMES]
     with pytest.raises(ExportError, match=r"'bm25'.*defaultValue"):
-        boostrank.export_model(trained(), tmp_path / "toy", "solr", feature_names=store)
-    for feature, mean in zip(store, means(trained()), strict=True):
+        boostrank.export_model(train_linear(), tmp_path / "toy", "solr", feature_names=store)
+    for feature, mean in zip(store, means(train_linear()), strict=True):
         feature["params"] = {"defaultValue": float(mean)}
-    proof = boostrank.export_model(trained(), tmp_path / "toy", "solr", feature_names=store)
+    proof = boostrank.export_model(train_linear(), tmp_path / "toy", "solr", feature_names=store)
     assert proof.fill.keys() == {"bm25", "knn", "age"}
 
 
 def test_trees_and_linear_models_have_targets_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="no trees"):
-        boostrank.export_model(trained(), tmp_path / "toy", "elastic")
-    trees = boostrank.train({"objective": "listnet", "num_threads": 1}, made(), 1)
+        boostrank.export_model(train_linear(), tmp_path / "toy", "elastic")
+    trees = boostrank.train({"objective": "listnet", "num_threads": 1}, make_dataset(), 1)
     with pytest.raises(ExportError, match="--backend linear"):
         boostrank.export_model(trees, tmp_path / "toy", "elastic-linear")
 
 
 @cache
 def hybrid(**params: Any) -> RankingModel:
-    return trained("scores", "minmax", monotone_constraints="1,1,1,1", **params)
+    return train_linear("scores", "minmax", monotone_constraints="1,1,1,1", **params)
 
 
 @pytest.mark.parametrize("name", ["elastic-linear", "opensearch-hybrid"])
 def test_weights_of_hybrid_search_rank_as_the_model(name: str, tmp_path: Path) -> None:
     """Min-max, the weighted sum and the ranks are computed anew from the file."""
-    path, data = tmp_path / "toy.json", made()
+    path, data = tmp_path / "toy.json", make_dataset()
     proof = boostrank.export_model(hybrid(), path, name, data=data)
     assert moved(proof) == 0
     document = json.loads(path.read_text())
@@ -188,8 +195,8 @@ def test_weights_of_hybrid_search_rank_as_the_model(name: str, tmp_path: Path) -
 
 def test_z_scores_of_opensearch_rank_as_the_model(tmp_path: Path) -> None:
     """`z_score` and `arithmetic_mean` are computed anew from the file, in float32."""
-    model = trained("scores", "opensearch_zscore", monotone_constraints="1,1,1,1")
-    path, data = tmp_path / "toy.json", made()
+    model = train_linear("scores", "opensearch_zscore", monotone_constraints="1,1,1,1")
+    path, data = tmp_path / "toy.json", make_dataset()
     assert moved(boostrank.export_model(model, path, "opensearch-hybrid", data=data)) == 0
     document = json.loads(path.read_text())
     processor = document["phase_results_processors"][0]["normalization-processor"]
@@ -227,11 +234,11 @@ def test_other_models_are_no_weights_of_hybrid_search(
     params: dict[str, str], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ExportError, match=words):
-        boostrank.export_model(trained(**params), tmp_path / "toy", "elastic-linear")
+        boostrank.export_model(train_linear(**params), tmp_path / "toy", "elastic-linear")
 
 
 def test_the_command_says_how_a_linear_model_was_checked(tmp_path: Path) -> None:
-    trained().save(tmp_path / "linear.json")
+    train_linear().save(tmp_path / "linear.json")
     result = invoke(
         "export", tmp_path / "linear.json", "--to", "solr", "-o", tmp_path / "solr.json"
     )

@@ -378,7 +378,7 @@ def test_first_use_cli_03_the_index_is_no_feature_of_a_table_or_file() -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, "dataset", "sparse"])
 def test_first_use_python_04_doctor_examines_frames_and_data_sets(kind: str) -> None:
-    def made(frame: pd.DataFrame) -> Any:
+    def convert(frame: pd.DataFrame) -> Any:
         if kind in KINDS:
             return KINDS[kind](frame)
         data = RankingDataset.from_frame(frame)
@@ -390,10 +390,12 @@ def test_first_use_python_04_doctor_examines_frames_and_data_sets(kind: str) -> 
         )
 
     sound = FRAME.assign(label=Y, qid=QID)
-    assert boostrank.doctor(made(sound.assign(label=(3 * X[:, 0] * X[:, 1]).astype(int)))) == []
-    findings = boostrank.doctor(made(sound.assign(even=5.0)), valid=made(sound.assign(even=5.0)))
+    assert boostrank.doctor(convert(sound.assign(label=(3 * X[:, 0] * X[:, 1]).astype(int)))) == []
+    findings = boostrank.doctor(
+        convert(sound.assign(even=5.0)), valid=convert(sound.assign(even=5.0))
+    )
     assert [finding.check for finding in findings] == ["leaked-queries", "constant-features"]
-    (error,) = boostrank.doctor(made(sound.assign(label=1)))
+    (error,) = boostrank.doctor(convert(sound.assign(label=1)))
     assert (error.check, error.severity.value) == ("nothing-to-learn", "error")
 
 

@@ -39,7 +39,7 @@ NATIVE = {"lightgbm": "lightgbm:lambdarank", "xgboost": "xgboost:rank:ndcg"}
 backends = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 
 
-def made(queries: int, seed: int) -> RankingDataset:
+def make_dataset(queries: int, seed: int) -> RankingDataset:
     random = np.random.default_rng(seed)
     X = random.normal(size=(15 * queries, 8)).astype(np.float32)
     noise = random.normal(size=len(X))
@@ -48,7 +48,7 @@ def made(queries: int, seed: int) -> RankingDataset:
     return RankingDataset.from_arrays(X, y, group=[15] * queries)
 
 
-TRAIN, VALID = made(40, 1), made(15, 2)
+TRAIN, VALID = make_dataset(40, 1), make_dataset(15, 2)
 WEIGHTED = replace(TRAIN.queries, document_weights=np.ones(TRAIN.n_documents))
 
 
@@ -191,12 +191,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"params": {"sigma": 0.5}}, r"objective.params.sigma .* now"),
         ({"params": {"early_stopping_round": 3}}, "stopping"),
         ({"num_boost_round": 11}, "rounds 10 then, 11 now"),
-        ({"train_set": made(40, 3), "valid_sets": [VALID]}, r"train.data .*valid"),
+        ({"train_set": make_dataset(40, 3), "valid_sets": [VALID]}, r"train.data .*valid"),
         (
             {"train_set": replace(TRAIN, queries=WEIGHTED), "valid_sets": [VALID]},
             "train.document_weights unset then",
         ),
-        ({"valid_sets": [TRAIN, made(15, 3)]}, r"valid.valid_1.data"),
+        ({"valid_sets": [TRAIN, make_dataset(15, 3)]}, r"valid.valid_1.data"),
         ({"init_model": "a model"}, "init_model unset then"),
         ({"backend": "xgboost"}, "versions.lightgbm .* then, unset now"),
     ],

@@ -29,7 +29,7 @@ from boostrank.kernels.curves import Curves
 SIZES = np.array([3, 9, 1, 6, 12, 2, 7, 8, 4, 10, 5, 11])
 
 
-def made(seed: int = 0, labels: Any = None, **more: Any) -> boostrank.RankingDataset:
+def make_dataset(seed: int = 0, labels: Any = None, **more: Any) -> boostrank.RankingDataset:
     """Tails, zeros and missing values, values below zero, and a feature that never changes."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(SIZES.sum(), 5)) * [1.0, 10.0, 0.1, 1.0, 0.0]
@@ -109,7 +109,7 @@ def test_scores_are_those_of_plain_least_squares(
     if blocks:
         monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
     monkeypatch.setattr(cross_fit, "MOST_COLUMNS", most)
-    data = made(weight=weight)
+    data = make_dataset(weight=weight)
     start = cross_fitted(data, "exponential", threads=2)
     ridge, scale = start.description["ridge"], start.description["scale"]
     whole = twin(data, ridge, np.ones(SIZES.size, bool), most < 99)
@@ -126,7 +126,7 @@ def test_scores_are_those_of_plain_least_squares(
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight: Any) -> None:
-    data = made(weight=weight)
+    data = make_dataset(weight=weight)
     weights = data.queries.each_weight
     start = cross_fitted(data, "exponential")
     fold = np.random.default_rng(0).permutation(SIZES.size) % FOLDS
@@ -163,21 +163,21 @@ def test_a_query_says_nothing_of_its_own_scores(monkeypatch: Any) -> None:
     monkeypatch.setattr(ridge, "RIDGES", np.array([0.1]))
     labels = np.random.default_rng(3).integers(0, 4, SIZES.sum())
     other = labels.copy()
-    a, b = made().queries.ptr[4:6]
+    a, b = make_dataset().queries.ptr[4:6]
     other[a:b] = 3 - other[a:b]
-    before = cross_fitted(made(labels=labels), "linear")
-    after = cross_fitted(made(labels=other), "linear")
+    before = cross_fitted(make_dataset(labels=labels), "linear")
+    after = cross_fitted(make_dataset(labels=other), "linear")
     np.testing.assert_allclose(
         direction(before.scores[a:b]), direction(after.scores[a:b]), rtol=1e-9
     )
-    x = made().features
+    x = make_dataset().features
     assert not np.allclose(
         direction(said(before.start, x)), direction(said(after.start, x)), rtol=1e-3
     )
 
 
 def test_sparse_rows_and_labels_that_teach_nothing() -> None:
-    data = made()
+    data = make_dataset()
     filled = np.nan_to_num(data.features)
     both = [
         cross_fitted(
@@ -186,13 +186,13 @@ def test_sparse_rows_and_labels_that_teach_nothing() -> None:
         for x in (filled, sparse.csr_matrix(filled))
     ]
     np.testing.assert_allclose(both[0].scores, both[1].scores, rtol=1e-9)
-    silent = cross_fitted(made(labels=np.ones(SIZES.sum())), "exponential")
+    silent = cross_fitted(make_dataset(labels=np.ones(SIZES.sum())), "exponential")
     assert not silent.scores.any()
     assert not silent.start.curves
 
 
 def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
-    data, seen = made(), []
+    data, seen = make_dataset(), []
 
     def watching(scores: Any, dataset: Any) -> Any:
         seen.append(np.array(scores))
@@ -213,7 +213,7 @@ def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
 
 
 def test_auto_has_a_start_where_it_can_and_nothing_else_does() -> None:
-    data = made()
+    data = make_dataset()
 
     def starts(params: Any = None, **options: Any) -> bool:
         params = {"verbosity": -1, **(params or {})}
@@ -253,7 +253,7 @@ def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(
 ) -> None:
     if blocks:
         monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
-    backwards = made()
+    backwards = make_dataset()
     data = boostrank.RankingDataset.from_arrays(
         backwards.features[:, ::-1], backwards.labels, group=SIZES
     )
@@ -278,7 +278,7 @@ def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(
     monkeypatch: Any, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
-    data = made()
+    data = make_dataset()
     filled = np.nan_to_num(data.features, nan=0.0)
     write_libsvm(
         tmp_path / "t.txt", boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES)
@@ -294,7 +294,7 @@ def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(
 
 
 def test_what_lies_beyond_the_training_data_changes_little() -> None:
-    data = made()
+    data = make_dataset()
     rows = data.features.copy()
     rows[::7, 0], rows[1::7, 2] = np.inf, -np.inf
     there = boostrank.RankingDataset.from_arrays(rows, data.labels, group=SIZES)
@@ -306,14 +306,14 @@ def test_what_lies_beyond_the_training_data_changes_little() -> None:
 
 def test_of_many_documents_some_parts_are_learnt_from(monkeypatch: Any) -> None:
     monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", 30)
-    every = start_rows.parts_of(made().queries, 5)
+    every = start_rows.parts_of(make_dataset().queries, 5)
     assert start_rows.spread(every, 1_000) == every
     few = start_rows.spread(every, 20)
     assert few == every[:: -(-SIZES.sum() // 20)]
     for module in (cross_fit, start_rows):
         monkeypatch.setattr(module, "RANKED", 20)
         monkeypatch.setattr(module, "REGRESSED", 40)
-    start, x = cross_fitted(made(), "exponential"), made().features
+    start, x = cross_fitted(make_dataset(), "exponential"), make_dataset().features
     assert np.corrcoef(start.scores, said(start.start, x))[0, 1] > 0.3
     assert start.scores.size == SIZES.sum()
 

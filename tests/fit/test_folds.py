@@ -216,9 +216,9 @@ def assert_same(first: cross_fit.CrossFitted, second: cross_fit.CrossFitted, lea
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
     plan = resolve(TrainOptions(params=PARAMS, rounds=5, folds=4), data)
-    one = execute(plan, lambda k, *_: k < 1)
-    assert len(one.info["folds"]["rounds"]) == 2
-    assert one.best_iteration == sum(one.info["folds"]["rounds"])
+    average = execute(plan, lambda k, *_: k < 1)
+    assert len(average.info["folds"]["rounds"]) == 2
+    assert average.best_iteration == sum(average.info["folds"]["rounds"])
 
 
 @pytest.mark.parametrize(

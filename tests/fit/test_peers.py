@@ -77,14 +77,14 @@ def test_cross_validation_that_cuts_queries_is_refused() -> None:
     X, y, ids = np.asarray(data.features), data.labels, data.queries.row_ids()
     params = FAST | {"objective": boostrank.Objective("sdcg"), "metric": "ndcg"}
 
-    def whole() -> lgb.Dataset:
+    def make_lightgbm_dataset() -> lgb.Dataset:
         return lgb.Dataset(X, y, group=data.queries.sizes)
 
     for options in ({}, {"stratified": False}):
         with pytest.raises(DataError, match=r"cuts 60 of 60 queries.*folds"):
-            lgb.cv(params, whole(), 1, nfold=3, **options)
+            lgb.cv(params, make_lightgbm_dataset(), 1, nfold=3, **options)
     halves = [(np.flatnonzero(ids % 2 == side), np.flatnonzero(ids % 2 != side)) for side in (0, 1)]
-    assert lgb.cv(params, whole(), 2, folds=halves)["valid ndcg@1-mean"]
+    assert lgb.cv(params, make_lightgbm_dataset(), 2, folds=halves)["valid ndcg@1-mean"]
 
 
 def test_cross_validation_of_xgboost_keeps_queries_whole() -> None:

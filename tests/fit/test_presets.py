@@ -78,18 +78,18 @@ def recipe(
     start: Any = "auto",
     **params: Any,
 ) -> Preset:
-    given = params_of(backend) | params
+    all_params = params_of(backend) | params
     options = TrainOptions(
-        params=given, backend=backend, quality=quality, rounds=rounds, folds=folds, start=start
+        params=all_params, backend=backend, quality=quality, rounds=rounds, folds=folds, start=start
     )
-    return resolve(options, data, named(valid)).preset
+    return resolve(options, data, name_sets(valid)).preset
 
 
-def named(valid: Any) -> list[tuple[str, RankingDataset]]:
+def name_sets(valid: Any) -> list[tuple[str, RankingDataset]]:
     return [(f"valid_{i}", dataset) for i, dataset in enumerate(valid)]
 
 
-def trained(
+def train_good(
     data: RankingDataset,
     valid: Any = (),
     *,
@@ -105,14 +105,14 @@ def trained(
         seen.append((training, model))
         return True
 
-    given = params_of(backend) | params
+    all_params = params_of(backend) | params
     options = TrainOptions(
-        params=given, backend=backend, quality="good", rounds=rounds, start=start
+        params=all_params, backend=backend, quality="good", rounds=rounds, start=start
     )
-    return execute(resolve(options, data, named(valid)), keep), seen
+    return execute(resolve(options, data, name_sets(valid)), keep), seen
 
 
-def sized(rows: int, queries: int, features: int) -> RankingDataset:
+def make_sized(rows: int, queries: int, features: int) -> RankingDataset:
     """Data of these sizes, whose features take no memory."""
     features_of_all = np.broadcast_to(np.zeros(1, np.float32), (rows, features))
     dataset = RankingDataset.from_arrays(
@@ -133,13 +133,13 @@ def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
 
 
 def test_members_and_trees_follow_the_size_of_the_data() -> None:
-    many = sized(2 * MANY_QUERIES, MANY_QUERIES, 5)
+    many = make_sized(2 * MANY_QUERIES, MANY_QUERIES, 5)
     assert recipe("good", many).members == MANY_MEMBERS
     assert (
         recipe("good", many).trees["learning_rate"]
         > recipe("quick", many, [replace(many)]).trees["learning_rate"]
     )
-    large = sized(LARGE // 100 + MANY_QUERIES, MANY_QUERIES, 100)
+    large = make_sized(LARGE // 100 + MANY_QUERIES, MANY_QUERIES, 100)
     good, quick = recipe("good", large), recipe("quick", large, [replace(large)])
     assert (good.members, good.folds) == (LARGE_MEMBERS, FOLDS_OF_LARGE)
     assert quick.members == LARGE_MEMBERS[:1]
@@ -178,9 +178,9 @@ def test_options_win_over_members(data: RankingDataset) -> None:
 def test_the_average_weighs_members_alike_on_one_scale(
     data: RankingDataset, valid: Any, backend: str
 ) -> None:
-    found = recipe("good", data, [valid], backend=backend, rounds=12, early_stopping_round=3)
-    one, seen = trained(data, [valid], backend=backend, rounds=12, early_stopping_round=3)
-    assert [training.name for training, _ in seen] == [member.name for member in found.members]
+    preset = recipe("good", data, [valid], backend=backend, rounds=12, early_stopping_round=3)
+    average, seen = train_good(data, [valid], backend=backend, rounds=12, early_stopping_round=3)
+    assert [training.name for training, _ in seen] == [member.name for member in preset.members]
     together = data.join(valid.like(data))
     fold = np.random.default_rng(7).permutation(len(together.queries)) % FOLDS
     bound = BoundMetrics(["ndcg@5"], together.labels, together.queries)
@@ -202,10 +202,10 @@ def test_the_average_weighs_members_alike_on_one_scale(
     mean = np.mean(
         [fold_scores / a for fold_scores, a in zip(scores, apart, strict=True)], axis=0
     ) * np.mean(apart)
-    difference = one.predict(together) - mean
+    difference = average.predict(together) - mean
     assert np.ptp(difference) < 1e-5 * np.ptp(mean)  # but for XGBoost's base score
-    record = one.info["folds"]
-    assert record["members"] == [member.name for member in found.members]
+    record = average.info["folds"]
+    assert record["members"] == [member.name for member in preset.members]
     assert record["rounds"] == [model.best_iteration for _, model in seen]
     first = len(data.queries)
     for part, value in (
@@ -218,8 +218,8 @@ def test_the_average_weighs_members_alike_on_one_scale(
             weights @ per_query[part][counted] / weights.sum(), abs=1e-9
         )
         assert value["queries"] == counted.sum()
-    assert one.info.data is not None
-    assert one.info.data["queries"] == len(together.queries)
+    assert average.info.data is not None
+    assert average.info.data["queries"] == len(together.queries)
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -308,14 +308,14 @@ def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
 
     monkeypatch.setattr(module, "run", run)
     with pytest.warns(DataWarning, match=r"fold 2: reg-.*auto"):
-        one, seen = trained(data, rounds=3, start="none")
+        average, seen = train_good(data, rounds=3, start="none")
     assert [training.name.partition(",")[0] for training, _ in seen] == ["auto"] * FOLDS
-    assert one.info["folds"]["members"][1] == FEW_MEMBERS[0].name
+    assert average.info["folds"]["members"][1] == FEW_MEMBERS[0].name
     monkeypatch.setattr(
         module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all"))
     )
     with pytest.raises(TrainingError, match="nothing at all"):
-        trained(data, rounds=3)
+        train_good(data, rounds=3)
 
 
 def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(
@@ -326,8 +326,8 @@ def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(
     assert "8 queries" in why_no_folds(few)
     level = replace(data, labels=np.zeros(data.n_documents))
     assert "not 0" in why_no_folds(level)
-    found = recipe("good", few)
-    assert (found.folds, found.rounds, found.note) == (0, DEFAULT_ROUNDS, why_no_folds(few))
+    preset = recipe("good", few)
+    assert (preset.folds, preset.rounds, preset.note) == (0, DEFAULT_ROUNDS, why_no_folds(few))
     with pytest.warns(DataWarning, match="quality='good' "):
         assert train(PARAMS, few, 2, quality="good", start="none").info.folds is None
 
@@ -347,8 +347,8 @@ def test_quick_stops_where_it_can_and_has_trees_that_suit(
     assert (alone.rounds, alone.patience, alone.trees["learning_rate"]) == (DEFAULT_ROUNDS, 0, 0.1)
     assert (watched.rounds, watched.trees["learning_rate"]) == (ROUNDS, 0.05)
     assert watched.patience == patience(len(valid.queries), Sizes.of_sets(data))
-    for given in ({"rounds": 30}, {"n_estimators": 30}):
-        preset = recipe("quick", data, [valid], **given)
+    for all_params in ({"rounds": 30}, {"n_estimators": 30}):
+        preset = recipe("quick", data, [valid], **all_params)
         assert (preset.rounds, preset.patience, preset.trees["learning_rate"]) == (30, 0, 0.1)
     assert recipe("quick", data, [valid], early_stopping_round=5).patience == 0  # its own
     assert recipe("quick", data, [valid], metric="none").rounds == DEFAULT_ROUNDS

@@ -18,7 +18,7 @@ ROWS, COLUMNS = 500, 200_000
 NARROW = {"objective": "lambdarank", "num_leaves": 4, "learning_rate": 0.3, "verbose": -1}
 
 
-def made(columns: int = COLUMNS, seed: int = 0, rows: int = ROWS) -> RankingDataset:
+def make_hashed_dataset(columns: int = COLUMNS, seed: int = 0, rows: int = ROWS) -> RankingDataset:
     """Ten hashed features a row, of which three of the same few tell something; both signs."""
     rng = np.random.default_rng(seed)
     places = np.hstack([rng.integers(5, 25, (rows, 3)) * 7, rng.integers(0, columns, (rows, 7))])
@@ -49,7 +49,10 @@ def test_the_model_is_the_one_of_all_columns(all_columns: Any, backend: str, sta
     size = {"none": (1_000, ROWS), "linear": (500, 200)}[
         start
     ]  # the start's cost grows with the cube of the columns
-    data, others = made(size[0], 0, size[1]), made(size[0], 1, size[1])
+    data, others = (
+        make_hashed_dataset(size[0], 0, size[1]),
+        make_hashed_dataset(size[0], 1, size[1]),
+    )
     how = {"backend": backend, "start": start, "valid_sets": [data, others]}
     model = boostrank.train(dict(NARROW), data, 5, **how)
     whole = all_columns(dict(NARROW), data, 5, **how)
@@ -60,7 +63,7 @@ def test_the_model_is_the_one_of_all_columns(all_columns: Any, backend: str, sta
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_names_and_scores_are_those_of_the_wide_data(tmp_path: Path, backend: str) -> None:
-    data = made()
+    data = make_hashed_dataset()
     model = boostrank.train(dict(NARROW), data, 3, valid_sets=[data], backend=backend)
     model.save(tmp_path / "m.json")
     again = boostrank.RankingModel.load(tmp_path / "m.json")
@@ -71,7 +74,7 @@ def test_names_and_scores_are_those_of_the_wide_data(tmp_path: Path, backend: st
 
 
 def test_folds_are_trained_on_what_rows_name() -> None:
-    data = made()
+    data = make_hashed_dataset()
     model = boostrank.train(dict(NARROW), data, 3, quality="plain", folds=2)
     assert model.n_features == COLUMNS
     assert model.info.data is not None
@@ -80,7 +83,7 @@ def test_folds_are_trained_on_what_rows_name() -> None:
 
 
 def test_a_parameter_of_single_features_keeps_all_columns() -> None:
-    data = made(2_000)
+    data = make_hashed_dataset(2_000)
     directions = [0] * 2_000
     directions[42] = 1
     model = boostrank.train({**NARROW, "monotone_constraints": directions}, data, 2)

@@ -40,7 +40,7 @@ trees = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 NAMES = ("price [EUR]", "price_(EUR)", "age", "clicks")
 
 
-def made(queries: int, seed: int, names: tuple[str, ...] = NAMES) -> RankingDataset:
+def make_dataset(queries: int, seed: int, names: tuple[str, ...] = NAMES) -> RankingDataset:
     """What counts is the z-score of the first feature, whose level is that of its query."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 20, queries)
@@ -52,7 +52,7 @@ def made(queries: int, seed: int, names: tuple[str, ...] = NAMES) -> RankingData
     return RankingDataset.from_arrays(X.astype(np.float32), y, group=sizes, feature_names=names)
 
 
-TRAIN, TEST = made(60, 1), made(30, 2)
+TRAIN, TEST = make_dataset(60, 1), make_dataset(30, 2)
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +250,7 @@ def test_zeros_that_a_sparse_row_does_not_name_are_values(
 def test_rows_on_disk_have_the_columns_of_rows_in_memory(backend: str, tmp_path: Path) -> None:
     from boostrank.files.writer import write_libsvm
 
-    whole = made(150, 5, ("f1", "f2", "f3", "f4"))
+    whole = make_dataset(150, 5, ("f1", "f2", "f3", "f4"))
     write_libsvm(tmp_path / "train.txt", whole)
     memory = boostrank.read(tmp_path / "train.txt")
     streamed = boostrank.stream(tmp_path / "train.txt", cache=False)

@@ -31,7 +31,7 @@ KINDS = (
 )
 
 
-def held(kind: str, folder: Path) -> tuple[Any, Any]:
+def make_model(kind: str, folder: Path) -> tuple[Any, Any]:
     """What somebody holds, and the scores that it gives."""
     if kind in ("LGBMRanker", "lightgbm.Booster"):
         ranker = lgb.LGBMRanker(n_estimators=3, verbosity=-1).fit(X, Y, group=GROUP)
@@ -48,14 +48,14 @@ def held(kind: str, folder: Path) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_is_what_people_hold(kind: str, tmp_path: Path) -> None:
-    model, scores = held(kind, tmp_path)
+    model, scores = make_model(kind, tmp_path)
     np.testing.assert_allclose(as_model(model).predict(X), scores, atol=1e-6)
     assert boostrank.export_model(model, tmp_path / "scorer.py", "python").nodes
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_door_takes_it(kind: str, tmp_path: Path) -> None:
-    model, scores = held(kind, tmp_path)
+    model, scores = make_model(kind, tmp_path)
     data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
     assert boostrank.compare(model, scores, data).metrics["ndcg@10"].mean == pytest.approx(
         0.0, abs=1e-6

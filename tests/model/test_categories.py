@@ -83,7 +83,7 @@ def test_a_booster_without_trees_of_its_own_holds_no_names() -> None:
     assert names_in(body) == {}
 
 
-def named(version: list[int], values: list[int], offsets: list[int]) -> bytes:
+def write_names(version: list[int], values: list[int], offsets: list[int]) -> bytes:
     document = json.loads(with_names(BODY, {2: ("a", "b")}) or b"")
     document["version"] = version
     document["learner"]["gradient_booster"]["model"]["cats"]["enc"][2] = {
@@ -110,12 +110,12 @@ ODD = [*"zß".encode(), *b"a"]
 def test_names_beyond_ascii_are_believed_since_the_version_that_counts_their_bytes(
     version: list[int], garbled: bool
 ) -> None:
-    assert (names_in(named(version, [128], [0, 1])) == {}) == garbled
+    assert (names_in(write_names(version, [128], [0, 1])) == {}) == garbled
     for values in (ODD, [value - 256 * (value > 127) for value in ODD]):
-        body = named(version, values, [0, 3, 4])
+        body = write_names(version, values, [0, 3, 4])
         assert names_in(body) == ({} if garbled else {2: ("zß", "a")})
         assert cats(readable(body))["enc"] == ([] if garbled else cats(body)["enc"])
-    plain = named(version, [127, 0, 98], [0, 2, 3])
+    plain = write_names(version, [127, 0, 98], [0, 2, 3])
     assert names_in(plain) == {2: ("\x7f\0", "b")}
     assert cats(readable(plain)) == cats(plain)
 

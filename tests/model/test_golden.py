@@ -35,7 +35,7 @@ from boostrank.objective.mixture import objective_from_dict
 from boostrank.records import SCHEMA_VERSION, ModelInfo, as_record, jsonable
 from boostrank.reporting.section import read_matters
 from tests.cli.conftest import succeed
-from tests.model.golden.make import STUDY, named
+from tests.model.golden.make import STUDY, name_columns
 
 FOLDER = Path(__file__).parent / "golden"
 SUFFIX = ".tar.gz"
@@ -96,7 +96,7 @@ def test_a_model_of_every_version_gives_the_scores_it_gave_to_the_bit(
     rows = boostrank.read(folder / "rows.txt")
     rows = boostrank.read(folder / "new.txt", like=rows)
     model = RankingModel.load(folder / name)
-    table = named(rows) if "-frame" in name else rows
+    table = name_columns(rows) if "-frame" in name else rows
     scores = model.predict(table)
     np.testing.assert_array_equal(scores, then.pop("scores"))
     names = tuple(then.pop("feature_names"))

@@ -57,12 +57,14 @@ def test_an_export_is_read_and_scores_as_in_its_program(
     boostrank.export_model(model, path, target)
     served = RankingModel.load(path)
     expected = EMULATORS[target](path.read_bytes(), NAMES)(ROWS.astype(np.float64))
-    own = ROWS[:, [NAMES.index(name) for name in served.feature_names]]
-    np.testing.assert_array_equal(served.predict(own), expected)
+    columns_of_model = ROWS[:, [NAMES.index(name) for name in served.feature_names]]
+    np.testing.assert_array_equal(served.predict(columns_of_model), expected)
     # LightGBM's copy, which explains the scores, has the same trees.
-    contributions = served.contributions(own[:500])
+    contributions = served.contributions(columns_of_model[:500])
     np.testing.assert_allclose(contributions.sum(axis=1), expected[:500], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(served.booster.predict(own), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        served.booster.predict(columns_of_model), expected, rtol=1e-5, atol=1e-5
+    )
     assert served.trees().count == model.trees().count
 
 
@@ -97,9 +99,9 @@ def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> 
         path.write_text(json.dumps(document))
         with pytest.warns(DataWarning, match="base_score"):
             served = RankingModel.load(path)
-        own = ROWS[:, [NAMES.index(name) for name in served.feature_names]]
+        columns_of_model = ROWS[:, [NAMES.index(name) for name in served.feature_names]]
         expected = deep.predict(xgb.DMatrix(ROWS, feature_names=NAMES), output_margin=True)
-        np.testing.assert_allclose(served.predict(own), expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(served.predict(columns_of_model), expected, rtol=1e-6, atol=1e-6)
 
 
 MART = """## LambdaMART

@@ -458,8 +458,8 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     body = json.dumps(document).encode()
     old = XGBOOST.parse(body)
     scores = [
-        engine.load(one).predict(rows, PredictRequest())
-        for one in (body, write_json(model.document))
+        engine.load(model_file).predict(rows, PredictRequest())
+        for model_file in (body, write_json(model.document))
     ]
     np.testing.assert_array_equal(*scores)
     of_sets = [XGBOOST.trees(parsed, 6).forest for parsed in (old, model)]

@@ -89,5 +89,5 @@ def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:
             assert Version(xgb.__version__) < Version("3.4")
             assert body != written
         else:
-            found = booster.predict(X.astype(np.float32), PredictRequest())
-            np.testing.assert_array_equal(found, expected)
+            scores = booster.predict(X.astype(np.float32), PredictRequest())
+            np.testing.assert_array_equal(scores, expected)

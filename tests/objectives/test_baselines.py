@@ -240,9 +240,9 @@ def test_noise_is_fresh_every_round_query_and_seed_and_comes_back(spec):
 
 @pytest.mark.parametrize("name", ["seed", "random_state"])
 def test_one_seed_is_the_noises_and_the_trees(name):
-    given = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
-    assert given.objective.params["seed"] == 7
-    assert given.params[name] == 7
+    split = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
+    assert split.objective.params["seed"] == 7
+    assert split.params[name] == 7
     beside = split_params(
         {"objective": Objective("yetirank", seed=2), name: 7}, 10, get_backend("lightgbm")
     )

@@ -29,7 +29,7 @@ TAKING = [spec for spec in OBJECTIVES if spec.document_weights is not None]
 OF_GAINS = [spec for spec in TAKING if spec.document_weights == "gain"]
 
 
-def of(spec: ObjectiveSpec | str, **options: Any) -> Objective:
+def make_objective(spec: ObjectiveSpec | str, **options: Any) -> Objective:
     return Objective(spec, threads=1, total_rounds=100, **{"gain": "linear", **options})
 
 
@@ -45,11 +45,15 @@ def passes(objective: TrainingObjective, labels: np.ndarray, queries: QueryIndex
 @pytest.mark.parametrize("spec", TAKING, ids=lambda spec: spec.name)
 def test_weights_of_one_change_no_bit(spec: ObjectiveSpec) -> None:
     ones = replace(QUERIES, document_weights=np.ones(25))
-    assert np.array_equal(passes(of(spec), LABELS, ones), passes(of(spec), LABELS, QUERIES))
+    assert np.array_equal(
+        passes(make_objective(spec), LABELS, ones), passes(make_objective(spec), LABELS, QUERIES)
+    )
 
 
 @pytest.mark.parametrize(
-    "objective", [*map(of, OF_GAINS), parse_objective("auto", gain="linear")], ids=lambda o: o.name
+    "objective",
+    [*map(make_objective, OF_GAINS), parse_objective("auto", gain="linear")],
+    ids=lambda o: o.name,
 )
 def test_weights_of_gains_are_those_of_other_gains(objective: TrainingObjective) -> None:
     weighted = passes(objective, LABELS, WEIGHTED)
@@ -58,12 +62,14 @@ def test_weights_of_gains_are_those_of_other_gains(objective: TrainingObjective)
 
 
 def test_the_gain_is_weighted_not_the_label() -> None:
-    weighted = passes(of("sdcg", gain="exponential"), LABELS, WEIGHTED)
-    assert np.array_equal(weighted, passes(of("sdcg"), (2**LABELS - 1) * WEIGHTS, QUERIES))
+    weighted = passes(make_objective("sdcg", gain="exponential"), LABELS, WEIGHTED)
+    assert np.array_equal(
+        weighted, passes(make_objective("sdcg"), (2**LABELS - 1) * WEIGHTS, QUERIES)
+    )
 
 
 def test_the_gradient_is_that_of_the_weighted_metric() -> None:
-    objective = of("sdcg", gain="exponential", gain_base="zero")
+    objective = make_objective("sdcg", gain="exponential", gain_base="zero")
     grad = objective.bind(LABELS, WEIGHTED).evaluate(SCORES, 0).grad
     values, step = objective.values(0), 2e-5
     for a, b in zip(QUERIES.ptr[:-1], QUERIES.ptr[1:], strict=True):
@@ -78,7 +84,7 @@ def test_the_gradient_is_that_of_the_weighted_metric() -> None:
     "options", [{}, {"per_query": True}, {"target": "gains", "gain": "exponential"}]
 )
 def test_the_losses_of_regression_are_weighted(options: dict[str, Any]) -> None:
-    evaluation = of("regression", **options).bind(LABELS, WEIGHTED).evaluate(SCORES, 0)
+    evaluation = make_objective("regression", **options).bind(LABELS, WEIGHTED).evaluate(SCORES, 0)
     share = WEIGHTS / (QUERIES.sizes[QUERIES.of_rows()] if "per_query" in options else 1)
     residual = SCORES - (2**LABELS - 1 if "target" in options else LABELS)
     np.testing.assert_allclose(evaluation.stats.loss, (share * residual**2).sum() / 2, rtol=1e-14)
@@ -92,7 +98,9 @@ def test_the_losses_of_regression_are_weighted(options: dict[str, Any]) -> None:
 def test_a_factor_of_all_weights_leaves_ndcg_as_it_is(name: str) -> None:
     doubled = replace(QUERIES, document_weights=2.0 * WEIGHTS)
     np.testing.assert_allclose(
-        passes(of(name), LABELS, doubled), passes(of(name), LABELS, WEIGHTED), rtol=1e-12
+        passes(make_objective(name), LABELS, doubled),
+        passes(make_objective(name), LABELS, WEIGHTED),
+        rtol=1e-12,
     )
 
 
@@ -101,7 +109,7 @@ def test_a_factor_of_all_weights_leaves_ndcg_as_it_is(name: str) -> None:
 )
 def test_an_objective_that_declares_nothing_refuses_them(spec: ObjectiveSpec) -> None:
     with pytest.raises(DataError, match=f"'{spec.name}' .*: .*lambdarank.*xe-ndcg"):
-        of(spec).bind(LABELS, WEIGHTED)
+        make_objective(spec).bind(LABELS, WEIGHTED)
 
 
 def test_a_mixture_takes_what_both_of_its_parts_take() -> None:
@@ -123,6 +131,6 @@ def test_a_declaration_is_one_of_those_there_are() -> None:
 
 @pytest.mark.parametrize("spec", TAKING, ids=lambda spec: spec.name)
 def test_gains_are_real_numbers_of_any_size(spec: ObjectiveSpec) -> None:
-    evaluation = of(spec).bind(LABELS * 333_333.3, QUERIES).gradient(np.zeros(25), 0)
+    evaluation = make_objective(spec).bind(LABELS * 333_333.3, QUERIES).gradient(np.zeros(25), 0)
     assert evaluation.stats.broken_query == -1
     assert np.any(evaluation.grad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qa.net.cases import CASES
-from qa.net.keeping import differences, fingerprint, hashes_of, kept, outputs_of
+from qa.net.keeping import differences, fingerprint, hashes_of, outputs_of, read_kept
 
 FEW = (
     "auto-lightgbm shf-xgboost streamed-lightgbm categories-lightgbm folds resumed-xgboost"
@@ -16,7 +16,7 @@ FEW = (
 @pytest.fixture(scope="module")
 def hashes() -> dict[str, dict[str, str]]:
     """Of the cases; without them where they were made by other versions or another processor."""
-    then = kept()
+    then = read_kept()
     others = differences(then["fingerprint"], fingerprint())
     if others:
         pytest.skip(
@@ -32,4 +32,4 @@ def test_outputs_are_what_they_were(name: str, hashes: dict[str, dict[str, str]]
 
 
 def test_every_case_is_kept() -> None:
-    assert list(kept()["cases"]) == list(CASES)
+    assert list(read_kept()["cases"]) == list(CASES)

@@ -17,11 +17,11 @@ def within_query(kind: str, features: np.ndarray, ptr: np.ndarray) -> np.ndarray
             values = features[start:stop, column].astype(np.float64)
             for i, x in enumerate(values):
                 if not np.isnan(x):
-                    out[start + i, column] = _of(kind, x, values[~np.isnan(values)])
+                    out[start + i, column] = _relate(kind, x, values[~np.isnan(values)])
     return out
 
 
-def _of(kind: str, x: float, values: np.ndarray) -> float:
+def _relate(kind: str, x: float, values: np.ndarray) -> float:
     if kind == "rank":
         if values.size == 1:
             return 0.5

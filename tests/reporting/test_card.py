@@ -20,10 +20,10 @@ PARAMS = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity"
 def test_a_card_holds_the_record_and_the_metrics(tmp_path: Path) -> None:
     data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
     model = boostrank.train(PARAMS, data, 3)
-    found = boostrank.report(
+    report = boostrank.report(
         model, data, ["ndcg@5", "map"], only=["verdict"], threads=1, name="a|b\n# c`<b>"
     )
-    card = found.card("mit")
+    card = report.card("mit")
     card.save(tmp_path / "card.json")
     content = json.loads((tmp_path / "card.json").read_text())
     assert content == card.content
@@ -31,7 +31,7 @@ def test_a_card_holds_the_record_and_the_metrics(tmp_path: Path) -> None:
     assert content["objective"]["name"] == "listnet"
     assert content["data"]["rows"] == data.n_documents
     assert content["features"] == list(model.feature_names)
-    ndcg = found.verdict.model.standings["ndcg@5"]
+    ndcg = report.verdict.model.standings["ndcg@5"]
     measured = {row["metric"]: row for row in content["metrics"]}
     assert (measured["ndcg@5"]["low"], measured["ndcg@5"]["high"]) == (ndcg.low, ndcg.high)
     card.save(tmp_path / "card.md")
@@ -49,9 +49,9 @@ def test_a_card_holds_the_record_and_the_metrics(tmp_path: Path) -> None:
 
 def test_a_card_needs_metrics_and_an_ending(tmp_path: Path) -> None:
     data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
-    found = boostrank.report(boostrank.train(PARAMS, data, 3), data, only=["queries"], threads=1)
+    report = boostrank.report(boostrank.train(PARAMS, data, 3), data, only=["queries"], threads=1)
     with pytest.raises(ParameterError):
-        found.card()
+        report.card()
     card = boostrank.report(
         boostrank.train(PARAMS, data, 3), data, only=["verdict"], threads=1
     ).card()

@@ -208,18 +208,18 @@ def test_compare_takes_any_metric_and_conditions_read_both(
 def test_judgements_by_name_are_columns(tmp_path: Path) -> None:
     data, grades, scores = judged()
     names = np.array([f"d{i}" for i in range(data.n_documents)], object)
-    named = replace(data, document_names=names)
+    with_names = replace(data, document_names=names)
     qids = data.queries.row_ids().tolist()
     judgements: dict[str, dict[str, dict[str, float]]] = {"label": {}, "machine": {}}
     for judge, of_query in judgements.items():
         for qid, name, grade in zip(qids, names, grades[judge], strict=True):
             of_query.setdefault(str(qid), {})[name] = float(grade)
     expected = compare(*scores, data, machine=grades).judges
-    assert compare(*scores, named, machine=judgements).judges == expected
+    assert compare(*scores, with_names, machine=judgements).judges == expected
     # A path has the machine's, and people's are the labels.
     path = tmp_path / "machine.json"
     path.write_text(json.dumps(judgements["machine"]))
-    labelled = replace(named, labels=np.nan_to_num(grades["label"]))
+    labelled = replace(with_names, labels=np.nan_to_num(grades["label"]))
     by_labels = compare(*scores, labelled, machine={**grades, "label": labelled.labels}).judges
     assert compare(*scores, labelled, machine=path).judges == by_labels
 

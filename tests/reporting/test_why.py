@@ -27,7 +27,7 @@ from tests.reporting.conftest import make_world
 
 
 def lightgbm_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
-    given = {
+    defaults = {
         "objective": "regression",
         "num_leaves": 12,
         "min_data_in_leaf": 3,
@@ -37,13 +37,13 @@ def lightgbm_model(data: RankingDataset, rounds: int = 12, **params: Any) -> Ran
     train = lgb.Dataset(
         data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names)
     )
-    return RankingModel(lgb.train({**given, **params}, train, rounds))
+    return RankingModel(lgb.train({**defaults, **params}, train, rounds))
 
 
 def xgboost_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
-    given = {"objective": "reg:squarederror", "max_depth": 4, "nthread": 1, "eta": 0.3}
+    defaults = {"objective": "reg:squarederror", "max_depth": 4, "nthread": 1, "eta": 0.3}
     train = xgb.DMatrix(data.features, data.labels, feature_names=list(data.feature_names))
-    return RankingModel(xgb.train({**given, **params}, train, rounds))
+    return RankingModel(xgb.train({**defaults, **params}, train, rounds))
 
 
 MODELS: dict[str, Callable[[], RankingModel]] = {
@@ -52,14 +52,14 @@ MODELS: dict[str, Callable[[], RankingModel]] = {
     "LightGBM, nothing is missing": lambda: lightgbm_model(make_world(), use_missing=False),
     "XGBoost": lambda: xgboost_model(make_world()),
     "XGBoost, exact": lambda: xgboost_model(make_world(), tree_method="exact"),
-    "LightGBM, start": lambda: started("lightgbm", min_data_in_leaf=3, verbosity=-1),
-    "XGBoost, start": lambda: started("xgboost"),
+    "LightGBM, start": lambda: train_with_start("lightgbm", min_data_in_leaf=3, verbosity=-1),
+    "XGBoost, start": lambda: train_with_start("xgboost"),
 }
 
 
-def started(backend: str, **params: Any) -> RankingModel:
-    given = {"objective": "lambdarank", "num_leaves": 6, "num_threads": 1, **params}
-    return boostrank.train(given, make_world(), 5, backend=backend, start="linear")
+def train_with_start(backend: str, **params: Any) -> RankingModel:
+    defaults = {"objective": "lambdarank", "num_leaves": 6, "num_threads": 1, **params}
+    return boostrank.train(defaults, make_world(), 5, backend=backend, start="linear")
 
 
 @cache
@@ -79,25 +79,28 @@ def test_parts_add_up_to_the_difference_of_the_scores(name: str) -> None:
     model, data = model_of(name), make_world()
     scores = model.predict(data)
     for qid, a, b in pairs():
-        told = why(model, data, qid, a, b, threads=1)
-        assert (told.a.score, told.b.score) == (scores[told.a.row], scores[told.b.row])
-        assert told.difference == told.a.score - told.b.score
-        assert (told.difference > 0) == (told.a.rank < told.b.rank)
+        comparison = why(model, data, qid, a, b, threads=1)
+        assert (comparison.a.score, comparison.b.score) == (
+            scores[comparison.a.row],
+            scores[comparison.b.row],
+        )
+        assert comparison.difference == comparison.a.score - comparison.b.score
+        assert (comparison.difference > 0) == (comparison.a.rank < comparison.b.rank)
         exact = 1e-10 if model.backend == "lightgbm" else 1e-5
-        assert told.parts.sum() == pytest.approx(told.difference, abs=exact)
-        whole = model.contributions(data.features[[told.a.row, told.b.row]])
-        places = [data.feature_names.index(f) for f in told.features]
-        np.testing.assert_allclose(told.contributions, whole[:, places], atol=1e-12)
-        np.testing.assert_array_equal(told.values[1], data.features[told.b.row, places])
-        largest = told.table().rows()[0]
-        assert abs(largest["part"]) == np.abs(told.parts).max()
+        assert comparison.parts.sum() == pytest.approx(comparison.difference, abs=exact)
+        whole = model.contributions(data.features[[comparison.a.row, comparison.b.row]])
+        places = [data.feature_names.index(f) for f in comparison.features]
+        np.testing.assert_allclose(comparison.contributions, whole[:, places], atol=1e-12)
+        np.testing.assert_array_equal(comparison.values[1], data.features[comparison.b.row, places])
+        largest = comparison.table().rows()[0]
+        assert abs(largest["part"]) == np.abs(comparison.parts).max()
 
 
 def test_the_other_way_round_is_the_same_with_the_other_sign() -> None:
     model, data = model_of("LightGBM"), make_world()
-    one, other = why(model, data, 5, "@2", "@4"), why(model, data, 5, "@4", "@2")
-    np.testing.assert_array_equal(one.parts, -other.parts)
-    assert (one.side, other.side) == ("above", "below")
+    forward, other = why(model, data, 5, "@2", "@4"), why(model, data, 5, "@4", "@2")
+    np.testing.assert_array_equal(forward.parts, -other.parts)
+    assert (forward.side, other.side) == ("above", "below")
 
 
 def steps() -> tuple[RankingModel, RankingDataset]:
@@ -111,19 +114,19 @@ def steps() -> tuple[RankingModel, RankingDataset]:
 
 def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
     model, data = steps()
-    told = why(model, data, 0, "row:3", "row:5")
-    assert told.difference == 0.0
-    assert (told.a.rank, told.b.rank) == (1, 3)
-    assert "row order decides" in " ".join(told.notes)
+    comparison = why(model, data, 0, "row:3", "row:5")
+    assert comparison.difference == 0.0
+    assert (comparison.a.rank, comparison.b.rank) == (1, 3)
+    assert "row order decides" in " ".join(comparison.notes)
 
 
 def test_linear_leaves_have_scores_without_parts() -> None:
     data = replace(make_world(), features=np.nan_to_num(make_world().features))
     model = lightgbm_model(data, 4, linear_tree=True, num_leaves=4)
-    told = why(model, data, 3, 1, 4)
-    assert any("contributions" in note for note in told.notes)
-    assert np.isnan(told.parts).all()
-    assert told.difference == told.a.score - told.b.score
+    comparison = why(model, data, 3, 1, 4)
+    assert any("contributions" in note for note in comparison.notes)
+    assert np.isnan(comparison.parts).all()
+    assert comparison.difference == comparison.a.score - comparison.b.score
 
 
 def test_codes_of_a_table_are_shown_as_their_categories(
@@ -138,16 +141,16 @@ def test_codes_of_a_table_are_shown_as_their_categories(
     params = {"objective": "regression", "min_data_in_leaf": 3, "num_threads": 1, "verbosity": -1}
     model = boostrank.train(params, data, 5, start="none")
     recwarn.clear()
-    found = why(model, data, 3, "@2", "@6", threads=1)
+    comparison = why(model, data, 3, "@2", "@6", threads=1)
     assert not list(recwarn)
-    first, second = (colours[document.row] for document in (found.a, found.b))
-    codes = found.values[:, found.features.index("colour")]
-    assert [found.value_text("colour", code) for code in codes.tolist()] == [first, second]
-    assert found.value_text("colour", 7.0) == "another category"
-    assert found.value_text("colour", math.nan) == "missing"
-    assert found.value_text("x", 0.5) == "0.5"
-    assert found.to_dict()["categories"]["colour"]["values"] == ["<red>", "blue", "green"]
-    print_why(found, 5)
+    first, second = colours[comparison.a.row], colours[comparison.b.row]
+    codes = comparison.values[:, comparison.features.index("colour")]
+    assert [comparison.value_text("colour", code) for code in codes.tolist()] == [first, second]
+    assert comparison.value_text("colour", 7.0) == "another category"
+    assert comparison.value_text("colour", math.nan) == "missing"
+    assert comparison.value_text("x", 0.5) == "0.5"
+    assert comparison.to_dict()["categories"]["colour"]["values"] == ["<red>", "blue", "green"]
+    print_why(comparison, 5)
     assert re.search(f"^ *colour +{first} +{second} ", capsys.readouterr().out, re.MULTILINE)
 
 
@@ -157,22 +160,22 @@ def test_sparse_rows_are_as_the_model_reads_them() -> None:
     absent = replace(data, features=thin)
     dense = replace(data, features=thin.toarray())
     model = lightgbm_model(dense)
-    one, other = why(model, absent, 2, "@1", "@5"), why(model, dense, 2, "@1", "@5")
-    np.testing.assert_array_equal(one.parts, other.parts)
+    forward, other = why(model, absent, 2, "@1", "@5"), why(model, dense, 2, "@1", "@5")
+    np.testing.assert_array_equal(forward.parts, other.parts)
     theirs = model_of("XGBoost")
     assert theirs.absent_is_missing
-    told = why(theirs, absent, 2, "@1", "@5")
-    assert np.isnan(told.values[0]).any()
-    assert told.a.score == theirs.predict(absent)[told.a.row]
+    comparison = why(theirs, absent, 2, "@1", "@5")
+    assert np.isnan(comparison.values[0]).any()
+    assert comparison.a.score == theirs.predict(absent)[comparison.a.row]
 
 
 def test_what_is_found_can_be_taken_out() -> None:
-    told = why(model_of("LightGBM"), make_world(), 7, 1, 3)
-    frame = told.to_frame()
-    assert frame["part"].sum() == pytest.approx(told.difference)
-    plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))
+    comparison = why(model_of("LightGBM"), make_world(), 7, 1, 3)
+    frame = comparison.to_frame()
+    assert frame["part"].sum() == pytest.approx(comparison.difference)
+    plain = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
     assert plain["a"]["rank"] == 1
     assert [f["feature"] for f in plain["features"]] == frame["feature"].tolist()
     with pytest.raises(ParameterError, match=r"other.*features, pair"):
-        told.to_frame("other")
+        comparison.to_frame("other")
     assert callable(boostrank.reporting.why)

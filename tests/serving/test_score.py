@@ -22,10 +22,10 @@ def app(path: Path) -> Any:
 
 def test_every_form_of_body_has_the_bits_of_predict(app: Any, model: Any, rows: Any) -> None:
     names, lists, expected = model.feature_names, as_json(rows), model.predict(rows).tolist()
-    named = [dict(zip(names, values, strict=True)) for values in lists]
-    columns = {name: [values[name] for values in named] for name in names}
-    logged = [{"query": "q", "doc_id": i, **values} for i, values in enumerate(named)]
-    for body in ({"rows": lists}, {"rows": named}, {"columns": columns}, {"logged": logged}):
+    named_rows = [dict(zip(names, values, strict=True)) for values in lists]
+    columns = {name: [values[name] for values in named_rows] for name in names}
+    logged = [{"query": "q", "doc_id": i, **values} for i, values in enumerate(named_rows)]
+    for body in ({"rows": lists}, {"rows": named_rows}, {"columns": columns}, {"logged": logged}):
         for path in ("/score", "/invocations"):
             answer = post(app, body, path)
             assert answer.status == 200, answer.body
@@ -76,9 +76,9 @@ def test_a_refused_row_is_named(
     app: Any, model: Any, rows: Any, change: Any, status: int, row: Any, feature: Any
 ) -> None:
     names = model.feature_names
-    named = [dict(zip(names, values, strict=True)) for values in as_json(rows)]
-    change(named, names)
-    answer = post(app, {"rows": named})
+    named_rows = [dict(zip(names, values, strict=True)) for values in as_json(rows)]
+    change(named_rows, names)
+    answer = post(app, {"rows": named_rows})
     assert answer.status == status
     assert answer.json.get("row") == row
     assert answer.json.get("feature") == (names[feature] if feature == 1 else feature)

@@ -129,9 +129,9 @@ def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_tr
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
     (training,) = resolve(TrainOptions(params=FIXED), data).trainings
     folds = Folds(training, 4, 0, shares=False)
-    held = [folds.held_out(fold) for fold in range(4)]
-    assert sorted(np.concatenate([part.queries.qid for part in held])) == sorted(data.queries.qid)
-    for fold, part in enumerate(held):
+    parts = [folds.held_out(fold) for fold in range(4)]
+    assert sorted(np.concatenate([part.queries.qid for part in parts])) == sorted(data.queries.qid)
+    for fold, part in enumerate(parts):
         outside = folds.training(training, fold, measures=False).train_set
         assert not set(outside.queries.qid) & set(part.queries.qid)
         assert len(outside.queries) + len(part.queries) == len(data.queries)

@@ -119,7 +119,7 @@ _HINTS = [
 
 
 @cache
-def made() -> None:
+def make_files() -> None:
     """Data, a model and scores in this folder."""
     rng = np.random.default_rng(0)
     rows = [
@@ -177,7 +177,7 @@ cases = _drawn()
 
 
 def check(arguments: list[str]) -> None:
-    made()
+    make_files()
     result = CliRunner().invoke(main, arguments)
     for path in Path(".").iterdir():
         if path.is_file() and path.name not in (

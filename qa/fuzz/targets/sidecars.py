@@ -17,7 +17,7 @@ from qa.fuzz.targets.models import use
 
 
 @cache
-def made() -> list[tuple[bytes, Any]]:
+def load_models() -> list[tuple[bytes, Any]]:
     """Models with all that a sidecar may say, and their sidecars."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
@@ -41,7 +41,7 @@ def made() -> list[tuple[bytes, Any]]:
 
 @st.composite
 def _drawn(draw: Any) -> dict[str, Any]:
-    body, sidecar = draw(st.sampled_from(made()))
+    body, sidecar = draw(st.sampled_from(load_models()))
     content = draw(edited({key: value for key, value in sidecar.items() if key != "file"}))
     seal = sidecar["file"] if draw(st.integers(0, 3)) else draw(edited(sidecar["file"]))
     return {"body": body, "seal": json.dumps(seal), "content": json.dumps(content)}

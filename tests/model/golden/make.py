@@ -129,7 +129,10 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
     def frame(backend: str) -> Any:
         more = {"min_data_per_group": 5} if backend == "lightgbm" else {}
         return boostrank.train(
-            {**TREES, "objective": "lambdarank", **more}, named(data), ROUNDS, backend=backend
+            {**TREES, "objective": "lambdarank", **more},
+            name_columns(data),
+            ROUNDS,
+            backend=backend,
         )
 
     return trainings
@@ -147,7 +150,7 @@ _OPTIONS = (
 )
 
 
-def named(data: Any) -> Any:
+def name_columns(data: Any) -> Any:
     """The same as a frame whose codes are categories with names; what has none is the code 5."""
     import pandas as pd
 
@@ -262,7 +265,7 @@ def make(folder: Path) -> None:
         for name, train in models(data, new).items():
             train().save(name)
             model = boostrank.RankingModel.load(name)
-            rows = named(new) if "-frame" in name else new
+            rows = name_columns(new) if "-frame" in name else new
             expected["models"][name] = {**facts_of(model), "scores": model.predict(rows).tolist()}
         make_checkpoints(data, new)
         make_cache()
