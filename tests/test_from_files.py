@@ -59,7 +59,7 @@ class Listener(Observer):
         self.folds.append(fold)
 
 
-def test_it_writes_the_bytes_of_the_command_and_reads_each_file_once(
+def test_train_files_writes_the_bytes_of_the_command_and_reads_each_file_once(
     folder: Path, tmp_path: Path
 ) -> None:
     files = (folder / "train.txt", "--valid", folder / "valid.txt")
@@ -93,14 +93,14 @@ def test_it_writes_the_bytes_of_the_command_and_reads_each_file_once(
     assert any(line.startswith("quality good") for line in listener.lines)
 
 
-def test_without_a_path_it_writes_nothing(folder: Path) -> None:
+def test_train_files_without_a_path_writes_nothing(folder: Path) -> None:
     before = sorted(folder.iterdir())
     model = boostrank.train_files(folder / "train.txt", quality="plain", **FEW)
     assert model.best_iteration == 3
     assert sorted(path for path in folder.iterdir() if path.name != ".boostrank-cache") == before
 
 
-def test_an_observer_stops_it(folder: Path, tmp_path: Path) -> None:
+def test_an_observer_stops_a_training(folder: Path, tmp_path: Path) -> None:
     listener = Listener(stop_after=2)
     how = FEW | {"rounds": 9, "quality": "plain", "observer": listener}
     model = boostrank.train_files(

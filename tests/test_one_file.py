@@ -125,7 +125,7 @@ def add(
         sys.modules.pop(module, None)
 
 
-def test_a_new_metric(add: Callable[..., None], data: Path, model: Path) -> None:
+def test_one_new_file_is_a_new_metric(add: Callable[..., None], data: Path, model: Path) -> None:
     with pytest.raises(ParameterError, match="unknown metric 'hits'"):
         boostrank.Metric.parse("hits@3")
     add(METRICS, "boostrank.metrics", "hits", METRIC)
@@ -146,7 +146,9 @@ def test_a_new_metric(add: Callable[..., None], data: Path, model: Path) -> None
     assert "hits" in invoke("evaluate", model, data / "test.txt", "--metric", "hit").stderr
 
 
-def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -> None:
+def test_one_new_file_is_a_new_objective(
+    add: Callable[..., None], data: Path, tmp_path: Path
+) -> None:
     source = (
         Path(template.__file__)
         .read_text()

@@ -60,7 +60,7 @@ def test_the_model_itself_is_the_default_output(folder: Path) -> None:
     assert f"{calibration['explained']:.1%}" in result.stdout
 
 
-def test_what_cannot_be_is_refused(folder: Path) -> None:
+def test_uncalibrated_models_and_rows_of_the_training_are_refused(folder: Path) -> None:
     for command, words in (
         (
             ("predict", folder / "raw", folder / "other.txt", "--calibrated"),

@@ -189,7 +189,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--clicks", "--objective", "lightgbm:rank_xendcg"), "lightgbm:rank_xendcg takes grades"),
     ],
 )
-def test_what_does_not_go_with_clicks_is_refused(
+def test_options_that_do_not_go_with_clicks_are_refused(
     words: tuple[str, ...], reason: str, folder: Path
 ) -> None:
     arguments = [folder / word if (folder / word).is_file() else word for word in words]

@@ -78,7 +78,9 @@ def test_the_exit_status_is_1_when_a_condition_holds_and_0_when_none_does(
     assert (printed.exit_code, json.loads(printed.stdout)["failed"]) == (1, True)
 
 
-def test_the_table_says_all_of_it(data: Path, model: Path, second: Path) -> None:
+def test_the_table_has_metrics_segments_and_changes_of_the_top(
+    data: Path, model: Path, second: Path
+) -> None:
     result = invoke(
         "compare", model, second, data / "train.txt", "--metric", "ndcg@10", "--metric", "map"
     )
@@ -166,7 +168,7 @@ def test_names_that_steer_a_terminal_are_shown_as_what_they_are(tmp_path: Path) 
         (("--segments", "/no/such/file"), "/no/such/file: no such file"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_read(
+def test_wrong_options_are_refused_before_a_file_is_read(
     options: tuple[str, str], message: str, data: Path, model: Path, poor: Path
 ) -> None:
     result = refuse("compare", model, poor, data / "train.txt", *options)

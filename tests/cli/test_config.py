@@ -65,7 +65,7 @@ def test_the_command_line_wins_and_tables_are_merged_name_by_name(
     assert record["metrics"] == ["ndcg@1"]
 
 
-def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
+def test_a_configuration_may_name_data_and_model(data: Path, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
         f"train = '{data / 'train.txt'}'\nvalid = '{data / 'valid.txt'}'\nmodel ="
         f" '{tmp_path / 'm'}'\nquality = 'plain'\nrounds = 2\nthreads = 1\n"

@@ -54,7 +54,7 @@ def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
     assert "attribute(a" in (tmp_path / "m.json").read_text()
 
 
-def test_what_would_score_otherwise_is_refused_and_allowed_by_name(
+def test_an_export_with_other_scores_is_refused_unless_allow_names_the_kind(
     model: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "m.json"
@@ -80,7 +80,9 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(
         (["--to", "solr", "-o", "{model}"], "is read by this command"),
     ],
 )
-def test_slips_are_told(model: Path, arguments: list[str], reason: str) -> None:
+def test_wrong_targets_and_output_paths_are_refused(
+    model: Path, arguments: list[str], reason: str
+) -> None:
     result = refuse(
         "export", model, *(argument.replace("{model}", str(model)) for argument in arguments)
     )
@@ -165,7 +167,7 @@ def test_what_a_target_cannot_hold_is_refused_before_training(
         ("sql", "--max-trees 900", ("--max-trees", 900)),
     ],
 )
-def test_what_the_export_refuses_is_refused_with_the_option(
+def test_training_for_a_target_names_the_option_that_makes_the_export_possible(
     target: str, words: str, options: tuple[object, ...], tmp_path: Path
 ) -> None:
     data = table(tmp_path / "t.csv")
@@ -189,7 +191,7 @@ def test_names_that_the_export_can_change_are_a_warning(tmp_path: Path) -> None:
     )
 
 
-def test_a_target_that_holds_everything_is_silent(tmp_path: Path) -> None:
+def test_training_for_a_target_that_takes_the_model_prints_no_warning(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
     result = succeed("train", data, *CATEGORICAL, *FEW, "--for", "onnx", "-m", tmp_path / "m.txt")
     assert "--for" not in result.stderr

@@ -106,7 +106,7 @@ def test_a_tool_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> No
         (["data", "shard", "--parts", "101"], "take fewer shards"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_wrong_options_of_file_tools_are_refused_in_one_line(
     arguments: list[str], words: str, source: Path, tmp_path: Path
 ) -> None:
     done = refuse(*arguments, source, "-o", tmp_path / "out.txt")

@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_sidecar_keeps_it_and_serving_needs_no_column(folder: Path):
+def test_the_sidecar_keeps_the_gain_and_predict_needs_no_column_of_it(folder: Path):
     assert sidecar(folder / "m.txt")["data"]["reader"]["gain"] == GAIN  # type: ignore[index]
     pd.read_csv(folder / "test.csv").drop(columns=["margin", "label"]).to_csv(
         folder / "new.csv", index=False
@@ -46,7 +46,7 @@ def test_the_sidecar_keeps_it_and_serving_needs_no_column(folder: Path):
     succeed("predict", folder / "m.txt", folder / "new.csv", "-o", folder / "scores.txt")
 
 
-def test_evaluate_says_by_what_it_measures(folder: Path):
+def test_evaluate_names_the_gain_that_it_measures_by(folder: Path):
     plain = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5")
     assert any(f"gain {GAIN}" in message for message in messages(plain))
     assert "gain exponential" in plain.stdout
@@ -81,7 +81,7 @@ def test_evaluate_says_by_what_it_measures(folder: Path):
         ("train", "train.csv", *DROP, "--backend", "xgboost", "-m", "x.json", *FEW),
     ],
 )
-def test_wherever_there_is_a_gain_it_may_be_one(
+def test_every_command_with_a_gain_takes_an_expression(
     folder: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...]
 ):
     monkeypatch.chdir(folder)

@@ -10,7 +10,7 @@ from tests.cli.conftest import succeed
 from .conftest import invoke
 
 
-def test_the_table_says_what_it_is_of(model: Path, data: Path) -> None:
+def test_the_table_names_the_metric_and_the_shuffles(model: Path, data: Path) -> None:
     result = succeed("importance", model, data / "test.txt", "--top", 5, "--threads", 1)
     lines = result.stdout.splitlines()
     assert "ndcg@10" in lines[0]

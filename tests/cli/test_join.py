@@ -98,7 +98,7 @@ def test_people_and_a_machine_are_kept_apart_and_train_together(tmp_path: Path) 
     assert "weight" not in table.read_text().splitlines()[0]
 
 
-def test_what_two_judges_cannot_give_is_refused(tmp_path: Path) -> None:
+def test_options_and_judgements_that_two_judges_cannot_use_are_refused(tmp_path: Path) -> None:
     human, machine, log = both_judges(tmp_path)
     table = tmp_path / "table.csv"
     join = ("data", "join", human, log, "-o", table)

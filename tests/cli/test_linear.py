@@ -41,7 +41,7 @@ def linear(data: Path) -> Path:
     return path
 
 
-def test_predict_evaluate_and_compare_take_it(
+def test_predict_evaluate_and_compare_take_a_linear_model(
     linear: Path, model: Path, data: Path, tmp_path: Path
 ) -> None:
     scores = tmp_path / "scores"
@@ -74,7 +74,9 @@ def test_trees_begin_with_a_start_in_one_file(data: Path, tmp_path: Path) -> Non
     )
 
 
-def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path: Path) -> None:
+def test_options_that_a_linear_model_cannot_take_are_refused(
+    linear: Path, data: Path, tmp_path: Path
+) -> None:
     def refused(*options: object) -> str:
         done = refuse(
             "train", data / "train.txt", "--model", tmp_path / "m", "--threads", 1, *options

@@ -104,7 +104,7 @@ def test_plan_tells_every_route_as_json(printed: dict[str, Any]) -> None:
     ]
 
 
-def test_plan_tells_it_in_words(data: Path) -> None:
+def test_plan_prints_rows_memory_and_the_chosen_route(data: Path) -> None:
     result = succeed("plan", data / "train.txt", "--valid", data / "valid.txt")
     lines = result.stdout.splitlines()
     assert re.fullmatch(rf"{data}/train.txt: \d+ rows \(all of it read; 0 MB of text\)", lines[0])

@@ -227,7 +227,7 @@ def test_a_file_of_scores_is_written_whole_or_not_at_all(
     assert "300 rows, 6 features, scored in " in result.stderr
 
 
-def test_what_deserves_a_look_is_said_of_pieces_too(folder: Path, write: Write) -> None:
+def test_rows_read_in_pieces_give_the_warnings_of_a_whole_file(folder: Path, write: Write) -> None:
     text = "0 qid:1 1:nan 6:1\n\n\n0 qid:1 6:2 2:nan\n0 qid:1 6:2 1:inf"
     result = succeed("predict", folder / "lgb", write(text), "--inf", "missing")
     for words in (

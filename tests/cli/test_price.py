@@ -38,7 +38,7 @@ def test_the_default_keeps_to_the_trees(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [("--quality", "quick"), ("--folds", "2")])
-def test_one_training_and_folds_keep_to_them(
+def test_one_training_and_folds_keep_to_the_most_trees(
     data: Path, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     path = tmp_path / "m.txt"

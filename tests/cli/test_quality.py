@@ -206,7 +206,7 @@ def test_large_data_leave_out_two_of_three_folds(
     assert (record["folds"], len(record["rounds"])) == (3, 2)
 
 
-def test_a_linear_model_has_no_preset(data: Path, tmp_path: Path) -> None:
+def test_a_linear_model_is_trained_plainly(data: Path, tmp_path: Path) -> None:
     done = succeed(
         "train", data / "train.txt", "-m", tmp_path / "m", "--backend", "linear", "--rounds", 3
     )

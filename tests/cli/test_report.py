@@ -190,7 +190,9 @@ def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(
     assert "none of the 10 queries is included" in (tmp_path / "page.html").read_text()
 
 
-def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path: Path) -> None:
+def test_wrong_options_of_report_are_refused_before_a_file_is_read(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
     test = data / "test.txt"
     for arguments, words in (
         (("-o", "-"), "standard output"),

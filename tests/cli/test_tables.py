@@ -177,7 +177,9 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         (("train.csv", *COLUMNS[:4], "--drop", "no"), "column 'url'"),
     ],
 )
-def test_what_does_not_fit_is_refused(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_columns_of_a_table_are_refused(
+    folder: Path, arguments: tuple[str, ...], words: str
+) -> None:
     result = refuse(
         "train", folder / arguments[0], *arguments[1:], "-m", folder / "none.model", *FEW
     )

@@ -88,7 +88,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
         ("@1", "row:99999", "no row 99999"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_unknown_and_equal_documents_are_refused(
     model: Path, named_file: Path, qid: str, a: str, b: str, words: str
 ) -> None:
     result = refuse("why", model, named_file, qid, a, b)

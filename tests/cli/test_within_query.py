@@ -96,7 +96,9 @@ def test_routes_folds_and_configurations_train_with_the_columns(
     assert wide - narrow > 300 * floats / surveyed.features
 
 
-def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Path) -> None:
+def test_wrong_kinds_and_features_within_queries_are_refused(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
     train = ("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
     for command, words in {
         (*train, "--of", "f2"): "--of is for --within-query",

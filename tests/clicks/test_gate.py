@@ -13,7 +13,7 @@ from boostrank.core.errors import DataError, DataWarning
 CURVE = Propensities([1.0, 0.5, 0.25])
 
 
-def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
+def test_exposure_dcg_is_the_mean_discounted_click_probability_of_the_top() -> None:
     rng = np.random.default_rng(0)
     qid, rows = np.repeat(np.arange(30), 8), np.arange(240)
     entries = [

@@ -32,7 +32,7 @@ def test_words_have_aliases(alias):
 
 
 @pytest.mark.parametrize("gain", ["cubic", "", "0,-1", "0,3,1", "0,nan", [], [0, np.inf], None, 3])
-def test_what_is_no_gain_is_refused(gain):
+def test_a_wrong_gain_is_refused(gain):
     with pytest.raises(ParameterError):
         parse_gain(gain)
 

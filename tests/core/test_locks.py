@@ -222,7 +222,7 @@ def test_a_file_that_was_taken_for_dead_while_it_was_made_is_made_again(
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [b"new"]
 
 
-def test_a_folder_is_kept_while_it_is_in_hand(tmp_path: Path) -> None:
+def test_a_folder_is_kept_while_a_process_holds_it_open(tmp_path: Path) -> None:
     folder = tmp_path / "bins"
     folder.mkdir()
     (folder / "page").write_bytes(b"1")

@@ -53,30 +53,30 @@ def data() -> boostrank.RankingDataset:
     )
 
 
-def test_a_data_set() -> None:
+def test_a_dataset_prints_as_html() -> None:
     check(data(), "200", "0 to 2")
 
 
-def test_a_model() -> None:
+def test_a_model_prints_as_html() -> None:
     params = {"objective": "regression", "verbosity": -1, "num_threads": 1, "eval_at": 3}
     model = boostrank.train(params, data(), 2, valid_sets=data(), valid_names=["valid"])
     check(model, "regression", f"ndcg@3 {model.best_score['valid']['ndcg@3']:.4f}")
 
 
-def test_a_comparison() -> None:
+def test_a_comparison_prints_as_html() -> None:
     rows = data()
     comparison = compare(rows.labels, np.arange(200.0), rows, fail_if="ndcg@10 < 0")
     object.__setattr__(comparison, "old", HOSTILE)
     check(comparison, f"{comparison.metrics['ndcg@10'].new:.4g}", "holds")
 
 
-def test_a_report() -> None:
+def test_a_report_prints_as_html() -> None:
     params = {"objective": "regression", "verbosity": -1, "num_threads": 1}
     model = boostrank.train(params, data(), 1)
     check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}, model), "Verdict")
 
 
-def test_findings() -> None:
+def test_findings_print_as_html() -> None:
     findings = [Finding(HOSTILE, Severity.WARNING, HOSTILE, 3, 0, 1, HOSTILE, "costly", "mend it")]
     check(Findings(findings * 30), "warning", "mend it", "and 10 more")
     assert Findings(findings) == findings

@@ -35,7 +35,7 @@ def test_packages_are_absent_in_the_block_alone(
 
 
 @pytest.mark.usefixtures("own")
-def test_garbage_is_looked_for_again_but_not_among_what_is_there() -> None:
+def test_collection_of_garbage_begins_again_without_the_frozen_objects() -> None:
     before = gc.get_freeze_count()
     try:
         with uncollected(freeze=True):

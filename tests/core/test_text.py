@@ -31,7 +31,7 @@ def test_a_size_is_in_thousands_unless_it_says_otherwise(text: str, size: int) -
 @pytest.mark.parametrize(
     "text", ["", "MB", "0", "0.5", "-1GB", "1XB", "1MM", "nan", "inf", "1e30", "1.2.3MB"]
 )
-def test_what_is_no_size_is_refused_with_examples(text: str) -> None:
+def test_text_that_is_no_size_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ParameterError, match="not a size"):
         parse_size(text)
 

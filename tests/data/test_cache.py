@@ -130,7 +130,7 @@ def test_an_entry_of_another_form_with_a_right_checksum_is_no_entry(
     assert cache.load("entry", KEY) is None
 
 
-def test_what_is_open_stays_what_was_checked(cache: Cache) -> None:
+def test_an_open_entry_keeps_its_bytes_when_the_entry_is_replaced(cache: Cache) -> None:
     entry = cache.load("entry", KEY)
     assert entry is not None
     assert entry.big is not None

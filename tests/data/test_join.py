@@ -193,7 +193,7 @@ def test_a_shuffled_split_gives_the_bytes_of_the_whole(
     assert (tmp_path / f"out.{ending}").read_bytes() == (tmp_path / f"whole.{ending}").read_bytes()
 
 
-def test_what_does_not_meet_is_counted_with_its_place(tmp_path: Path) -> None:
+def test_judgements_and_rows_without_a_partner_are_counted_with_a_place(tmp_path: Path) -> None:
     grades = [*GRADES, ("1", "d9", 1), ("1", "d8", 1), ("1", "d8", 1)]
     judged = written(tmp_path, "j.txt", list_of(grades))
     log = written(tmp_path, "f.csv", table(WORDS) + "d10,red shoe,9,9\nd3,hat,1,1\nd3,boots,1,1\n")

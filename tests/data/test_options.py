@@ -61,7 +61,7 @@ def test_what_differs_from_the_defaults_decides_what_is_read() -> None:
         ({"n_features": 0}, "n_features=0 is out of range"),
     ],
 )
-def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> None:
+def test_values_out_of_range_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         ReadOptions(**options)
 

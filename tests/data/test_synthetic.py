@@ -160,7 +160,7 @@ def test_values_look_like_those_of_a_search_engine(data: SyntheticData) -> None:
     assert not np.signbit(data.dataset.features[data.dataset.features == 0]).any()
 
 
-def test_it_can_be_learned_but_not_perfectly(data: SyntheticData) -> None:
+def test_synthetic_data_can_be_learned_but_not_perfectly(data: SyntheticData) -> None:
     train, _, test = data.split()
     booster = lgb.train(
         {"objective": "lambdarank", "num_leaves": 31, "verbose": -1, "num_threads": 2, "seed": 1},

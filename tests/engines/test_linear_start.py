@@ -227,7 +227,7 @@ def test_every_node_of_a_start_counts_its_documents(boosted: Any, start_data: An
         )  # a leaf of none counts one
 
 
-def test_what_lightgbm_itself_grows_is_no_start(start_data: Any) -> None:
+def test_linear_leaves_of_lightgbm_are_no_start(start_data: Any) -> None:
     for least, leaves in ((10_000, 31), (20, 3)):
         params = {
             "linear_tree": True,
@@ -252,7 +252,7 @@ def test_start_linear_trains_one_first(start_data: Any) -> None:
 
 
 @ONLY_LIGHTGBM
-def test_what_cannot_begin_is_refused_with_words(start_data: Any, boosted: Any) -> None:
+def test_other_models_as_a_start_are_refused(start_data: Any, boosted: Any) -> None:
     train = start_data[0]
     with pytest.raises(ParameterError, match="not both"):
         boostrank.train(TREES, train, 1, start="linear", init_model=boosted)

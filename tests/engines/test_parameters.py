@@ -330,7 +330,7 @@ def alone(model: Any, rows: Any) -> Any:
 @pytest.mark.parametrize(
     ("backend", "name"), [(backend, name) for backend in KEPT for name in KEPT[backend]]
 )
-def test_what_is_kept_gives_the_scores_of_its_training_with_and_without_a_start(
+def test_a_supported_parameter_trains_a_model_whose_file_has_its_scores(
     data: Any, backend: str, name: str
 ) -> None:
     if name not in all_of(backend):
@@ -357,7 +357,9 @@ def test_what_is_kept_gives_the_scores_of_its_training_with_and_without_a_start(
         for name in sorted(classes(engine)["refused"])
     ],
 )
-def test_what_is_refused_is_refused_with_a_reason(data: Any, backend: str, name: str) -> None:
+def test_an_unsupported_parameter_is_refused_with_a_reason(
+    data: Any, backend: str, name: str
+) -> None:
     if backend == "lightgbm" and name not in parameter_names():
         pytest.skip(f"this version of {backend} has no {name}")
     with pytest.raises(ParameterError, match=f"{name} is not supported: .{{20,}}"):

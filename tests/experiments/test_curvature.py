@@ -14,7 +14,7 @@ from experiments.curvature import layout, run
 from experiments.curvature.families import SPECS, tanh_over
 
 
-def test_kernels_leave_what_the_curvatures_are_made_of():
+def test_kernels_write_the_constants_that_curvatures_are_computed_from():
     layout.check_layout()
 
 

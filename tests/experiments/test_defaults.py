@@ -44,7 +44,7 @@ def test_queries_with_the_same_documents_stay_together(file: Path) -> None:
             assert all(np.count_nonzero(of == document) == 2 for document in of)
 
 
-def test_what_is_trained_is_kept(
+def test_a_second_run_trains_nothing_again(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "ROUNDS", 5)

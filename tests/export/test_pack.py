@@ -73,7 +73,7 @@ def test_a_program_that_compares_otherwise_is_found_at_thresholds(each: Example)
     assert (leaves(trees.forest, rows, Rules(np.float32, strict=True)) != expected).any()
 
 
-def test_kinds_are_what_they_say() -> None:
+def test_each_kind_of_row_has_the_values_it_is_named_after() -> None:
     forest = example("lightgbm-start-categories").served.trees.forest
     pack = parity_pack(forest, 6, 100_000)
     assert np.isnan(of_kind(pack, "missing")).any(axis=1).mean() > 0.8

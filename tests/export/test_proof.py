@@ -222,7 +222,7 @@ def test_values_that_are_too_near_to_a_threshold_are_told(
     assert (prove(of.model, served, solr, solr.write(served), allow=allow).untried > 0) == untried
 
 
-def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
+def test_wrong_targets_and_names_are_refused(tmp_path: Path) -> None:
     model = example("lightgbm-none-whole").model
     with pytest.raises(ParameterError, match=r"unknown target 'sollr'.*solr"):
         export_model(model, tmp_path / "m", "sollr")

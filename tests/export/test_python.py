@@ -29,7 +29,7 @@ def test_bits_are_those_of_the_engine(each: Example) -> None:
     np.testing.assert_array_equal(score(each.rows), each.expected(each.rows))
 
 
-def test_names_are_theirs() -> None:
+def test_names_of_any_characters_are_quoted() -> None:
     names = ("a'b", "\U0001f600", '"""', "\\", "{0}", "é")
     body = SPEC.write(
         replace(example("lightgbm-none-whole").served, feature_names=names, name='"""\\')

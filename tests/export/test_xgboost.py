@@ -53,7 +53,7 @@ def codes_are_whole(model_example: Example, rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("xgboost")])
-def test_bits_of_its_own_models_are_kept(kind: str) -> None:
+def test_exports_of_xgboost_models_have_the_same_bits(kind: str) -> None:
     model_example = example(kind)
     score = SPEC.read(SPEC.write(model_example.served), model_example.served.feature_names)
     np.testing.assert_array_equal(

@@ -134,7 +134,7 @@ def test_linear_starts_become_one(data: RankingDataset) -> None:
     np.testing.assert_array_equal(average(parts[:1]).predict(data), parts[0].predict(data))
 
 
-def test_what_does_not_go_together_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+def test_models_that_cannot_be_averaged_are_refused(data: RankingDataset, tmp_path: Path) -> None:
     (model,) = models(data, "lightgbm", (2,))
     with pytest.raises(ParameterError, match="no models"):
         average([])

@@ -127,7 +127,7 @@ def test_fewer_numbers_are_refused(backend: str, data: Any) -> None:
         ({"interaction_constraints": [0, 1]}, "lists of features"),
     ],
 )
-def test_what_names_no_feature_is_refused(
+def test_wrong_constraints_are_refused_with_the_feature(
     data: Any, backend: str, params: Any, reason: str
 ) -> None:
     with pytest.raises(ParameterError, match=reason):
@@ -163,7 +163,7 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
 @pytest.mark.parametrize(
     "params", [{"linear_tree": True}, {"quant_train_renew_leaf": True}], ids=str
 )
-def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None:
+def test_parameters_of_lightgbm_that_break_constraints_are_refused(data: Any, params: Any) -> None:
     with pytest.raises(ParameterError, match=f"monotone_constraints .*{next(iter(params))}"):
         trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)
     for start in ("linear", "auto", "none"):

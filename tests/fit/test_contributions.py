@@ -28,7 +28,7 @@ def test_contributions_sum_to_the_scores_of_the_best_round(backend: str) -> None
 
 
 @pytest.mark.parametrize("make", [train_lightgbm, train_xgboost])
-def test_models_of_the_engines_own_tell_them_too(make: Any, tmp_path: Any) -> None:
+def test_contributions_to_models_of_the_engines_own_add_up(make: Any, tmp_path: Any) -> None:
     X, _ = data()
     make().save_model(tmp_path / "model.json")
     model = boostrank.RankingModel.load(tmp_path / "model.json")
@@ -80,7 +80,9 @@ EVERY = [(backend, start) for backend in BACKENDS for start in ("linear", "none"
 
 
 @pytest.mark.parametrize(("backend", "start"), EVERY)
-def test_they_add_up_to_the_score_also_with_a_start(backend: str, start: str, sets: Any) -> None:
+def test_contributions_add_up_to_the_score_also_with_a_start(
+    backend: str, start: str, sets: Any
+) -> None:
     ranker = model(backend, start)
     scores, parts = ranker.predict(sets[1]), ranker.contributions(sets[1])
     np.testing.assert_allclose(parts.sum(axis=1), scores, rtol=0, atol=1e-12)

@@ -73,7 +73,7 @@ def test_regression_on_weighted_losses_errs_less_where_the_weight_is(backend: st
     )
 
 
-def test_what_does_not_know_them_refuses_by_name() -> None:
+def test_objectives_without_document_weights_refuse_them() -> None:
     weighted, _ = pair()
     with pytest.raises(DataError, match=r"'ranknet' .*not support"):
         scores(weighted, params={"objective": "ranknet"})
@@ -95,7 +95,7 @@ def test_what_does_not_know_them_refuses_by_name() -> None:
     )
 
 
-def test_metrics_do_not_know_them_and_a_warning_says_so() -> None:
+def test_metrics_ignore_document_weights_with_a_warning() -> None:
     weighted, _ = pair()
     plain = replace(weighted, queries=replace(weighted.queries, document_weights=None))
     params = {"objective": "sdcg", **FAST}

@@ -78,7 +78,7 @@ def test_scores_move_less_than_is_said(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_averages_folds_and_what_goes_on_have_them_too(
+def test_averages_folds_and_continued_models_have_even_leaves(
     engine: str, data: Any, tmp_path: Path
 ) -> None:
     first = boostrank.train(SMALL | {"seed": 0}, data, 3, backend=engine)
@@ -131,7 +131,9 @@ def grown(params: dict[str, Any], data: Any) -> Any:
     ],
     ids=["linear_tree", "rf", "dart", "poisson", "gblinear"],
 )
-def test_what_is_no_sum_of_leaves_stays_as_it_was_grown(params: dict[str, Any], data: Any) -> None:
+def test_models_that_do_not_add_up_leaves_are_not_rounded(
+    params: dict[str, Any], data: Any
+) -> None:
     booster = grown(dict(params), data)
     body = booster.to_bytes()
     assert booster.finished({}).to_bytes() == (
@@ -166,7 +168,7 @@ def test_just_below_a_power_of_2_rounding_up_has_room() -> None:
 @pytest.mark.parametrize(
     "value", [[1e9, 1e9, 0.1, -0.1], [0.0, 0.0, 0.0, 0.0], [np.inf, 1.0, 2.0, 3.0], []]
 )
-def test_leaves_that_would_lose_by_it_stay(value: list[float]) -> None:
+def test_leaves_that_rounding_would_change_too_much_stay(value: list[float]) -> None:
     counts = np.array([1000.0, 1000.0, 10.0, 10.0])[: len(value)]
     assert (
         Leaves(np.array([0, 0, 1, 1][: len(value)], np.int64), np.array(value), counts).in_units()

@@ -214,7 +214,7 @@ def assert_same(first: cross_fit.CrossFitted, second: cross_fit.CrossFitted, lea
         assert np.corrcoef(first.scores, second.scores)[0, 1] >= 1.0 - least
 
 
-def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
+def test_a_training_of_folds_can_end_after_a_fold(data: RankingDataset) -> None:
     plan = resolve(TrainOptions(params=PARAMS, rounds=5, folds=4), data)
     average = execute(plan, lambda k, *_: k < 1)
     assert len(average.info["folds"]["rounds"]) == 2

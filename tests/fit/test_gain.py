@@ -31,7 +31,7 @@ def _by_hand(data: boostrank.RankingDataset) -> boostrank.RankingDataset:
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost", "linear"])
-def test_it_is_the_training_on_those_numbers_with_a_linear_gain(backend: str, tmp_path: Path):
+def test_a_gain_of_columns_trains_as_its_values_with_a_linear_gain(backend: str, tmp_path: Path):
     train, valid = _data(0), _data(1, 20)
     params: dict[str, Any] = {"num_threads": 1} if backend == "linear" else TREES
     params = params | {"eval_at": [3]}
@@ -64,7 +64,7 @@ def test_it_is_the_training_on_those_numbers_with_a_linear_gain(backend: str, tm
     np.testing.assert_array_equal(gone_on.predict(valid), more.predict(valid))
 
 
-def test_folds_presets_search_and_noise_compute_it_too():
+def test_folds_presets_and_noise_compute_a_gain_of_columns():
     train, by_hand = _data(0), _by_hand(_data(0))
     rounds: dict[str, Any] = {"num_boost_round": 6}
     with_gain, linear = TREES | {"gain": GAIN}, TREES | {"gain": "linear"}
@@ -102,7 +102,7 @@ def test_a_search_gives_the_expression_back():
     )
 
 
-def test_what_does_not_go_together_is_refused():
+def test_a_gain_on_labels_that_are_the_gain_is_refused():
     data = _data(0, 20)
     with_gain = data.with_gain(GAIN)
     with pytest.raises(DataError, match="already the gain"):

@@ -123,7 +123,7 @@ def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
             score(data.features[:2], group=[3])
 
 
-def test_what_is_no_data_set(data: RankingDataset) -> None:
+def test_arguments_that_are_no_dataset_are_refused(data: RankingDataset) -> None:
     with pytest.raises(ParameterError, match=r"DMatrix.*RankingDataset.*from_arrays"):
         boostrank.train(PARAMS, xgb.DMatrix(data.features, data.labels), 2)
     with pytest.raises(ParameterError, match=r"valid_sets.*ndarray"):

@@ -73,7 +73,7 @@ def test_names_and_scores_are_those_of_the_wide_data(tmp_path: Path, backend: st
     assert model.evals_result["training"]["ndcg@10"][-1] > 0.6
 
 
-def test_folds_are_trained_on_what_rows_name() -> None:
+def test_folds_are_trained_on_the_columns_that_rows_name() -> None:
     data = make_hashed_dataset()
     model = boostrank.train(dict(NARROW), data, 3, quality="plain", folds=2)
     assert model.n_features == COLUMNS

@@ -34,7 +34,7 @@ def messages_of(notice: Any, caplog: Any, *seconds: float, is_saved: bool = True
     return [record.getMessage() for record in caplog.records if record.name == "boostrank"]
 
 
-def test_it_is_given_once_where_compiling_takes_long(caplog: Any) -> None:
+def test_a_notice_is_given_once_where_compiling_takes_long(caplog: Any) -> None:
     (line,) = messages_of(jit._Notice(patience=0.05), caplog, 0.5, 0.5)
     assert line.endswith(f"once; later processes load it from {jit.cache_directory()}")
     (line,) = messages_of(jit._Notice(patience=0.05), caplog, 0.5, is_saved=False)
@@ -46,7 +46,7 @@ def test_many_short_ones_are_long_together(caplog: Any) -> None:
     assert len(messages_of(jit._Notice(patience=0.3), caplog, *[0.1] * 8)) == 1
 
 
-def test_what_is_loaded_is_not_compiled(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loaded_kernel_gives_no_notice(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     notice = jit._Notice(patience=0.05)
     with notice.watch(SimpleNamespace(at_hand=True)):
         time.sleep(0.3)
@@ -55,7 +55,7 @@ def test_what_is_loaded_is_not_compiled(caplog: Any, monkeypatch: pytest.MonkeyP
     assert messages_of(notice, caplog, 0.3, is_saved=False) == []
 
 
-def test_compiling_gives_it(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_gives_a_notice(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def double(x: float) -> float:
         return 2.0 * x
 

@@ -46,7 +46,9 @@ def ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     jit.shipped_code.cache_clear()
 
 
-def test_it_is_loaded_and_nothing_is_compiled_or_saved(ship: Any, tmp_path: Path) -> None:
+def test_shipped_machine_code_is_loaded_without_compiling_or_saving(
+    ship: Any, tmp_path: Path
+) -> None:
     function = ship()
     assert function.saved_in == jit.shipped_code().folder
     assert function.at_hand

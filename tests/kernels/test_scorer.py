@@ -148,7 +148,7 @@ def test_functions_of_any_number_of_pieces_are_found(double: bool) -> None:
     np.testing.assert_array_equal(Scorer(forest, double=double).scores(rows), expected)
 
 
-def test_what_it_cannot_score_is_left_to_the_engine(tmp_path: Path) -> None:
+def test_categories_and_halves_of_base_scores_are_left_to_the_engine(tmp_path: Path) -> None:
     features, rng = table(900), np.random.default_rng(3)
     features[:, 5] = rng.integers(0, 40, 900)
     labels = (features[:, 5] % 3 == 0).astype(float)

@@ -32,7 +32,7 @@ from boostrank.metrics.measure import METRICS
         ("mean-average-precision", "map"),
     ],
 )
-def test_it_is_read_from_text_and_written_canonically(text: str, canonical: str) -> None:
+def test_a_metric_is_read_from_text_and_written_canonically(text: str, canonical: str) -> None:
     assert str(Metric.parse(text)) == canonical
 
 
@@ -40,7 +40,7 @@ def test_it_is_read_from_text_and_written_canonically(text: str, canonical: str)
     name=st.sampled_from(METRICS.names()),
     cuts=st.lists(st.integers(1, 10**6), unique=True, max_size=5),
 )
-def test_its_text_reads_back(name: str, cuts: list[int]) -> None:
+def test_the_text_of_a_metric_reads_back(name: str, cuts: list[int]) -> None:
     metric = Metric(name, tuple(cuts))
     assert Metric.parse(str(metric)) == metric
     assert pickle.loads(pickle.dumps(metric)) == metric

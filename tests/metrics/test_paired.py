@@ -63,7 +63,7 @@ def test_a_clear_difference_has_a_small_but_never_a_zero_p_value() -> None:
     assert difference.low == pytest.approx(0.5)
 
 
-def test_it_is_seeded() -> None:
+def test_a_paired_difference_is_seeded() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.random(40), rng.random(40)
     assert paired_difference(a, b, seed=1) == paired_difference(a, b, seed=1)
@@ -82,6 +82,6 @@ def test_queries_left_out_of_both_are_left_out_and_of_one_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([], []), ([np.nan], [np.nan])])
-def test_what_cannot_be_paired_is_refused(a: list[float], b: list[float]) -> None:
+def test_values_that_cannot_be_paired_are_refused(a: list[float], b: list[float]) -> None:
     with pytest.raises(DataError):
         paired_difference(a, b)

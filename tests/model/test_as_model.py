@@ -54,7 +54,7 @@ def test_a_model_is_what_people_hold(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_door_takes_it(kind: str, tmp_path: Path) -> None:
+def test_every_function_takes_models_of_each_kind(kind: str, tmp_path: Path) -> None:
     model, scores = make_model(kind, tmp_path)
     data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
     assert boostrank.compare(model, scores, data).metrics["ndcg@10"].mean == pytest.approx(

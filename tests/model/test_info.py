@@ -30,7 +30,7 @@ KNOWN: dict[str, Any] = {
 }
 
 
-def test_it_is_a_mapping_of_what_is_known_in_one_order() -> None:
+def test_info_is_a_mapping_of_its_fields_in_one_order() -> None:
     info = ModelInfo(**dict(reversed(KNOWN.items())))
     assert list(info) == list(KNOWN)
     assert info == KNOWN
@@ -46,7 +46,7 @@ def test_it_is_a_mapping_of_what_is_known_in_one_order() -> None:
         info.backend = "xgboost"  # type: ignore[misc]
 
 
-def test_what_is_asked_for_often_has_a_name() -> None:
+def test_frequent_fields_of_info_have_properties() -> None:
     info = ModelInfo(**KNOWN)
     assert info.objective_name == "sdcg"
     assert info.feature_names == ("a", "b")

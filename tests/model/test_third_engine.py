@@ -48,7 +48,7 @@ def model(data: tuple[RankingDataset, RankingDataset]) -> RankingModel:
     return boostrank.train(PARAMS, data[0], 30, valid_sets=[data[1]], backend="toy")
 
 
-def test_it_trains_and_learns(
+def test_a_third_engine_trains_and_learns(
     model: RankingModel, data: tuple[RankingDataset, RankingDataset]
 ) -> None:
     curve = model.evals_result["valid_0"]["ndcg@5"]
@@ -70,7 +70,7 @@ def test_it_trains_and_learns(
         boostrank.train(PARAMS | {"num_leaves": 3}, data[0], 1, backend="toy")
 
 
-def test_it_is_saved_and_loaded(
+def test_a_model_of_a_third_engine_is_saved_and_loaded(
     model: RankingModel, data: tuple[RankingDataset, RankingDataset], tmp_path: Path
 ) -> None:
     model.save(tmp_path / "model.toy")
@@ -96,7 +96,7 @@ def test_it_is_saved_and_loaded(
         RankingModel.load(tmp_path / "poem")
 
 
-def test_it_goes_on_from_a_model(
+def test_a_third_engine_continues_a_model(
     model: RankingModel, data: tuple[RankingDataset, RankingDataset]
 ) -> None:
     more = boostrank.train(PARAMS, data[0], 5, init_model=model, backend="toy")
@@ -105,7 +105,9 @@ def test_it_goes_on_from_a_model(
     assert more.info["training"] == {"rounds": 5, "rounds_before": 30}
 
 
-def test_it_is_averaged(model: RankingModel, data: tuple[RankingDataset, RankingDataset]) -> None:
+def test_models_of_a_third_engine_are_averaged(
+    model: RankingModel, data: tuple[RankingDataset, RankingDataset]
+) -> None:
     other = boostrank.train(PARAMS | {"learning_rate": 0.1}, data[0], 9, backend="toy")
     mean = (model.predict(data[1]) + other.predict(data[1])) / 2
     np.testing.assert_allclose(
@@ -113,7 +115,7 @@ def test_it_is_averaged(model: RankingModel, data: tuple[RankingDataset, Ranking
     )
 
 
-def test_it_is_reported_by_walking_its_trees(
+def test_a_model_of_a_third_engine_is_reported_by_walking_its_trees(
     model: RankingModel, data: tuple[RankingDataset, RankingDataset], tmp_path: Path
 ) -> None:
     page = report(model, data[1], ["ndcg@5"]).to_html()
@@ -125,7 +127,7 @@ def test_it_is_reported_by_walking_its_trees(
     assert learning(study(data[1], "ndcg@5", model=model)).total == model.best_iteration
 
 
-def test_what_it_cannot_do_is_refused_with_words(
+def test_trainings_that_a_third_engine_cannot_do_are_refused(
     model: RankingModel, data: tuple[RankingDataset, RankingDataset], tmp_path: Path
 ) -> None:
     with pytest.raises(ParameterError, match="cannot be resumed"):

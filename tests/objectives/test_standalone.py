@@ -53,7 +53,7 @@ def test_xgb_train_knows_the_round_on_continuation_too(rounds: list[int]) -> Non
     assert rounds == [0, 1, 2, 3, 4]
 
 
-def test_lgbm_ranker_takes_it_with_groups_and_weights(rounds: list[int]) -> None:
+def test_lgbm_ranker_takes_an_objective_with_groups_and_weights(rounds: list[int]) -> None:
     data = make_dataset()
     ranker = lgb.LGBMRanker(
         objective=boostrank.ApproxNDCG(), n_estimators=3, num_leaves=7, verbose=-1

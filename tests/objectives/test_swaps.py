@@ -49,7 +49,7 @@ def test_the_reported_loss_is_minus_the_metric(metric, relevant_from):
         )
 
 
-def test_map_is_xgboosts():
+def test_lambdarank_of_map_has_the_steps_of_xgboost():
     rng = np.random.default_rng(1)
     n = 25
     labels, scores = rng.integers(0, 2, n).astype(float), rng.normal(size=n)

@@ -44,13 +44,13 @@ def plan_of(rows: int | None, **options: Any) -> Plan:
     return make_plan(Work(train=a_survey(rows)), **options)
 
 
-def test_what_fits_in_half_of_the_free_memory_stays_in_memory() -> None:
+def test_rows_that_fit_in_half_of_the_free_memory_stay_in_memory() -> None:
     plan = plan_of(1_000_000)
     assert plan.check().name == "memory"
     assert "half of the 10.00 GB that are free" in plan.why
 
 
-def test_what_does_not_is_streamed() -> None:
+def test_rows_that_do_not_fit_in_memory_are_streamed() -> None:
     plan = plan_of(10_000_000)
     assert plan.check().name == "bins"
     assert "floats in memory would take" in plan.why
@@ -139,7 +139,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "GB", "-1GB", "1 parsec", "0", "nan", "1e400"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_text_that_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="not a size"):
         parse_size(text)
 

@@ -55,7 +55,7 @@ def changes(source: str) -> set[str]:
         ("return None", set()),
     ],
 )
-def test_what_a_statement_is_changed_to(source: str, expected: set[str]) -> None:
+def test_each_statement_has_these_mutants(source: str, expected: set[str]) -> None:
     assert changes(source) == expected
 
 

@@ -76,7 +76,7 @@ def test_means_are_those_of_evaluate_and_the_difference_that_of_paired_differenc
         assert (d.old, d.new) == pytest.approx((old.mean, new.mean), abs=1e-14)
 
 
-def test_it_prints_as_its_first_table(comparison: Comparison) -> None:
+def test_a_comparison_prints_as_its_first_table(comparison: Comparison) -> None:
     name, *lines = repr(comparison).splitlines()
     assert name == "<Comparison>"
     assert lines[0].split()[:6] == ["metric", "kind", "segment", "queries", "old", "new"]
@@ -363,7 +363,7 @@ def test_a_condition_measures_its_own_metric_and_shuts_the_gate(held_out: Rankin
     assert not compare(new, old, held_out, fail_if="ndcg@10 < -0.002 at p<0.05").failed
 
 
-def test_it_is_seeded_and_plain_and_comes_as_data_frames(
+def test_a_comparison_is_seeded_and_comes_as_json_and_data_frames(
     held_out: RankingDataset, comparison: Comparison
 ) -> None:
     again = compare(
@@ -384,7 +384,7 @@ def test_it_is_seeded_and_plain_and_comes_as_data_frames(
         comparison.to_frame("x")
 
 
-def test_what_does_not_fit_is_refused(held_out: RankingDataset) -> None:
+def test_scores_of_another_length_or_not_finite_are_refused(held_out: RankingDataset) -> None:
     scores = np.zeros(held_out.n_documents)
     with pytest.raises(DataError, match=r"^new: .*shape"):
         compare(scores, scores[1:], held_out)

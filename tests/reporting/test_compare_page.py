@@ -122,7 +122,7 @@ def test_only_our_scripts_run_and_the_page_asks_for_nothing(text: str) -> None:
     )
 
 
-def test_it_is_readable_on_a_phone_in_the_dark_and_by_keyboard(text: str) -> None:
+def test_the_page_is_readable_on_a_phone_in_the_dark_and_by_keyboard(text: str) -> None:
     page = Page(text)
     assert page.count("meta", name="viewport", content="width=device-width, initial-scale=1") == 1
     assert "color-scheme: light dark" in text
@@ -162,7 +162,7 @@ def test_the_bars_hold_every_query_that_changed(text: str, comparison: Compariso
     assert [counts[gained].sum(), counts[~gained].sum()] == [d.better, d.worse]
 
 
-def test_without_the_extra_it_is_said_what_to_install(
+def test_without_the_extra_the_error_says_what_to_install(
     comparison: Comparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)

@@ -55,7 +55,7 @@ def test_a_condition_reads_as_it_is_written_and_prints_what_reads_the_same(
         ),
     ],
 )
-def test_what_does_not_read_is_refused(text: str, words: str) -> None:
+def test_text_that_is_no_condition_is_refused(text: str, words: str) -> None:
     with pytest.raises(ParameterError) as refused:
         Condition.parse(text)
     assert f"condition {text!r}: " in str(refused.value)
@@ -75,7 +75,7 @@ def test_what_does_not_read_is_refused(text: str, words: str) -> None:
         ("map < -0.01 at p<0.05", -0.005, 0.0001, False),
     ],
 )
-def test_it_holds_beyond_the_bound_and_below_the_p_value(
+def test_a_condition_holds_beyond_its_bound_and_below_its_p_value(
     text: str, difference: float, p: float, holds: bool
 ) -> None:
     assert Condition.parse(text).holds(difference, p) is holds

@@ -99,7 +99,7 @@ def test_what_lies_in_the_current_folder_draws_no_chart(
 
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert", "pandas"])
-def test_without_the_extra_it_is_said_what_to_install(
+def test_without_the_extra_the_error_says_what_to_install(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -259,7 +259,7 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
         (0.009, 0.002, "but not"),
     ],
 )
-def test_what_can_go_by_itself_is_not_said_to_go_together(
+def test_the_page_tells_removal_of_each_feature_from_removal_of_all(
     importances: Importance, high: float, low: float, words: str
 ) -> None:
     removed = Effect("removable", importances.feature_names[2:4], 0.004, low, high)
@@ -285,7 +285,7 @@ def test_a_model_that_uses_nothing_has_a_page_too(importances: Importance) -> No
     )
 
 
-def test_what_paper_leaves_out_is_counted() -> None:
+def test_rows_that_paper_leaves_out_are_counted() -> None:
     thirteen = table_html(Table("t", {"a": range(13)}))
     fourteen = table_html(Table("t", {"a": range(14)}))
     assert "1 more row on screen." in thirteen

@@ -375,7 +375,9 @@ def test_a_data_frame_has_a_line_a_feature(importances: Importance) -> None:
         ({"repeats": 0}, "repeats"),
     ],
 )
-def test_what_cannot_be_is_refused(small: Any, options: dict[str, Any], words: str) -> None:
+def test_several_cut_offs_and_no_repeats_are_refused(
+    small: Any, options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ParameterError, match=words):
         importance(*small, **options)
 
@@ -394,7 +396,7 @@ def test_other_features_and_labels_without_relevance_are_refused(small: Any) -> 
         )
 
 
-def test_it_is_where_the_package_says() -> None:
+def test_importance_is_public() -> None:
     assert callable(boostrank.reporting.importance)
 
 

@@ -105,7 +105,7 @@ def test_every_point_of_the_curve_is_what_the_engine_predicts(
     check_curve(model, test_set, learning_curves)
 
 
-def test_so_it_is_with_early_stopping_on_xgboost(
+def test_the_curve_of_early_stopping_on_xgboost_is_that_of_its_predictions(
     data: RankingDataset, test_set: RankingDataset
 ) -> None:
     model = trained(data, 40, "xgboost", objective="lambdarank", early_stopping_round=4)
@@ -270,7 +270,9 @@ def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset)
     assert learning_curves.prefixes["value"][0] == pytest.approx(expected)
 
 
-def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset) -> None:
+def test_a_negative_number_of_documents_is_refused(
+    model: RankingModel, test_set: RankingDataset
+) -> None:
     with pytest.raises(ParameterError, match="documents"):
         learning(model, test_set, documents=-1)
 

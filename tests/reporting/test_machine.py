@@ -41,7 +41,7 @@ def rows_of(people: np.ndarray, machine: np.ndarray) -> list[JudgedDifference]:
 
 
 @pytest.mark.parametrize("noise", [0.3, 2.0, 40.0])
-def test_both_is_the_papers_estimate_query_by_query(noise: float) -> None:
+def test_the_estimate_of_both_judges_is_that_of_the_paper(noise: float) -> None:
     people, machine = drawn(noise=noise)
     alone, by_machine, both = rows_of(people, machine)
     sets = [values.tolist() for values in (people, machine[:60], machine[60:])]
@@ -62,7 +62,7 @@ def test_both_is_the_papers_estimate_query_by_query(noise: float) -> None:
     assert by_machine.bias == pytest.approx((machine[:60] - people).mean())
 
 
-def test_both_is_that_of_ppi_python() -> None:
+def test_the_estimate_of_both_judges_is_that_of_ppi_python() -> None:
     peer = pytest.importorskip("ppi_py")
     people, machine = drawn(200, 2000)
     both = rows_of(people, machine)[2]
@@ -244,7 +244,7 @@ def test_queries_that_people_judged_in_part_are_left_out_with_a_note() -> None:
     assert "1 query without a machine's grade" in " ".join(comparison.notes)
 
 
-def test_what_cannot_work_is_refused() -> None:
+def test_wrong_judgements_of_two_judges_are_refused() -> None:
     data, grades, scores = judged()
     with pytest.raises(DataError, match="'machine'"):
         compare(*scores, data, machine={"label": grades["label"]})

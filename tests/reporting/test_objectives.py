@@ -168,7 +168,7 @@ def test_the_command_prints_the_same_comparison_as_json_and_as_tables(
 @pytest.mark.parametrize(
     "wrong", [{"repeats": 1}, {"objectives": {"a": "ranknet"}}, {"params": {"learning_rate": 0.1}}]
 )
-def test_what_cannot_be_compared_is_refused(wrong: dict[str, object]) -> None:
+def test_objectives_that_cannot_be_compared_are_refused(wrong: dict[str, object]) -> None:
     asked = {
         "params": PARAMS,
         "objectives": {"a": "ranknet", "b": "sdcg"},

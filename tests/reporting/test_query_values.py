@@ -130,7 +130,7 @@ def test_of_equal_queries_those_with_better_documents_are_worse_then_longer_ones
     assert [w.qid for w in query_results.worst] == ["1", "3", "0", "2"]
 
 
-def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
+def test_a_model_without_contributions_gives_a_note(tmp_path: Any) -> None:
     path = tmp_path / "linear.txt"
     path.write_text(lightgbm_models()["linear trees"])
     linear = RankingModel.load(path)

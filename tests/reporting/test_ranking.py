@@ -67,7 +67,7 @@ def test_the_page_has_a_chart_of_each(ranking_result: Ranking) -> None:
     ]
 
 
-def test_without_cut_off_and_grades_there_is_nothing(
+def test_many_grades_need_a_cut_off_and_a_metric_without_one_has_no_depth(
     data: RankingDataset, scores: np.ndarray
 ) -> None:
     many = RankingDataset(data.features, np.linspace(0, 4, data.n_documents), data.queries)

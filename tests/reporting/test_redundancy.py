@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 from boostrank.reporting.permutation import clusters_of, rank_correlation, within_query_ranks
 
 
-def test_of_one_query_it_is_spearmans() -> None:
+def test_the_correlation_within_one_query_is_that_of_spearman() -> None:
     rng = np.random.default_rng(0)
     values = np.round(rng.normal(size=(80, 4)) + 0.8 * rng.normal(size=(80, 1)), 1)  # with ties
     correlation = rank_correlation(within_query_ranks(values, np.array([0, 80])))

@@ -161,7 +161,9 @@ def test_frames_tables_and_sections_have_their_names(full_report: Report) -> Non
     assert full_report.to_dict()["missing"] == {}
 
 
-def test_what_is_not_there_is_refused(model: RankingModel, data: RankingDataset) -> None:
+def test_unknown_sections_and_no_metrics_are_refused(
+    model: RankingModel, data: RankingDataset
+) -> None:
     with pytest.raises(ParameterError, match=r"'verdicts'.* 'verdict'"):
         report(model, data, only=("verdicts",))
     with pytest.raises(ParameterError, match="metrics"):

@@ -167,7 +167,7 @@ def test_of_a_sum_the_curves_are_the_parts() -> None:
         np.testing.assert_allclose(width, width[0], atol=1e-10)
 
 
-def test_what_a_missing_value_does_is_told_apart() -> None:
+def test_the_effect_of_a_missing_value_stands_by_itself() -> None:
     for name in ("LightGBM", "LightGBM, stumps"):
         model, data = model_of(name), world()
         curve = curve_of(told_of(name), "f4")
@@ -293,7 +293,7 @@ def test_a_model_of_constants_has_nothing_to_show() -> None:
     assert feature_shapes.to_frame().empty
 
 
-def test_what_is_found_can_be_taken_out() -> None:
+def test_shapes_come_as_data_frames_and_json() -> None:
     feature_shapes = told_of("LightGBM")
     curves, features = feature_shapes.to_frame("curves"), feature_shapes.to_frame("features")
     curve = feature_shapes.curves[0]

@@ -238,7 +238,7 @@ def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(
     np.testing.assert_array_equal(chosen.scores, data.features[:, 0].astype(float))
 
 
-def test_what_cannot_be_told_is_said() -> None:
+def test_one_document_gives_a_note_instead_of_an_interval() -> None:
     one_document = RankingDataset(
         np.ones((1, 2), np.float32), np.array([1.0]), QueryIndex.from_sizes([1])
     )

@@ -169,7 +169,7 @@ def test_sparse_rows_are_as_the_model_reads_them() -> None:
     assert comparison.a.score == theirs.predict(absent)[comparison.a.row]
 
 
-def test_what_is_found_can_be_taken_out() -> None:
+def test_a_comparison_of_documents_comes_as_data_frame_and_json() -> None:
     comparison = why(model_of("LightGBM"), make_world(), 7, 1, 3)
     frame = comparison.to_frame()
     assert frame["part"].sum() == pytest.approx(comparison.difference)

@@ -129,7 +129,7 @@ def test_text_parses_back_to_the_same_schedule(schedule):
         ("joined(constant(1); constant(2); at=-1)", "at least 0"),
     ],
 )
-def test_what_cannot_be_a_schedule_is_refused_with_the_reason(text, words):
+def test_text_that_is_no_schedule_is_refused_with_the_reason(text, words):
     with pytest.raises(ParameterError, match=words.replace("(", r"\(")):
         parse_schedule(text)
 

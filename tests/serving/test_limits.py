@@ -110,7 +110,7 @@ def test_a_new_file_replaces_the_model_and_a_broken_one_does_not(tmp_path: Path,
     }
 
 
-def test_what_is_no_model_is_not_served(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_is_not_served(tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text("import os")
     with pytest.raises(ModelError):
         serving.make_app(tmp_path / "m.txt")

@@ -85,7 +85,7 @@ def test_scikit_learn_s_checks(estimator: BoostRanker, check: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_it_trains_what_train_trains(backend: str, rows: Rows) -> None:
+def test_fit_trains_the_model_of_train(backend: str, rows: Rows) -> None:
     params = {"learning_rate": 0.3, "num_leaves": 5, "num_threads": 1, "verbosity": -1}
     for settings, same in (
         ({}, {}),
@@ -432,7 +432,7 @@ def test_other_estimators_can_be_gone_on_with(backend: str, rows: Rows) -> None:
     assert continued.best_iteration_ == 7
 
 
-def test_what_else_train_takes_is_handed_on(rows: Rows, more: Rows, tmp_path: Path) -> None:
+def test_fit_hands_keywords_of_train_on(rows: Rows, more: Rows, tmp_path: Path) -> None:
     def size(scores: Any, dataset: Any) -> tuple[str, float, bool]:
         return "size", float(scores.size), True
 
@@ -467,7 +467,7 @@ def test_importances_are_shares_of_the_features(rows: Rows) -> None:
         estimator.set_params(importance_type="weight").feature_importances_  # noqa: B018
 
 
-def test_before_fit_there_is_nothing() -> None:
+def test_before_fit_there_are_no_attributes_and_predict_raises() -> None:
     estimator = BoostRanker()
     for name in (
         "booster_",

@@ -97,7 +97,7 @@ def test_queries_of_one_time_are_never_on_both_sides(rows: Rows) -> None:
         assert of_rows[train].max() < of_rows[test].min()
 
 
-def test_what_cannot_be_split_is_refused(rows: Rows) -> None:
+def test_rows_that_cannot_be_split_are_refused(rows: Rows) -> None:
     qid, X = rows.qid, rows.X
 
     def split(splitter: QueryKFold, X: object = X, **arguments: object) -> None:

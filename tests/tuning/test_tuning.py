@@ -66,7 +66,7 @@ def test_a_dimension_is_read(text: str, meant: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "1:a", "3:1", "0:1:log", "2:2", "a,a"])
-def test_what_is_no_dimension_is_refused(text: str) -> None:
+def test_a_wrong_dimension_is_refused(text: str) -> None:
     with pytest.raises(ParameterError):
         parse_dimension(text)
 
@@ -199,7 +199,7 @@ def test_a_linear_model_is_tuned_without_trees(data: RankingDataset) -> None:
     assert all(t.state == "done" for t in search_result.trials)
 
 
-def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+def test_options_that_cannot_be_searched_are_refused(data: RankingDataset, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="both given and searched"):
         tune(FIXED | {"num_leaves": 5}, data, space=LEAVES)
     with pytest.raises(ParameterError, match="folds=61"):
