@@ -74,8 +74,7 @@ def test_a_machines_judgements_are_those_of_its_column(tmp_path: Path, form: str
     table, scores = graded_table(tmp_path)
     expected = invoke("compare", *scores, table, "--machine", "machine", "--json").stdout
     file = judgements_of(table, form, tmp_path / "machine.txt")
-    result = invoke("compare", *scores, table, "--machine", file, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("compare", *scores, table, "--machine", file, "--json")
     assert json.loads(result.stdout)["judges"] == json.loads(expected)["judges"]
     assert "1 feature" in result.stderr
 
@@ -86,11 +85,9 @@ def test_a_file_with_the_name_of_a_column_is_named_by_its_path(
     table, scores = graded_table(tmp_path)
     monkeypatch.chdir(tmp_path)
     Path("machine").write_text("q0 0 p0 1\nq0 0 p1 1\n")
-    by_column = invoke("compare", *scores, table, "--machine", "machine")
-    assert by_column.exit_code == 0
+    by_column = succeed("compare", *scores, table, "--machine", "machine")
     assert "./machine" in by_column.stderr
-    by_file = invoke("compare", *scores, table, "--machine", "./machine")
-    assert by_file.exit_code == 2
+    by_file = refuse("compare", *scores, table, "--machine", "./machine")
     assert "judged 1 whole quer" in by_file.stderr
 
 
@@ -99,8 +96,7 @@ def test_what_a_machine_left_out_and_what_matches_nothing_are_counted(tmp_path: 
     file = judgements_of(table, "{0} 0 {1} {2}", tmp_path / "machine.qrels")
     lines = [line for line in file.read_text().split("\n") if not line.startswith(("q0 ", "q1 "))]
     file.write_text("\n".join([*lines[:-2], "q99 0 p0 1", "q0 0 p0 2", "q0 0 p1 -1", ""]))
-    result = invoke("compare", *scores, table, "--machine", file, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("compare", *scores, table, "--machine", file, "--json")
     assert "1 grade of documents that the data lack" in result.stderr
     notes = " ".join(json.loads(result.stdout)["notes"])
     assert "5 documents of the machine's queries" in notes
@@ -118,8 +114,7 @@ def test_what_a_machine_left_out_and_what_matches_nothing_are_counted(tmp_path: 
 def test_judgements_of_other_documents_are_refused(tmp_path: Path, form: str, words: str) -> None:
     table, scores = graded_table(tmp_path)
     file = judgements_of(table, form, tmp_path / "machine.txt")
-    refused = invoke("compare", *scores, table, "--machine", file)
-    assert refused.exit_code == 2
+    refused = refuse("compare", *scores, table, "--machine", file)
     assert words in refused.stderr
 
 
@@ -129,14 +124,12 @@ def test_data_without_names_or_with_libsvm_labels(tmp_path: Path) -> None:
     pairs = [(q, d) for q in range(40) for d in range(6)]
     qrels.write_text("".join(f"{q} 0 p{d} {d % 3}\n" for q, d in pairs if q < 12))
     data.write_text("".join(f"{d % 4} qid:{q} 1:{d} # p{d}\n" for q, d in pairs))
-    result = invoke("compare", *scores, data, "--machine", qrels, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("compare", *scores, data, "--machine", qrels, "--json")
     printed = json.loads(result.stdout)
     assert [row["queries"] for row in printed["judges"]] == [12, 12, 12]
     assert "swapped" in " ".join(printed["notes"])
     data.write_text("".join(f"{d % 4} qid:{q} 1:{d}\n" for q, d in pairs))
-    refused = invoke("compare", *scores, data, "--machine", qrels)
-    assert refused.exit_code == 2
+    refused = refuse("compare", *scores, data, "--machine", qrels)
     assert "--id" in refused.stderr
 
 
