@@ -116,11 +116,10 @@ def watch(process: subprocess.Popen[bytes], current: Path, end: float) -> str:
         time.sleep(_POLL)
         now, (done, _) = time.monotonic(), read_current(current)
         work = processor_seconds(process.pid)
+        most_work, longest = (HANG, WAIT) if cases > 1 else (START, 10 * START)
         if done != cases:
             cases, since, worked = done, now, work
-        elif work - worked > (HANG if cases > 1 else START) or now - since > (
-            WAIT if cases > 1 else 10 * START
-        ):
+        elif work - worked > most_work or now - since > longest:
             process.kill()
             process.wait()
             return "hang"

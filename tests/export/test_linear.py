@@ -41,13 +41,8 @@ def make_dataset(names: tuple[str, ...] = NAMES, queries: int = 30) -> RankingDa
 @cache
 def train_linear(scaling: str = "standard", within: str = "", **params: Any) -> RankingModel:
     params = {"objective": "approx-ndcg", "scaling": scaling} | params
-    return boostrank.train(
-        params,
-        make_dataset(),
-        5,
-        backend="linear",
-        within_query=within.split(",") if within else None,
-    )
+    kinds = within.split(",") if within else None
+    return boostrank.train(params, make_dataset(), 5, backend="linear", within_query=kinds)
 
 
 def columns_sum(model: RankingModel, rows: np.ndarray) -> np.ndarray:

@@ -311,14 +311,13 @@ def test_fault_077_a_write_that_fails_leaves_the_old_checkpoint_and_the_training
     path.write_bytes(written.read_bytes())
     (tmp_path / ".checkpoint.0123456789ab.tmp").write_bytes(b"left by a killed process")
     real = os.write
-    monkeypatch.setattr(
-        os,
-        "write",
-        lambda descriptor, data: real(descriptor, data[:100]) if len(data) < 200 else full(),
-    )
 
-    def full() -> int:
-        raise OSError(28, "No space left on device")
+    def write_little(descriptor: int, data: bytes) -> int:
+        if len(data) >= 200:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data[:100])
+
+    monkeypatch.setattr(os, "write", write_little)
 
     checkpoint = boostrank.Checkpoint(path, every=1)
     with pytest.warns(boostrank.core.errors.TrainingWarning, match="No space left") as caught:

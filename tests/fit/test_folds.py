@@ -229,6 +229,11 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
     data: RankingDataset, backend: str, params: dict[str, Any], trained: int
 ) -> None:
     begun: list[int] = []
+
+    def count_begun(env: Any) -> None:
+        if env.iteration == env.begin_iteration:
+            begun.append(env.iteration)
+
     with pytest.raises(InputError, match="averaged"):
         train(
             {"objective": "sdcg", **params},
@@ -236,11 +241,7 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
             2,
             folds=5,
             backend=backend,
-            callbacks=[
-                lambda env: (
-                    begun.append(env.iteration) if env.iteration == env.begin_iteration else None
-                )
-            ],
+            callbacks=[count_begun],
         )
     assert begun == [0] * trained
 

@@ -31,7 +31,8 @@ def test_every_form_of_body_has_the_bits_of_predict(app: Any, model: Any, rows: 
             assert answer.status == 200, answer.body
             assert answer.json["scores"] == expected
     assert answer.json["documents"] == [str(i) for i in range(len(rows))]
-    text = "\n".join(",".join("" if v is None else repr(v) for v in values) for values in lists)
+    cells = [[repr(v).replace("None", "") for v in values] for values in lists]
+    text = "\n".join(",".join(values) for values in cells)
     answer = post(app, text.encode(), "/invocations", content_type="text/csv")
     assert [float(line) for line in answer.body.split()] == expected
     assert post(app, {"rows": []}).json["scores"] == []
