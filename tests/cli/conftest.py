@@ -20,6 +20,7 @@ from boostrank.fit.callbacks import StopWhenAsked
 
 Run = Callable[..., Result]
 COMMAND = [sys.executable, "-m", "boostrank"]
+ENDLESS = ("--quality", "plain", "--rounds", 100_000, "--num-leaves", 4, "--threads", 1)
 FEW = ("--quality", "plain", "--rounds", "4", "--num-leaves", "7", "--threads", "1")
 
 

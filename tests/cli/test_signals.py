@@ -13,6 +13,7 @@ import pytest
 
 import boostrank
 from tests.cli.conftest import (
+    ENDLESS,
     FEW,
     interrupt_saving,
     invoke,
@@ -63,20 +64,7 @@ def test_fault_078_a_signal_finishes_the_round_and_writes_the_model(
     number: signal.Signals, data: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "m"
-    process = start(
-        "train",
-        data / "train.txt",
-        "-m",
-        model,
-        "--quality",
-        "plain",
-        "--rounds",
-        100_000,
-        "--num-leaves",
-        4,
-        "--threads",
-        1,
-    )
+    process = start("train", data / "train.txt", "-m", model, *ENDLESS)
     assert process.stderr is not None
     while not process.stderr.readline().startswith("round 1/"):
         assert process.poll() is None

@@ -18,6 +18,7 @@ from boostrank.core.errors import TrainingError
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.objective.bound import BoundObjective
 from tests.cli.conftest import (
+    ENDLESS,
     FEW,
     invoke,
     read_folder,
@@ -41,14 +42,7 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
         tmp_path / "c",
         "--checkpoint-every",
         1,
-        "--quality",
-        "plain",
-        "--rounds",
-        100_000,
-        "--num-leaves",
-        4,
-        "--threads",
-        1,
+        *ENDLESS,
     )
     while not (tmp_path / "c").exists():
         assert first.poll() is None
