@@ -105,6 +105,6 @@ def test_keywords_that_are_not_known(function: Callable[..., Any], unknown: str,
     assert near in str(caught.value)
 
 
-def test_a_dimension_of_the_search_that_is_none() -> None:
+def test_a_value_that_is_no_dimension_of_the_search_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"sigma=1: .*Span"):
         boostrank.tune(None, DATA, folds=2, space={"sigma": 1})  # type: ignore[dict-item]

@@ -354,7 +354,7 @@ def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_line_with_its_place(
+def test_a_wrong_objectives_file_gives_one_line_with_its_place(
     tmp_path: Path, text: str, message: str
 ) -> None:
     path = tmp_path / "my.py"

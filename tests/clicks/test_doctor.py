@@ -149,7 +149,7 @@ def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
     assert "from position 6" in findings["vague-positions"].message
 
 
-def test_few_impressions(ask: Ask) -> None:
+def test_few_impressions_are_a_warning(ask: Ask) -> None:
     findings = ask(simulated(lists=2))
     assert findings["few-impressions"].severity is Severity.WARNING
     assert "shown 2 times" in findings["few-impressions"].message
@@ -161,7 +161,7 @@ def test_few_impressions(ask: Ask) -> None:
     assert ask(simulated(lists=1))["single-impression-queries"].severity is Severity.WARNING
 
 
-def test_documents_never_shown(ask: Ask, tmp_path: Path) -> None:
+def test_documents_never_shown_are_counted(ask: Ask, tmp_path: Path) -> None:
     entries = [e for e in simulated() if e[0] > 16]
     assert ask(entries) == {}
     (never,) = look_at_clicks(tmp_path / "log", QUERIES)
@@ -204,5 +204,5 @@ def test_click_rates_that_rise(ask: Ask) -> None:
     )
 
 
-def test_what_is_said_of_labels_is_known_by_name() -> None:
+def test_findings_on_labels_are_known_by_name() -> None:
     assert set(RULES) >= OF_LABELS

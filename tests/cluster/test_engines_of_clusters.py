@@ -172,7 +172,7 @@ def check(model: RankingModel, valid: Any, data: Path) -> None:
     assert sorted(model.predict(valid)) == pytest.approx(sorted(alone))
 
 
-def test_what_is_wrong_with_a_spark_frame_is_told(session: Any, data: Path) -> None:
+def test_a_wrong_spark_frame_is_refused(session: Any, data: Path) -> None:
     rows = frame_of(session, [data / "train.txt"])
     with pytest.raises(DataError, match=r"training partition \d.*'grade'"):
         train("spark:2", PARAMS, rows, 2, label="grade", qid="query")

@@ -117,7 +117,7 @@ def test_columns_within_queries_are_those_of_a_single_machine(data: Path) -> Non
     )
 
 
-def test_what_is_wrong_with_a_table_is_told(tables: tuple[Any, Any]) -> None:
+def test_a_wrong_table_is_refused(tables: tuple[Any, Any]) -> None:
     rows, _ = tables
     with pytest.raises(DataError, match="table, not int"):
         train("local:2", PARAMS, 5, 1)

@@ -428,7 +428,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
         (["--cluster", "local:2", "--start", __file__], "--start"),
     ],
 )
-def test_what_the_command_line_refuses(
+def test_wrong_options_of_clusters_are_refused(
     options: list[str], words: str, data: Path, tmp_path: Path
 ) -> None:
     result = refuse("train", data / "s0.txt", "-m", tmp_path / "m", *options)

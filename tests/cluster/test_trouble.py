@@ -359,7 +359,7 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         ({"params": {"fill": 0}}, "fill"),
     ],
 )
-def test_what_does_not_go_together_is_refused_before_a_worker_hears_of_it(
+def test_wrong_options_are_refused_before_a_worker_hears_of_them(
     arguments: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ParameterError, match=words):

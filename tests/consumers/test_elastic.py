@@ -125,7 +125,7 @@ def test_a_scalar_twin_gives_the_same(seed: int) -> None:
         ({"inference_config": {"regression": {}}}, "unknown field 'regression'"),
     ],
 )
-def test_documents_that_it_refuses(change: dict[str, Any], message: str) -> None:
+def test_wrong_documents_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(document([stump(1)], NAMES, **change), NAMES)
 
@@ -141,12 +141,12 @@ def test_documents_that_it_refuses(change: dict[str, Any], message: str) -> None
         ([], "lacks"),
     ],
 )
-def test_trees_that_it_refuses(nodes: list[Any], message: str) -> None:
+def test_wrong_trees_are_refused(nodes: list[Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(document([nodes], NAMES), NAMES)
 
 
-def test_versions_and_extractors() -> None:
+def test_empty_extractors_duplicates_and_broken_definitions_are_refused() -> None:
     with pytest.raises(ModelError, match="must not be empty"):
         read(document([stump(1)], NAMES), NAMES, version=(8, 12))
     read(document([stump(1)], NAMES, input={"field_names": NAMES}), NAMES, version=(8, 12))

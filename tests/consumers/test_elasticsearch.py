@@ -324,7 +324,9 @@ def without(node: dict[str, Any], name: str) -> dict[str, Any]:
         ({}, "model/linear", "Unsupported"),
     ],
 )
-def test_what_the_plugin_refuses(definition: Any, kind: str, message: str) -> None:
+def test_models_that_the_plugin_refuses_are_refused(
+    definition: Any, kind: str, message: str
+) -> None:
     with pytest.raises(ModelError, match=message):
         read(body(definition, kind), ["feat1"])
 
@@ -367,7 +369,7 @@ def test_old_versions_of_elasticsearch() -> None:
         scores(bare, [[np.nan]], ["feat1"], RAW)
 
 
-def test_opensearch_differs() -> None:
+def test_opensearch_differs_from_elasticsearch_by_version() -> None:
     plain, newer = [without(split(), "missing")], {"read": opensearch.read, "version": (3, 9)}
     assert scores(plain, [[np.nan]], ["feat1"], read=opensearch.read) == [FIFTH]
     with pytest.raises(ModelError, match="missing does not point"):

@@ -233,7 +233,7 @@ LEAF = {"weight": "1", "root": {"value": "1"}}
         ),
     ],
 )
-def test_what_solr_refuses(body: dict[str, Any], message: str) -> None:
+def test_models_that_solr_refuses_are_refused(body: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(json.dumps(body).encode(), NAMES)
 

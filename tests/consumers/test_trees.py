@@ -46,7 +46,7 @@ def test_a_text_is_rounded_to_float32_at_once(text: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1_0", "0x1p3q", "1 2", "inf", "nan", "1,5"])
-def test_what_java_does_not_take_is_no_number(text: str) -> None:
+def test_text_that_java_does_not_parse_is_no_number(text: str) -> None:
     with pytest.raises(ModelError, match="is no number"):
         float32(text)
 

@@ -347,12 +347,12 @@ def without(model: dict[str, Any], name: str) -> dict[str, Any]:
         (lightgbm(split(1.0, 2.0), feature_names=["a b", "b", "c"]), "cannot be the name"),
     ],
 )
-def test_what_an_import_refuses(model: Any, message: str) -> None:
+def test_dumps_that_an_import_refuses_are_refused(model: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(json.dumps(model).encode(), NAMES + TITLE)
 
 
-def test_names_of_features() -> None:
+def test_names_of_features_are_those_that_vespa_parses() -> None:
     for name in (
         "attribute(price)",
         "query(x)",

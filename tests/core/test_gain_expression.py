@@ -144,7 +144,7 @@ def test_any_text_is_an_expression_or_refused(text):
         ("", "at character \\d+;"),
     ],
 )
-def test_what_is_no_expression_is_refused_with_its_place(text, words):
+def test_text_that_is_no_expression_is_refused_with_its_place(text, words):
     with pytest.raises(ParameterError, match=words):
         GainExpression.parse(text)
 

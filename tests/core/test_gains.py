@@ -9,7 +9,7 @@ from boostrank.core.conventions import gains_from_labels, parse_gain
 from boostrank.core.errors import DataError, ParameterError
 
 
-def test_the_three_rules():
+def test_linear_exponential_and_listed_gains():
     assert list(gains_from_labels([0, 1, 2, 4])) == [0, 1, 3, 15]
     assert list(gains_from_labels([0, 0.5, 3], "linear")) == [0, 0.5, 3]
     assert list(gains_from_labels([2, 0, 1], "0,1,10")) == [10, 0, 1]

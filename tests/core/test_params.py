@@ -77,7 +77,7 @@ def test_names_ignore_case_dashes_and_underscores():
     assert find_param("sigm", [SIGMA, CHOICE]) is None
 
 
-def test_resolving_names():
+def test_names_of_parameters_and_aliases_are_resolved():
     assert resolve_params((SIGMA, K), {"temperature": 2, "K": 3}, owner="x") == {"sigma": 2, "k": 3}
     with pytest.raises(ParameterError, match=r"'sigm'.* 'sigma'.*: k, sigma"):
         resolve_params((SIGMA, K), {"sigm": 2}, owner="x")

@@ -64,7 +64,7 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"group": [3 + 1j, 3 - 1j]}, "whole numbers"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused_with_words(options: dict[str, Any], message: str) -> None:
+def test_arrays_that_cannot_be_ranked_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         RankingDataset.from_arrays(X, Y, **options)
 

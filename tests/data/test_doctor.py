@@ -326,7 +326,7 @@ def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
     assert ask(changed(clean, 5, lambda line: with_label(line, 12)), gain="linear") == {}
 
 
-def test_gains_that_overflow(ask: Any, clean: Lines) -> None:
+def test_gains_that_overflow_are_an_error(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 5, lambda line: with_label(line, 40))
     findings = ask(lines)
     expect_single(findings, "refused-labels", "error", 5, "--gain linear")

@@ -163,7 +163,7 @@ def test_categories_with_an_order_are_numbers_unless_they_are_named() -> None:
     ],
     ids=["text", "dates", "lists", "large"],
 )
-def test_what_is_no_number_is_refused_by_the_name_of_its_column(
+def test_values_that_are_no_numbers_are_refused_by_the_name_of_their_column(
     column: list[Any], match: str
 ) -> None:
     pl = pytest.importorskip("polars", reason="frames of polars")

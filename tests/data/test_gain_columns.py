@@ -173,7 +173,7 @@ def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
         ("good.txt", "label + f3", "", "no column 'f3'"),
     ],
 )
-def test_what_is_no_gain_is_refused_with_its_place(
+def test_values_that_are_no_gain_are_refused_with_their_place(
     folder: Path, file: str, gain: str, location: str, words: str
 ):
     columns = {} if file.endswith(".txt") else COLUMNS

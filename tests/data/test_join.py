@@ -276,7 +276,7 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
         ("1 0 7 4\n", '{"qid": 1, "a": 2}\n', "'doc_id'"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_with_its_place(
+def test_rows_that_cannot_be_joined_are_refused_with_their_place(
     tmp_path: Path, judged: str, log: str, location: str
 ) -> None:
     (tmp_path / "out.csv").write_text("old")

@@ -92,7 +92,7 @@ def test_a_name_that_looks_like_a_pattern_is_a_name_when_it_exists(tmp_path: Pat
     assert read_libsvm(tmp_path / "a[1].txt").labels.tolist() == [1]
 
 
-def test_what_is_missing_or_given_twice_is_refused_before_reading(
+def test_files_that_are_missing_or_given_twice_are_refused_before_reading(
     shards: Shards, tmp_path: Path
 ) -> None:
     paths = shards("1 qid:1 1:x\n", PARTS[1])

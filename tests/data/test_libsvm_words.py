@@ -125,7 +125,7 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
         ("1 qid:1 1:x 2:1", {}, ("'x'", "feature 1"), 1, 9),
     ],
 )
-def test_what_options_or_the_whole_file_refuse_is_named_too(
+def test_errors_of_options_and_of_whole_files_are_named(
     text: str, options: dict[str, Any], words: tuple[str, ...], line: int | None, column: int | None
 ) -> None:
     reason, *location = refusal(text, **options)
@@ -219,7 +219,7 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
         ),
     ],
 )
-def test_what_deserves_a_look_is_told_with_counts_and_places(
+def test_warnings_have_counts_and_places(
     text: str, options: dict[str, Any], messages: list[str]
 ) -> None:
     assert said(text, **options)[1] == messages

@@ -185,7 +185,7 @@ def test_the_second_start_reads_nothing_of_the_text(
     np.testing.assert_array_equal(second.queries.qid, first.queries.qid)
 
 
-def test_what_the_reader_warned_of_is_said_again(tmp_path: Path) -> None:
+def test_a_second_start_repeats_the_warnings_of_the_reader(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("1 qid:a 1:nan 2:3\n0 qid:a 1:2")
     for _ in range(2):

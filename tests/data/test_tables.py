@@ -153,7 +153,7 @@ def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, en
     assert data.provenance.index_base is None
 
 
-def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
+def test_columns_of_other_types_are_refused_by_name(tmp_path: Path) -> None:
     path, good = tmp_path / "t.parquet", {"label": [1.0], "qid": [1]}
     for column, words in (
         (
@@ -286,7 +286,7 @@ HEAD = "label,qid,a,b\n"
         (HEAD, 0, "no rows"),
     ],
 )
-def test_what_is_wrong_with_a_text_is_refused_with_its_line(
+def test_wrong_text_is_refused_with_its_line(
     write: Write, text: str, line: int, words: str
 ) -> None:
     with refused(words, line=line):

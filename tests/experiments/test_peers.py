@@ -237,7 +237,7 @@ def test_the_model_that_is_kept_is_the_one_of_the_best_round(method):
     assert best > 0.75  # it learnt: chance is about 0.6
 
 
-def test_the_stopping_rule():
+def test_the_search_stops_by_its_rule():
     valid = make_dataset(10)
     better = valid.labels
     worse = -valid.labels

@@ -125,7 +125,7 @@ def test_rows_of_another_width_are_refused(target: TargetSpec) -> None:
         score(model_example.rows[:, :5])
 
 
-def test_what_does_not_compile_is_refused_with_the_reason(
+def test_source_that_does_not_compile_is_refused_with_the_reason(
     target: TargetSpec, tmp_path: Path
 ) -> None:
     model_example = example("lightgbm-none-whole")

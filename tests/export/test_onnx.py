@@ -31,7 +31,7 @@ def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(each
     assert_same_leaves(each.served, each.single, Rules.of_engine(each.served.trees))
 
 
-def test_what_pruning_left_over_is_left_out() -> None:
+def test_nodes_that_pruning_deleted_are_left_out() -> None:
     X, y = table("missing")
     rows = xgb.DMatrix(X, y, group=[20] * 30, nthread=1)
     params = {

@@ -175,7 +175,7 @@ def test_base_score_counts_as_the_objective_says(objective: str, tmp_path: Path)
     ].startswith("rank:")
 
 
-def test_what_needs_xgboost_says_how_to_install_it(tmp_path: Path) -> None:
+def test_a_target_that_needs_xgboost_says_how_to_install_it(tmp_path: Path) -> None:
     example(OF_LIGHTGBM[0]).model.save(tmp_path / "model.txt")
     command = [sys.executable, "-c", _WITHOUT, tmp_path / "model.txt", tmp_path / "model.json"]
     cluster, export = subprocess.run(

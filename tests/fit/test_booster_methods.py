@@ -65,7 +65,7 @@ def test_contributions_add_up_with_a_start_whatever_the_rounds(backend: str) -> 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_rounds_add_up(backend: str) -> None:
+def test_predictions_of_rounds_add_up(backend: str) -> None:
     model, rows = started(backend), make_dataset(1)
     for first in (1, ROUNDS, 99):
         later = model.predict(rows, start_iteration=first)

@@ -312,7 +312,7 @@ def test_models_of_other_categories_are_not_averaged() -> None:
         boostrank.average(models)
 
 
-def test_what_takes_no_categories_says_so() -> None:
+def test_models_and_options_without_categories_refuse_or_ignore_them() -> None:
     data = as_data(arrow_table(COLUMNS, KINDS))
     with pytest.raises(DataError, match=r"'kind' .*linear"):
         boostrank.train({"metric": "none"}, data, 2, backend="linear")

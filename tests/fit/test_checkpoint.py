@@ -362,7 +362,7 @@ def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) ->
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_cannot_be_resumed_exactly_has_no_checkpoint(
+def test_trainings_that_cannot_be_resumed_exactly_have_no_checkpoint(
     backend: str, params: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ParameterError, match=f"no checkpoint .*{words}"):

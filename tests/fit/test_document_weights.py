@@ -52,7 +52,7 @@ def test_so_do_linear_models(initial: str) -> None:
     np.testing.assert_array_equal(ours, others)
 
 
-def test_so_do_folds_and_columns_within_queries() -> None:
+def test_folds_and_columns_within_queries_keep_document_weights() -> None:
     weighted, by_labels = pair()
     params = PARAMS | {"objective": "sdcg"}
     ours = boostrank.train(params, weighted, 3, folds=2, within_query="rank").predict(weighted)

@@ -225,7 +225,7 @@ def test_a_training_of_folds_can_end_after_a_fold(data: RankingDataset) -> None:
     ("backend", "params", "trained"),
     [("linear", {}, 0), ("xgboost", {"booster": "dart", "rate_drop": 0.5}, 1)],
 )
-def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
+def test_folds_that_cannot_be_averaged_are_refused_before_all_are_trained(
     data: RankingDataset, backend: str, params: dict[str, Any], trained: int
 ) -> None:
     begun: list[int] = []

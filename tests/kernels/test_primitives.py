@@ -138,7 +138,7 @@ def test_rank_slopes_never_reward_a_worse_rank_and_are_the_derivative_of_the_val
         assert slope[0] == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-9)
 
 
-def test_constants_of_queries():
+def test_constants_of_queries_are_0_where_no_order_is_better():
     gains = np.array([0.0, 3.0, 1.0, 1.0, 1.0, 7.0])
     ptr = np.array([0, 3, 5, 5, 6])
     documents, queries = default_constants(gains, gains, ptr, {"k": 2})

@@ -56,7 +56,7 @@ def test_a_borrowed_array_is_the_same_memory() -> None:
     assert array.tolist() == [0.0, 1.0, 4.0, 6.0, 8.0]
 
 
-def test_bits_of_numbers() -> None:
+def test_bits_of_numbers_survive_compiled_code() -> None:
     @numba.njit
     def there_and_back(number: float) -> tuple[int, float, int]:
         bits = intrinsics.bits_of(number)

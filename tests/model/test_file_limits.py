@@ -20,7 +20,9 @@ BODY = lightgbm_models()["one leaf"].encode()
 SAID = {"objective": {"name": "sdcg"}, "metrics": ["ndcg"]}
 
 
-def test_what_is_written_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_up_to_the_limits_are_written_and_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "model"
     write_model_files(path, BODY, SAID)
     beside = sidecar_path(path).read_bytes()

@@ -118,7 +118,7 @@ TAKEN: dict[str, Text] = {
 
 
 @pytest.mark.parametrize("name", sorted(TAKEN))
-def test_what_is_just_within_reach_of_lightgbm_is_taken(name: str) -> None:
+def test_files_that_lightgbm_can_just_read_are_accepted(name: str) -> None:
     body = text_of(TAKEN[name])
     assert LIGHTGBM.parse(body).to_bytes() == body
 
@@ -357,7 +357,7 @@ REFUSED: dict[str, tuple[Text, str]] = {
 
 @pytest.mark.fault(86)
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_is_just_beyond_reach_of_lightgbm_is_refused(name: str) -> None:
+def test_files_that_lightgbm_can_just_not_read_are_refused(name: str) -> None:
     edit, words = REFUSED[name]
     refused(LIGHTGBM.parse, text_of(edit), words)
 

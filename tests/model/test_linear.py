@@ -67,7 +67,7 @@ def test_a_number_that_a_file_cannot_hold_is_not_written() -> None:
             replace(model, path=np.full((1, 4), value)).to_bytes()
 
 
-def test_what_needs_trees_is_refused_and_a_stamp_changes_nothing() -> None:
+def test_functions_of_trees_refuse_a_linear_model_and_a_stamp_changes_nothing() -> None:
     model = LINEAR.parse(body())
     with pytest.raises(ModelError, match=r"linear .*exported"):
         LINEAR.served(model)

@@ -43,7 +43,7 @@ def crash_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
     monkeypatch.setattr(model_text, "write_atomically", write)
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_a_saved_model_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     record = {
         "objective": {"name": "sdcg", "sigma": 0.1},
@@ -291,7 +291,7 @@ def test_files_beyond_the_limits_are_refused_before_they_are_read(
     assert not (tmp_path / "other.txt").exists()
 
 
-def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, words in (
         (tmp_path, "ordinary file|directory"),
@@ -310,7 +310,9 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
         (b"tree\n\xff\n\n", "byte 5 is not UTF-8 text"),
     ],
 )
-def test_what_is_not_a_model_is_refused_by_name(tmp_path: Path, body: bytes, words: str) -> None:
+def test_files_that_are_no_model_are_refused_by_name(
+    tmp_path: Path, body: bytes, words: str
+) -> None:
     (tmp_path / "model.txt").write_bytes(body)
     with pytest.raises(ModelError, match=rf"model\.txt: .*{words}"):
         read_model_files(tmp_path / "model.txt")

@@ -140,7 +140,7 @@ def by_ranklib(row: Any) -> float:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_trees_of_ranklib(wrapped: bool, tmp_path: Path) -> None:
+def test_ranklib_trees_score_as_ranklib_does(wrapped: bool, tmp_path: Path) -> None:
     path, text = tmp_path / "mart.txt", MART
     if wrapped:
         inner = {"name": "m", "model": {"type": "model/ranklib", "definition": MART}}
@@ -202,7 +202,7 @@ UPLOAD = {
         (json.dumps(NORMALISED), -1.0, 4.0, 0.0),
     ],
 )
-def test_linear_models(
+def test_linear_models_of_serving_programs_are_read(
     text: str, shift: float, divisor: float, bias: float, tmp_path: Path
 ) -> None:
     path = tmp_path / "linear"

@@ -163,7 +163,7 @@ def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(
         {"leaf_value": ""},
     ],
 )
-def test_what_only_looks_like_a_start_is_refused(fields: dict[str, Any]) -> None:
+def test_trees_that_only_look_like_a_start_are_refused(fields: dict[str, Any]) -> None:
     assert a_tree(**fields).is_start
     with pytest.raises(ModelError, match="tree 7 resembles a linear start"):
         read_start([a_tree(**fields)])

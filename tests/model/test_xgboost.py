@@ -289,7 +289,7 @@ def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
         (bytes(train_xgboost(1).save_raw("ubj")), "binary UBJSON"),
     ],
 )
-def test_what_is_not_a_json_model_is_refused_with_words(data: bytes, words: str) -> None:
+def test_json_that_is_no_model_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         check_xgboost_json(data)
 

@@ -95,7 +95,7 @@ TAKEN_JSON: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("name", sorted(TAKEN_JSON))
-def test_what_is_just_within_reach_of_xgboost_is_taken(name: str) -> None:
+def test_files_that_xgboost_can_just_read_are_accepted(name: str) -> None:
     body = json_of(TAKEN_JSON[name])
     assert body != json_of(lambda document: None)
     XGBOOST.parse(body)
@@ -317,7 +317,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.fault(86)
 @pytest.mark.parametrize("name", sorted(REFUSED_JSON))
-def test_what_is_just_beyond_reach_of_xgboost_is_refused(name: str) -> None:
+def test_files_that_xgboost_can_just_not_read_are_refused(name: str) -> None:
     edit, path = REFUSED_JSON[name]
     with pytest.raises(ModelError, match=re.escape(path)):
         XGBOOST.parse(json_of(edit))

@@ -84,7 +84,7 @@ def text_of(click_report: Report) -> str:
     return words_of(section)
 
 
-def test_positions_and_propensities(
+def test_the_report_has_clicks_and_propensities_by_position(
     click_report: Report, data: RankingDataset, log: ClickLog
 ) -> None:
     curve = estimate_propensities(log, data.queries)
@@ -124,7 +124,7 @@ def test_documents_that_were_never_shown(
     )
 
 
-def test_the_other_ranker(
+def test_the_report_compares_the_other_ranker_by_clicks(
     click_report: Report, model: RankingModel, data: RankingDataset, log: ClickLog, old: Any
 ) -> None:
     e, new = estimate_propensities(log, data.queries).examination, model.predict(data)

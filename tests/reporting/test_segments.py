@@ -105,7 +105,9 @@ def test_a_file_has_two_columns_between_commas_or_tabs(text: str, tmp_path: Path
         ("qid,segment\n", ": .*817,mobile"),
     ],
 )
-def test_what_is_no_table_is_refused_with_the_line(text: str, words: str, tmp_path: Path) -> None:
+def test_text_that_is_no_table_of_segments_is_refused_with_its_line(
+    text: str, words: str, tmp_path: Path
+) -> None:
     (tmp_path / "s.csv").write_text(text)
     with pytest.raises(FileFormatError, match=rf"s\.csv{words}"):
         read_segments(tmp_path / "s.csv")
