@@ -306,9 +306,7 @@ def cuts(forest: Forest) -> Float32Array:
 def above(numbers: Float32Array) -> Float32Array:
     """Return the next larger float32 numbers, or -inf for NaN, so that no value is below."""
     with np.errstate(over="ignore"):
-        return np.where(
-            np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.float32(np.inf))
-        )
+        return np.where(np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.inf))
 
 
 def shortest(number: Any) -> float:
@@ -316,6 +314,11 @@ def shortest(number: Any) -> float:
     the finite range.
     """
     return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
+
+
+def exactly(number: Any) -> float:
+    """Return a float32 number, clipped to the finite range, for programs that read float64."""
+    return float(np.float32(shortest(number)))
 
 
 def java_text(number: Any) -> str:

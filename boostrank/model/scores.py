@@ -128,8 +128,8 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
         near = rng.choice(near[np.isfinite(near)], _PROOF_ROWS)
         around = [
             near,
-            np.nextafter(near, np.float32(-np.inf)),
-            np.nextafter(near, np.float32(np.inf)),
+            np.nextafter(near, -np.inf),
+            np.nextafter(near, np.inf),
         ]
         # Mix in zeros, subnormals, infinities and missing values.
         near = np.choose(rng.integers(0, 3, _PROOF_ROWS), around)
