@@ -206,6 +206,7 @@ class TargetSpec:
                 " document at a time",
                 "train without --within-query, or score with boostrank predict",
             )
+        # What trained it: the engine and its parameters.
         if engine not in ("", self.engine):
             yield from self._object_to_engine(engine)
         unserved = {
@@ -216,6 +217,7 @@ class TargetSpec:
         for name in filter(unserved.get, unserved):
             words = f"{self.title} does not support models of {name}"
             yield Objection("engine", words, "train without this parameter")
+        # What it has: categories, names, trees, missing values.
         if categorical and not self.categories:
             count = count_of(len(categorical), "categorical feature")
             option = f"--drop {typed_names(*categorical)}"
