@@ -339,7 +339,7 @@ def just_above(numbers: Float32Array) -> Float64Array:
 
     Converters of LightGBM's `<=` round a bound to float32, which returns the number.
     """
-    after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
+    after = np.nextafter(numbers, np.inf).astype(np.float64)
     return 0.75 * numbers.astype(np.float64) + 0.25 * after
 
 
@@ -469,8 +469,8 @@ def of_doubles(threshold: Float64Array) -> Float64Array:
     """
     with np.errstate(over="ignore"):
         below = threshold.astype(np.float32)
-        below = np.where(below > threshold, np.nextafter(below, np.float32(-np.inf)), below)  # f
-        above = np.nextafter(below, np.float32(np.inf))  # g
+        below = np.where(below > threshold, np.nextafter(below, -np.inf), below)  # f
+        above = np.nextafter(below, np.inf)  # g
         middle = (below.astype(np.float64) + above) / 2.0
         rounded = np.where(
             middle.astype(np.float32) == below, middle, np.nextafter(middle, -np.inf)

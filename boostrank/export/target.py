@@ -206,6 +206,7 @@ class TargetSpec:
                 " document at a time",
                 "train without --within-query, or score with boostrank predict",
             )
+        # What trained it: the engine and its parameters.
         if engine not in ("", self.engine):
             yield from self._object_to_engine(engine)
         unserved = {
@@ -216,6 +217,7 @@ class TargetSpec:
         for name in filter(unserved.get, unserved):
             words = f"{self.title} does not support models of {name}"
             yield Objection("engine", words, "train without this parameter")
+        # What it has: categories, names, trees, missing values.
         if categorical and not self.categories:
             count = count_of(len(categorical), "categorical feature")
             option = f"--drop {typed_names(*categorical)}"
@@ -306,9 +308,7 @@ def cuts(forest: Forest) -> Float32Array:
 def above(numbers: Float32Array) -> Float32Array:
     """Return the next larger float32 numbers, or -inf for NaN, so that no value is below."""
     with np.errstate(over="ignore"):
-        return np.where(
-            np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.float32(np.inf))
-        )
+        return np.where(np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.inf))
 
 
 def shortest(number: Any) -> float:
@@ -316,6 +316,11 @@ def shortest(number: Any) -> float:
     the finite range.
     """
     return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
+
+
+def exactly(number: Any) -> float:
+    """Return a float32 number, clipped to the finite range, for programs that read float64."""
+    return float(np.float32(shortest(number)))
 
 
 def java_text(number: Any) -> str:

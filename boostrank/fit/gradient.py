@@ -8,6 +8,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,7 @@ Results = list[tuple[str, float, bool]]
 """Result of a metric: its name, its value, and whether higher is better."""
 
 
+@dataclass(eq=False)
 class RoundMetrics:
     """A function that computes the metrics from (scores, engine's data set).
 
@@ -221,33 +223,32 @@ class RoundMetrics:
         all_reduce: function that sums over the workers, each of which has some of the queries.
     """
 
-    def __init__(
-        self,
-        names: Sequence[str | Metric],
-        labels_of: LabelsOf,
-        conventions: Conventions,
-        threads: int | None,
-        functions: Sequence[Callable[..., Any]] = (),
-        all_reduce: AllReduce = alone,
-    ) -> None:
-        self._names, self._labels_of, self._conventions = names, labels_of, conventions
-        self._threads = resolve_threads(threads)
-        self._functions = [by_arguments(function, labels_of, "feval") for function in functions]
+    names: Sequence[str | Metric]
+    labels_of: LabelsOf
+    conventions: Conventions
+    threads: int | None
+    functions: Sequence[Callable[..., Any]] = ()
+    all_reduce: AllReduce = alone
+    seconds = 0.0
+
+    def __post_init__(self) -> None:
+        self.threads = resolve_threads(self.threads)
+        self.functions = [
+            by_arguments(function, self.labels_of, "feval") for function in self.functions
+        ]
         self._bound: dict[int, BoundMetrics] = {}
-        self._all_reduce = all_reduce
-        self.seconds = 0.0
 
     def __bool__(self) -> bool:
-        return bool(self._names or self._functions)
+        return bool(self.names or self.functions)
 
     def __call__(self, scores: Array, dataset: Any) -> Results:
         started = time.perf_counter()
         results: Results = []
-        if self._names:
+        if self.names:
             values = self.values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
-            metrics = zip(Metric.all_of(self._names), values.items(), strict=True)
+            metrics = zip(Metric.all_of(self.names), values.items(), strict=True)
             results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
-        for function in self._functions:
+        for function in self.functions:
             result = function(scores, dataset)
             entries = result if isinstance(result, list) else [result]
             if not all(isinstance(value, tuple | list) and len(value) == 3 for value in entries):
@@ -263,15 +264,15 @@ class RoundMetrics:
         """Return the values of boostrank's metrics. With several workers, sums of values and
         weights are exchanged.
         """
-        if self._all_reduce is alone:
+        if self.all_reduce is alone:
             return self.bound(dataset).values(scores)
-        rows = self._labels_of(dataset)[0].size  # an engine may need a row where there is none
+        rows = self.labels_of(dataset)[0].size  # an engine may need a row where there is none
         sums = self.bound(dataset).sums(scores[:rows])
-        total = self._all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
+        total = self.all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
         for name, weight in zip(sums, total[:, 1], strict=True):
             if not weight:
                 raise DataError(
-                    f"{name}: no query on any worker is included; {self._conventions.describe()}"
+                    f"{name}: no query on any worker is included; {self.conventions.describe()}"
                 )
         return {
             name: float(value / weight) for name, (value, weight) in zip(sums, total, strict=True)
@@ -280,13 +281,13 @@ class RoundMetrics:
     def bound(self, dataset: Any) -> BoundMetrics:
         """Return boostrank's metrics bound to the data set; see `BoundMetrics`."""
         if id(dataset) not in self._bound:
-            labels, queries = self._labels_of(dataset)
+            labels, queries = self.labels_of(dataset)
             self._bound[id(dataset)] = BoundMetrics(
-                self._names,
+                self.names,
                 labels,
                 queries,
-                self._conventions,
-                self._threads,
-                partial=self._all_reduce is not alone,
+                self.conventions,
+                self.threads,
+                partial=self.all_reduce is not alone,
             )
         return self._bound[id(dataset)]

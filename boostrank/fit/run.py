@@ -91,6 +91,7 @@ def run(training: Training) -> RankingModel:
 
     # Train, from the checkpoint if there is one.
     checkpoint, resumed = training.checkpoint, None
+    start_scores = () if start is None else start.scores_of(rows, training.n_threads)
     with contextlib.nullcontext() if checkpoint is None else checkpoint.reserved():
         if checkpoint is not None:
             identity = _identify(training, booster, [*callbacks, stopper])
@@ -105,7 +106,7 @@ def run(training: Training) -> RankingModel:
             native_objective=training.native_objective,
             metrics=[*filter(None, [metrics])],
             earlier=booster,
-            start_scores=() if start is None else start.scores_of(rows, training.n_threads),
+            start_scores=start_scores,
             callbacks=[history, *callbacks, *filter(None, [stopper, checkpoint])],
             resumed=resumed,
             objective=training.objective,

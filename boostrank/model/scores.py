@@ -128,8 +128,8 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
         near = rng.choice(near[np.isfinite(near)], _PROOF_ROWS)
         around = [
             near,
-            np.nextafter(near, np.float32(-np.inf)),
-            np.nextafter(near, np.float32(np.inf)),
+            np.nextafter(near, -np.inf),
+            np.nextafter(near, np.inf),
         ]
         # Mix in zeros, subnormals, infinities and missing values.
         near = np.choose(rng.integers(0, 3, _PROOF_ROWS), around)
@@ -366,19 +366,10 @@ def _matched(
                 " reads them)"
             )
             warn_user(f"{words_of_file}; {mend}", DataWarning)
-        row = next(
-            (
-                i
-                for i, (name, other) in enumerate(zip(of_rows, of_data, strict=True))
-                if name != other
-            ),
-            -1,
-        )
-        if row >= 0:
-            what = (
-                f"the score is for {of_rows[row]}, but data row {row + 1:,} is for {of_data[row]}"
-            )
-            raise rows.refuse(row, f"{what}: write the scores in the order of the data")
+        for row, (name, other) in enumerate(zip(of_rows, of_data, strict=True)):
+            if name != other:
+                what = f"the score is for {name}, but data row {row + 1:,} is for {other}"
+                raise rows.refuse(row, f"{what}: write the scores in the order of the data")
     words = [words[i] for i in order]
     return np.array(words, np.float64), words
 

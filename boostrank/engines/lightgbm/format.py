@@ -226,7 +226,7 @@ def _read(tree: Tree) -> tuple[int, Curve]:
 
 # Fields in units of the score.
 _IN_SCORE = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
-_BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
+_BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), -1.0))
 
 
 class LightGBMFormat(ModelFormat):

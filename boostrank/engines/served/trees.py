@@ -57,7 +57,7 @@ class TreeFile:
         bound: Any = sums.astype(np.float64)
         if rules.strict:
             near = bound.astype(np.float32)
-            below = np.nextafter(near, np.float32(-np.inf))
+            below = np.nextafter(near, -np.inf)
             bound = np.where(near < bound, near, below).astype(np.float64)
         threshold = np.where(forest.categorical, forest.threshold, bound)
         for column, (shift, divisor) in (self.scale or {}).items():

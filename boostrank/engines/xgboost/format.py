@@ -264,7 +264,7 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
         condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
         # Left is value < condition in float32: value <= the float32 below. No value is below -inf
         # or equal to NaN.
-        below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
+        below = np.nextafter(condition, -np.inf).astype(np.float64)
     below[np.isneginf(condition)] = np.nan
     owners, sets = _sets_of(trees, first)
     categorical = np.zeros(inner.size, dtype=bool)

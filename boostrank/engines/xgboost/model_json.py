@@ -111,7 +111,7 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
 
 def _tree(feature: int, curve: Curve, n_features: int) -> Json:
     tree = StepTree.from_curve(curve)
-    bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf))
+    bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.inf)
     leaves, places = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
     fields = {
         "base_weights": _float32([*tree.node, *leaves]),
@@ -216,7 +216,7 @@ def _read(tree: Json) -> tuple[int, Curve]:
     nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
     conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
-    below = np.nextafter(conditions[nodes[1:]].astype(np.float32), np.float32(-np.inf))
+    below = np.nextafter(conditions[nodes[1:]].astype(np.float32), -np.inf)
     steps = Curve(just_above(below), levels[1:], float(levels[0]))
     return int(tree["split_indices"][0]), replace(steps, documents=np.roll(documents, -1))
 

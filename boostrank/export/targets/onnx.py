@@ -77,7 +77,7 @@ def _write(model: ServedModel) -> bytes:
     if columns.size:
         end = np.array([len(table) - 2.0 for table in tables])
         turned = np.any(model.trees.forest.kind & LISTED_RIGHT)
-        least = np.array(0.0 if turned else np.nextafter(-1.0, 0.0))
+        least = np.array(np.where(turned, 0.0, np.nextafter(-1.0, 0.0)))
         constants = {"columns": columns, "least": least, "end": end, "none": end + 1.0}
         text += _FROM_CODES
         for i, table in enumerate(tables):

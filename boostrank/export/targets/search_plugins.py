@@ -9,8 +9,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from boostrank.core.types import Json
 from boostrank.engines.served.linear import RULES as LINEAR_RULES
 from boostrank.engines.served.search_plugins import RULES, read_upload
@@ -19,6 +17,7 @@ from boostrank.export.target import (
     TargetSpec,
     above,
     cuts,
+    exactly,
     missing_goes_left,
     nested,
     shortest,
@@ -48,25 +47,18 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[Json]:
     """
     forest = model.trees.forest
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
-
-    def number(value: Any) -> float:
-        return float(np.float32(shortest(value))) if exact_text else shortest(value)
+    number = exactly if exact_text else shortest
 
     def node(index: int, yes: Any, no: Any) -> Json:
-        name = model.feature_names[forest.feature[index]]
-        condition = number(conditions[index])
         return {
-            "split": name,
-            "split_condition": condition,
+            "split": model.feature_names[forest.feature[index]],
+            "split_condition": number(conditions[index]),
             "missing": left[index],
             "children": [yes, no],
         }
 
-    return list(
-        map(
-            _numbered, nested(forest, lambda value: {"leaf": number(value)}, node, model.trees.base)
-        )
-    )
+    trees = nested(forest, lambda value: {"leaf": number(value)}, node, model.trees.base)
+    return list(map(_numbered, trees))
 
 
 def _numbered(tree: Json) -> Json:

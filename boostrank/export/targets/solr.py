@@ -95,8 +95,8 @@ def _before_slack(forest: Forest) -> Float32Array:
     near = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
         below, higher = (
-            np.nextafter(near, np.float32(-np.inf)),
-            np.nextafter(near, np.float32(np.inf)),
+            np.nextafter(near, -np.inf),
+            np.nextafter(near, np.inf),
         )
         up, down = higher, below
         for number in (near, below):

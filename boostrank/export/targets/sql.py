@@ -162,7 +162,7 @@ def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
     for first, last in ((float(run[0]), float(run[-1])) for run in runs):
         if single:  # values that round to a negative number are no category
             low, high = _turns(
-                np.nextafter(np.array([first, last + 1.0], np.float32), np.float32(-np.inf))
+                np.nextafter(np.array([first, last + 1.0], np.float32), -np.inf)
             ).tolist()
             tests.append(f"{name} > {_number(low)} AND {name} <= {_number(high)}")
         else:
@@ -178,7 +178,7 @@ def _turns(numbers: Float32Array) -> Float64Array:
     """Return the largest float64 numbers that round to the given float32 numbers or to lower
     ones.
     """
-    after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
+    after = np.nextafter(numbers, np.inf).astype(np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
     low = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
     after = np.clip(after, -(2.0**128), 2.0**128)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.text import count_of
+from boostrank.core.types import Json
 from boostrank.engines.served import lightgbm_dump
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules
@@ -24,9 +25,9 @@ from boostrank.export.target import (
     TargetSpec,
     above,
     cuts,
+    exactly,
     missing_goes_left,
     nested,
-    shortest,
 )
 from boostrank.export.targets.search_plugins import dump
 from boostrank.kernels.forest import LISTED_RIGHT
@@ -68,27 +69,22 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     listed_right = (forest.kind & LISTED_RIGHT) != 0
     categorical = np.unique(forest.feature[forest.categorical])
 
-    def exactly(number: Any) -> float:
-        return float(np.float32(shortest(number)))
-
-    def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
-        feature = {"split_feature": int(forest.feature[index])}
-        if not forest.categorical[index]:
-            condition = {
-                "threshold": exactly(conditions[index]),
-                "decision_type": "<=",
-                "default_left": left[index],
-            }
-            return feature | condition | {"left_child": yes, "right_child": no}
-        codes = "||".join(map(str, forest.categories(int(forest.threshold[index])).tolist()))
-        swapped = bool(listed_right[index])
-        condition = {
-            "threshold": codes,
-            "decision_type": "==",
-            "default_left": left[index] != swapped,
+    def node(index: int, yes: Any, no: Any) -> Json:
+        test: float | str = exactly(conditions[index])
+        kind, goes_left = "<=", left[index]
+        if forest.categorical[index]:
+            codes = forest.categories(int(forest.threshold[index]))
+            test, kind = "||".join(map(str, codes.tolist())), "=="
+            if listed_right[index]:
+                yes, no, goes_left = no, yes, not goes_left
+        return {
+            "split_feature": int(forest.feature[index]),
+            "threshold": test,
+            "decision_type": kind,
+            "default_left": goes_left,
+            "left_child": yes,
+            "right_child": no,
         }
-        first, second = (no, yes) if swapped else (yes, no)
-        return feature | condition | {"left_child": first, "right_child": second}
 
     trees = nested(forest, lambda value: {"leaf_value": exactly(value)}, node, model.trees.base)
     count = 32 * int(np.diff(forest.set_ptr).max(initial=0))

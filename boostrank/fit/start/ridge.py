@@ -224,7 +224,7 @@ def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Flo
 def query_mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
     """Return the mean over each query, float64[Q, ...]."""
     sizes = queries.sizes.reshape(-1, *[1] * (values.ndim - 1))
-    return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
+    return np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes
 
 
 def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:

@@ -75,7 +75,7 @@ class Values:
         float64[u].
         """
         ends = np.cumsum(self.counts)
-        return np.asarray((ends - self.counts / 2.0) / max(1, int(self.counts.sum())))
+        return (ends - self.counts / 2.0) / max(1, int(self.counts.sum()))
 
     def mean(self, values: Float64Array) -> float:
         """Return the mean of float64[u] over the documents."""
