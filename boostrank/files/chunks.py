@@ -372,9 +372,8 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
                 os, "preadv"
             ):  # Windows lacks preadv, and reads sequentially
                 return PlainFile(fd, path, head, max_bytes)
-        return StreamFile(
-            partial(os.read, fd), path, max_bytes, path if stat.S_ISREG(mode) else None, fd
-        )
+        regular = path if stat.S_ISREG(mode) else None
+        return StreamFile(partial(os.read, fd), path, max_bytes, regular, fd)
     except OSError as error:
         os.close(fd)
         raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None

@@ -60,9 +60,9 @@ class DataFiles:
     def again(self, needed: bool = True) -> Iterator[None]:
         """Copy streams to temporary files, so that `pieces` can read them again."""
         with ExitStack() as stack:
-            for i, source in enumerate(self.files if needed else ()):
+            for i, source in enumerate(self.files):
                 path = path_of(source)
-                if path is not None and os.path.isfile(path):
+                if not needed or (path is not None and os.path.isfile(path)):
                     continue
                 copy, name = (
                     stack.enter_context(tempfile.TemporaryFile()),
