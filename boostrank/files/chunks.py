@@ -264,7 +264,7 @@ class StreamFile(TextFile):
     ) -> None:
         super().__init__(name, path, descriptor)
         self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
-        self.ended = self.closed = False
+        self.ended = False
         first = b""
         while len(first) < LONGEST_MAGIC and (
             more := self._read_raw(HEAD)
@@ -280,8 +280,6 @@ class StreamFile(TextFile):
         self.done = self.raw_bytes
 
     def _read_raw(self, size: int) -> bytes:
-        if self.closed:
-            raise FileFormatError("reading was cancelled", file=self.name)
         try:
             data = self.raw(size)
         except OSError as error:
@@ -328,11 +326,6 @@ class StreamFile(TextFile):
             ready = Text(bytearray(carry[:cut] + PADDING), 0, cut)
             yield lambda _, text=ready: text  # type: ignore[misc]
             carry, want = carry[cut:], chunk_bytes
-
-    def close(self) -> None:
-        """Close the stream, and let the threads that read ahead end."""
-        self.closed = True
-        super().close()
 
 
 def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
