@@ -156,13 +156,6 @@ class CompiledFunction(Generic[P, R]):
                 raise
             raise _explained(error, self.py_func) from error
 
-    @property
-    def at_hand(self) -> bool:
-        """Whether the function can run without being compiled first."""
-        directory = cache_directory()
-        kept = directory is not None and is_kept(self, directory)
-        return "compiled" in self.__dict__ or bool(numba.config.DISABLE_JIT) or kept
-
     def _compile(self, directory: str | None) -> Callable[P, R]:
         if numba.config.DISABLE_JIT:
             return self.py_func
