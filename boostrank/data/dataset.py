@@ -712,13 +712,10 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     # Prefer the dataset's own feature names, then those of its frame.
     labels = np.asarray(data.label).reshape(-1)
     queries = queries_given(data.group, data.weight, labels.size)
-    names = (
-        data.feature_name
-        if data.feature_name != "auto"
-        else None
-        if hasattr(raw, "columns")
-        else names
-    )
+    if data.feature_name != "auto":
+        names = data.feature_name
+    elif hasattr(raw, "columns"):
+        names = None
     return replace(
         RankingDataset.from_arrays(raw, labels, group=queries.sizes, feature_names=names),
         queries=queries,

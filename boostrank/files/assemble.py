@@ -242,6 +242,7 @@ class Totals:
         outside = (
             f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
         )
+        treatment = "kept" if self.reading.inf == "keep" else "read as missing"
         # Warn of each kind that occurs, with its first line where it is known.
         for count, words in (
             (
@@ -263,10 +264,7 @@ class Totals:
                 ),
             ),
             (beyond, f"values belong to features {outside}; they are ignored"),
-            (
-                infinite,
-                f"infinite values: {'kept' if self.reading.inf == 'keep' else 'read as missing'}",
-            ),
+            (infinite, f"infinite values: {treatment}"),
             (missing, f"missing values{in_columns}"),
         ):
             if count:
@@ -642,10 +640,8 @@ def pieces_of_files(
 
         # Rows are scored by the threads that parse them, unless `work` takes all columns.
         totals = Totals(opened.reading, opened)
-        chunks = opened.blocks(
-            chunk_bytes, resolve_threads(threads), None if columns is None else tiles
-        )
-        for file, block in chunks:
+        then = None if columns is None else tiles
+        for file, block in opened.blocks(chunk_bytes, resolve_threads(threads), then):
             qids = block.row_ids() if opened.reading.names else None
             totals.count(file, block)
             totals.refuse(block)

@@ -73,7 +73,8 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
 
     `malloc` would keep the freed memory of all blocks, which together are as large as the data set.
     """
-    size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(kind).itemsize
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    size = math.prod(sizes) * np.dtype(kind).itemsize
     if size < _MAPPED_FROM:
         return np.zeros(shape, kind)
     return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), kind).reshape(shape)

@@ -263,7 +263,7 @@ class StreamFile(TextFile):
     ) -> None:
         super().__init__(name, path, descriptor)
         self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
-        self.ended = self.closed = False
+        self.ended = False
         first = b""
         while len(first) < LONGEST_MAGIC and (
             more := self._read_raw(HEAD)
@@ -279,8 +279,6 @@ class StreamFile(TextFile):
         self.done = self.raw_bytes
 
     def _read_raw(self, size: int) -> bytes:
-        if self.closed:
-            raise FileFormatError("reading was cancelled", file=self.name)
         try:
             data = self.raw(size)
         except OSError as error:
@@ -328,11 +326,6 @@ class StreamFile(TextFile):
             yield lambda _, text=ready: text  # type: ignore[misc]
             carry, want = carry[cut:], chunk_bytes
 
-    def close(self) -> None:
-        """Close the stream, and let the threads that read ahead end."""
-        self.closed = True
-        super().close()
-
 
 def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
     """Open ranking data in a file, standard input ("-") or a binary file object."""
@@ -371,9 +364,8 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
                 os, "preadv"
             ):  # Windows lacks preadv, and reads sequentially
                 return PlainFile(fd, path, head, max_bytes)
-        return StreamFile(
-            partial(os.read, fd), path, max_bytes, path if stat.S_ISREG(mode) else None, fd
-        )
+        regular = path if stat.S_ISREG(mode) else None
+        return StreamFile(partial(os.read, fd), path, max_bytes, regular, fd)
     except OSError as error:
         os.close(fd)
         raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None

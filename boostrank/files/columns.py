@@ -124,8 +124,8 @@ def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Co
     qid = column_of("qid", header, options)
     if qid is None:
         raise _without("qid", header)
-    names = tuple(header if in_order else sorted(header))
-    return Columns(tuple(header), names, (), qid=list(header).index(qid), how={"qid": qid})
+    names = header if in_order else sorted(header)
+    return Columns(tuple(header), tuple(names), (), qid=list(header).index(qid), how={"qid": qid})
 
 
 def _without(role: str, header: Sequence[str]) -> DataError:

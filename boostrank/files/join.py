@@ -532,7 +532,8 @@ def documents_in_log(
     query = str(next(ids, query or params.get("q", "")))
     inner = value.get("hits", value.get("response"))
     if inner is not None:
-        yield from documents_in_log(inner["hits" if "hits" in inner else "docs"], query)
+        key = "hits" if "hits" in inner else "docs"
+        yield from documents_in_log(inner[key], query)
         return
     name = str(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
     if "[features]" in value:  # Solr

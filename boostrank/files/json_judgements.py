@@ -1,10 +1,13 @@
-"""Documents of queries in JSON, or in mappings of the same form.
+"""Documents of queries in JSON, or in mappings of the same form:
 
-{"q1": {"d1": 2}}                                                     ranx, pytrec_eval {"qid":
-"q1", "doc_id": "d1", "label": 2}                             rows {"query": "q1", "ratings":
-[{"docId": "d1", "rating": "2"}]}          OpenSearch's search relevance workbench {"id": "q1",
-"ratings": [{"_id": "d1", "rating": 2}]}                 _rank_eval of Elasticsearch and OpenSearch
-{"queries": [{"placeholders": {"$query": "q1"}}], "relevant_documents": {"d1": {"gain": 2}}}    RRE
+* `{"q1": {"d1": 2}}` (ranx, pytrec_eval);
+* rows `{"qid": "q1", "doc_id": "d1", "label": 2}`;
+* `{"query": "q1", "ratings": [{"docId": "d1", "rating": "2"}]}` (OpenSearch's search relevance
+  workbench);
+* `{"id": "q1", "ratings": [{"_id": "d1", "rating": 2}]}` (`_rank_eval` of Elasticsearch and
+  OpenSearch);
+* `{"queries": [{"placeholders": {"$query": "q1"}}], "relevant_documents": {"d1": {"gain": 2}}}`
+  (Rated Ranking Evaluator).
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ class DataFiles:
     def again(self, needed: bool = True) -> Iterator[None]:
         """Copy streams to temporary files, so that `pieces` can read them again."""
         with ExitStack() as stack:
-            for i, source in enumerate(self.files if needed else ()):
+            for i, source in enumerate(self.files):
                 path = path_of(source)
-                if path is not None and os.path.isfile(path):
+                if not needed or (path is not None and os.path.isfile(path)):
                     continue
                 copy, name = (
                     stack.enter_context(tempfile.TemporaryFile()),
@@ -408,7 +408,12 @@ def open_output(
             )
         spec = asked
     if path != STANDARD_STREAM:
-        check_target(path, read)
+        check_writable(path, streams=True)
+        files = [source for source in map(path_of, read) if source not in (None, STANDARD_STREAM)]
+        check_not_read(path, files)
+        if path.endswith(".zst"):
+            zstd_module()
+        refuse_sidecars(path)
     # Write to a temporary file in the same folder, or to standard output.
     target = (
         nullcontext(sys.stdout.fileno())
@@ -424,22 +429,6 @@ def open_output(
             # Close in any case; an error here would hide the one that ended the block.
             with suppress(OSError):
                 output.close()
-
-
-def check_target(path: str, read: Iterable[Any]) -> None:
-    """Check that an output can be written. The arguments are those of `open_output`."""
-    check_writable(path, streams=True)
-    check_not_read(
-        path,
-        [
-            source
-            for source in read
-            if isinstance(source, str | os.PathLike) and source != STANDARD_STREAM
-        ],
-    )
-    if path.endswith(".zst"):
-        zstd_module()
-    refuse_sidecars(path)
 
 
 def name_output(template: str, name: str | int) -> str:

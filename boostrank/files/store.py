@@ -325,9 +325,7 @@ class Cache:
         except (OSError, BoostrankError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
             if self.refused is None:  # everything else works without a cache
-                self.refused = str(
-                    (cause.strerror if isinstance(cause, OSError) else None) or error
-                )
+                self.refused = getattr(cause, "strerror", None) or str(error)
                 warn_user(f"no cache in {self.folder}: {self.refused}")
             return False
         now, keep = time.time(), None if big is None else big.name
@@ -536,13 +534,7 @@ def _states(paths: Sequence[str]) -> list[Any]:
     states = []
     for path in paths:
         sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
-        states.append(
-            [
-                path,
-                file_state(path),
-                *([side, file_state(side)] if side else None for side in sides),
-            ]
-        )
+        states.append([[file, file_state(file)] for file in (path, *sides) if file is not None])
     return states
 
 

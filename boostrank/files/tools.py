@@ -36,7 +36,6 @@ from boostrank.files.pieces import (
     Output,
     Piece,
     Written,
-    check_target,
     draw,
     name_output,
     open_output,
@@ -239,7 +238,6 @@ def _distribute(
     """Write each piece to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     for path in paths:
-        check_target(path, data.files)
         other = real.setdefault(os.path.realpath(path), path)
         if other != path:  # the last rename would replace the other file
             raise InputError(
@@ -247,7 +245,7 @@ def _distribute(
                 " or rename the output"
             )
     with ExitStack() as stack:
-        outputs = [stack.enter_context(open_output(path, spec=data.spec)) for path in paths]
+        outputs = [stack.enter_context(open_output(path, data.files, data.spec)) for path in paths]
         _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:

@@ -157,7 +157,9 @@ def _heads(data: RankingDataset) -> list[bytes]:
 
 def _tails(data: RankingDataset) -> list[bytes]:
     tails = [b""] * data.n_documents
-    for row, name in enumerate([] if data.document_names is None else data.document_names.tolist()):
+    if data.document_names is None:
+        return tails
+    for row, name in enumerate(data.document_names.tolist()):
         if name:
             tails[row] = f" # {name}".encode()
             if name_in(tails[row][1:]) != name:

@@ -96,7 +96,9 @@ class ColumnarSource(TableSource):
                 columns, {at: (0, 0) for at in text if at not in columns.coded}, 0, file.name
             )
         numbers, texts = columns.needed(reading)
-        file.places = sorted({*numbers, *texts, *(range(len(names)) if reading.whole else ())})
+        file.places = sorted({*numbers, *texts})
+        if reading.whole:
+            file.places = list(range(len(names)))
         for position in columns.places:
             _check_type(
                 schema.field(position),
@@ -176,10 +178,11 @@ class ColumnarFile(File):
 
     def __init__(self, path: str, max_bytes: int | None, buffer: Any = None) -> None:
         try:
-            super().__init__(path, None if buffer else path)
             if buffer:
+                super().__init__(path, None)
                 self.handle = arrow().BufferReader(buffer)
             else:
+                super().__init__(path, path)
                 self.handle = arrow().OSFile(path, "rb")
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=path) from None

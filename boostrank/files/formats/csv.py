@@ -287,12 +287,10 @@ class CsvSource(TableSource):
             return column
         # Turn categories into numbers, unless a word among them is no number.
         coded = column.dictionary_encode()
-        words = [
-            None if w is None else float(w) if NUMBER.fullmatch(w) else w
-            for w in coded.dictionary.to_pylist()
-        ]
-        if all(isinstance(word, float | None) for word in words):
-            return pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.float64()))
+        words = coded.dictionary.to_pylist()
+        if all(map(NUMBER.fullmatch, words)):
+            numbers = pa.array(list(map(float, words)), pa.float64())
+            return pa.DictionaryArray.from_arrays(coded.indices, numbers)
         return column
 
 
