@@ -7,7 +7,7 @@ XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
 EXPERIMENTS := bench bench-clusters bench-scale catboost clicks curvature defaults discount experiments istella judgements large \
 	long-lists metrics mslr ohsumed parity peers selection serving smooth-dcg start within-query yahoo
-.PHONY: help demo test matrix short versions golden api size check docs wheel wheel-test picture faults kill-sweep io-sweep numerics \
+.PHONY: help demo test matrix short versions golden api size check docs dist release-check picture faults kill-sweep io-sweep numerics \
 	net fuzz mutation coverage test-clusters experiment clean $(EXPERIMENTS)
 
 help:
@@ -124,12 +124,16 @@ picture: $(VENV)/.installed-report ## the picture of a report in README, docs/as
 	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=8000 --window-size=1120,1130 \
 		--force-device-scale-factor=0.75 --screenshot=docs/assets/report.png "file://$(CURDIR)/$(PICTURE)/report.html"
 
-wheel: $(VENV)/.installed ## the wheel, into dist/
-	rm -rf build
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+dist: $(VENV)/.installed-release ## the sdist, and the wheel from it, into dist/, as a package index takes them
+	rm -rf build dist
+	$(BIN)/pyproject-build . >/dev/null
+	$(BIN)/twine check --strict dist/*
 
-wheel-test: $(VENV)/.installed ## the wheel in an environment of its own: installs, runs, trains, reports
-	$(BIN)/python -m tests.docs.wheel $(XGBOOST)
+# XGBoost, which README compares with, and the SBOM of the last environment.
+release-check: dist ## what the workflow of a release does, on each of PYTHONS: look into both, install, run the first lines
+	for python in $(foreach v,$(PYTHONS),$(or $(call interpreter,$v),python$v)); do \
+		$$python -m tests.docs.wheel build/environment $(XGBOOST) || exit; done
+	$(BIN)/cyclonedx-py environment build/environment/bin/python --pyproject pyproject.toml -o build/boostrank.cdx.json
 
 faults: $(VENV)/.installed-test ## the tests of every fault and bad input that is listed, and the page that says which hold
 	$(BIN)/python -m tests.faults --out faults.md
