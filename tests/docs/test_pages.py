@@ -36,6 +36,9 @@ def test_readme_is_short() -> None:
 def test_the_versions_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {boostrank.__version__}\n" in citation
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    release = boostrank.__version__.partition(".dev")[0]
+    assert re.search(rf"^## (Unreleased \()?{re.escape(release)}\b", changes, re.MULTILINE)
 
 
 def test_the_figures_of_research_stand_in_the_report_that_it_names() -> None:
