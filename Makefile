@@ -10,7 +10,7 @@ XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
 EXPERIMENTS := bench bench-clusters bench-scale catboost clicks curvature defaults discount experiments istella judgements large \
 	long-lists metrics mslr ohsumed parity peers selection serving smooth-dcg start within-query yahoo
-.PHONY: help demo test matrix short versions golden api size check docs wheel wheel-test picture faults kill-sweep io-sweep numerics \
+.PHONY: help demo test matrix short versions golden api size check docs dist platform-wheel release-check picture faults kill-sweep io-sweep numerics \
 	net fuzz mutation coverage test-clusters experiment clean $(EXPERIMENTS)
 
 help:
@@ -117,13 +117,19 @@ picture: $(VENV)/.installed-report ## the picture of a report in README, docs/as
 	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=8000 --window-size=1120,1130 \
 		--force-device-scale-factor=0.75 --screenshot=docs/assets/report.png "file://$(CURDIR)/$(PICTURE)/report.html"
 
-wheel: $(VENV)/.installed ## the wheel, and the one of this platform with machine code, into dist/
-	rm -rf build
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+dist: $(VENV)/.installed-release ## the sdist, and the wheel from it, into dist/, as a package index takes them
+	rm -rf build dist
+	$(BIN)/pyproject-build . >/dev/null
+	$(BIN)/twine check --strict dist/*
+
+# XGBoost, which README compares with, and the SBOM of the last environment.
+platform-wheel: $(VENV)/.installed ## the wheel of this platform and this Python, with machine code, into dist/
 	$(BIN)/python -m qa.platform_wheel
 
-wheel-test: $(VENV)/.installed ## the wheel in an environment of its own: installs, runs, trains, reports
-	$(BIN)/python -m qa.wheel $(XGBOOST)
+release-check: dist platform-wheel ## what the workflow of a release does, on each of PYTHONS: look into both, install, run the first lines
+	for python in $(foreach v,$(PYTHONS),$(or $(call interpreter,$v),python$v)); do \
+		$$python -m qa.wheel build/environment $(XGBOOST) || exit; done
+	$(BIN)/cyclonedx-py environment build/environment/bin/python --pyproject pyproject.toml -o build/boostrank.cdx.json
 
 faults: $(VENV)/.installed-test ## the tests of every fault and bad input that is listed, and the page that says which hold
 	$(BIN)/python -m qa.faults --out faults.md

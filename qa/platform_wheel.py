@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 from boostrank.kernels.private import host_triple
+from qa.wheel import check_paths, check_wheel
 
 ROOT = Path(__file__).parents[1]
 V3 = (
@@ -67,7 +68,7 @@ def main(out: Path = ROOT / "dist") -> None:
         folder, cache = Path(scratch, "sources"), Path(scratch, "cache")
         cache.mkdir()
         shutil.copytree(ROOT / "boostrank", folder / "boostrank")
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
+        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)
         compile_into(folder, cache)
 
@@ -80,6 +81,9 @@ def main(out: Path = ROOT / "dist") -> None:
         settings = [f"--config-settings=--build-option={tag}" for tag in tags]
         pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
         subprocess.run([*pip, str(out), *settings, str(folder)], check=True)
+    for wheel in out.glob(f"boostrank-*-{tags[0].rpartition('=')[2]}-*.whl"):
+        check_wheel(wheel)
+        check_paths(wheel)
 
 
 if __name__ == "__main__":

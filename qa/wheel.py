@@ -1,18 +1,19 @@
-"""The wheel in an environment of its own: what `pip install` of it gives can be run. `make
-wheel-test`.
+"""A release as people get it: `make release-check`, and the workflow of a release.
 
-    python -m qa.wheel [xgboost-cpu]
+    python -m qa.wheel ENVIRONMENT [xgboost-cpu ...]
 
-Builds the wheel, looks into it, installs it with the extra `report` and what is named, and runs
-`--help`, `data make`, `train`, `predict`, `report` and `objectives --template` outside the
-repository.
+Looks into the wheel and the sdist in `dist/`, installs the wheel from there, with the extra
+`report` and the packages that are named, into a new environment of the Python that runs this, and
+runs the first lines of README and the commands outside the repository.
 """
 
 from __future__ import annotations
 
-import shutil
+import os
+import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import venv
 import zipfile
@@ -28,55 +29,73 @@ _DATA = (
     "boostrank/reporting/templates/script.js",
 )
 
+_MACHINE_PATH = re.compile(re.escape(os.fsencode(ROOT)) + rb"|/(?:home|root|Users|opt)/\w+")
 
-def main(extras: list[str]) -> None:
-    """Raises CalledProcessError or SystemExit where something is not as it should be."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        # A copy: what an earlier build left in `build/` would come along.
-        source = folder / "source"
-        shutil.copytree(
-            ROOT / "boostrank", source / "boostrank", ignore=shutil.ignore_patterns("__pycache__")
-        )
-        for file in ("pyproject.toml", "README.md", "LICENSE"):
-            shutil.copy(ROOT / file, source)
-        _call(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source)
-        (wheel,) = folder.glob("boostrank-*.whl")
-        _look_into(wheel)
-        venv.create(folder / "env", with_pip=True)
-        python = folder / "env" / "bin" / "python"
-        _say(f"installing {wheel.name} ...")
-        _call(
-            python,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--disable-pip-version-check",
-            f"{wheel}[report]",
-            *extras,
-        )
-        _run(folder)
+
+def main(environment: Path, packages: list[str]) -> None:
+    """Raises SystemExit where something is not as it should be."""
+    (wheel,) = (ROOT / "dist").glob("boostrank-*-none-any.whl")
+    (sdist,) = (ROOT / "dist").glob("boostrank-*.tar.gz")
+    check_wheel(wheel)
+    check_paths(wheel)
+    check_paths(sdist)
+    version = wheel.name.split("-")[1]
+    _say(f"installing {wheel.name} into a new environment of Python {sys.version.split()[0]} ...")
+    venv.create(environment, with_pip=True, clear=True)
+    programs = environment.absolute() / "bin"
+    pip = [programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    _call(*pip, "--find-links", wheel.parent, f"boostrank[report]=={version}", *packages)
+    with tempfile.TemporaryDirectory() as folder:
+        run_in(Path(folder), programs)
+        # A wheel of this platform and Python, if there is one, was installed.
+        tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        if list(wheel.parent.glob(f"boostrank-*-{tag}-*.whl")):
+            _call(programs / "boostrank", "compile", "--check", cwd=folder)
+            _say("its machine code fits")
     _say("the wheel installs, and runs")
 
 
-def _look_into(wheel: Path) -> None:
+def check_wheel(wheel: Path) -> None:
+    """The wheel has what is read beside Python and its licence, no other package, no relative link."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        description = archive.read(metadata).decode()
+    relative = re.search(r"\]\((?!https://|#)[^)]*\)", description)
+    if relative:
+        raise SystemExit(f"{wheel.name}: README has the relative link {relative[0]}")
     missing = [name for name in _DATA if name not in names]
-    strange = [
-        name
-        for name in names
-        if not name.startswith(("boostrank/", f"{'-'.join(wheel.name.split('-')[:2])}."))
-    ]
+    own = ("boostrank/", f"{'-'.join(wheel.name.split('-')[:2])}.")
+    strange = [name for name in names if not name.startswith(own)]
     if missing or strange or not any(name.endswith("licenses/LICENSE") for name in names):
         raise SystemExit(
             f"{wheel.name}: missing {missing}, strange {strange}, LICENSE in {names[-8:]}"
         )
 
 
-def _run(folder: Path) -> None:
-    boostrank = folder / "env" / "bin" / "boostrank"
+def check_paths(distribution: Path) -> None:
+    """No file in a wheel or sdist has a path of the machine that built it."""
+    if distribution.suffix == ".whl":
+        with zipfile.ZipFile(distribution) as archive:
+            contents = {name: archive.read(name) for name in archive.namelist()}
+    else:
+        with tarfile.open(distribution) as archive:
+            files = [entry for entry in archive if entry.isfile()]
+            contents = {entry.name: archive.extractfile(entry).read() for entry in files}
+    for name, content in contents.items():
+        path = _MACHINE_PATH.search(content)
+        if path:
+            raise SystemExit(f"{distribution.name}: {name} has the path {os.fsdecode(path[0])}")
+
+
+def run_in(folder: Path, programs: Path) -> None:
+    """README's first lines and the commands, with machine code that is compiled for them."""
+    os.environ["NUMBA_CACHE_DIR"] = str(folder / "cache")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.search(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)[1]
+    (folder / "readme.py").write_text(lines, encoding="utf-8")
+    _say("the first lines of README")
+    _say(_call(programs / "python", "readme.py", cwd=folder).rstrip())
     for line in (
         "--help",
         "data make data --queries 60",
@@ -86,7 +105,7 @@ def _run(folder: Path) -> None:
         "objectives --template",
     ):
         _say(f"boostrank {line}")
-        out = _call(boostrank, *line.split(), cwd=folder)
+        out = _call(programs / "boostrank", *line.split(), cwd=folder)
         if not out and line.startswith(("--help", "objectives")):
             raise SystemExit(f"boostrank {line} printed nothing")
     for name in ("model.txt", "model.txt.meta.json", "scores.txt", "report.html"):
@@ -95,11 +114,10 @@ def _run(folder: Path) -> None:
 
 
 def _call(*command: object, cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE, text=True
-    )
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}")
+        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}")
     return done.stdout
 
 
@@ -109,4 +127,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]), sys.argv[2:])

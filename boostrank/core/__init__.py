@@ -2,4 +2,4 @@
 and the version.
 """
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.3.0"

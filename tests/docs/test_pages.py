@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -22,6 +23,7 @@ DEFAULTS = (ROOT / "experiments" / "defaults" / "README.md").read_text(encoding=
 PEERS = (ROOT / "experiments" / "peers" / "README.md").read_text(encoding="utf-8")
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+_ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 _MADE = ("api/", "commands/")
 
 
@@ -35,6 +37,9 @@ def test_readme_is_short() -> None:
 def test_the_versions_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {boostrank.__version__}\n" in citation
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    release = boostrank.__version__.partition(".dev")[0]
+    assert re.search(rf"^## (Unreleased \()?{re.escape(release)}\b", changes, re.MULTILINE)
 
 
 def test_the_figures_of_research_stand_in_the_report_that_it_names() -> None:
@@ -105,6 +110,28 @@ def test_links_lead_somewhere(page: Path) -> None:
         # The rest of what is made is checked by `make docs`.
         is_generated = path.removeprefix("docs/").startswith(_MADE)
         assert (ROOT / path).exists() or path in generated or is_generated, f"{page.name}: {target}"
+
+
+def test_anchors_of_readme_are_headings() -> None:
+    anchors = [match for match in _ANCHOR.findall(README) if ":" not in match[0]]
+    assert anchors
+    for target, anchor in anchors:
+        text = text_of(ROOT / (target or "README.md"))
+        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        assert anchor in slugs, f"{target}#{anchor}"
+
+
+def test_links_of_readme_lead_into_the_repository_from_a_package_index() -> None:
+    setup = run_path(str(ROOT / "setup.py"))
+    readme = setup["make_links_absolute"](README, "v1")
+    assert re.search(rf"!\[[^]]+\]\({setup['REPOSITORY']}/raw/v1/docs/assets/", readme)
+    for target in _LINK.findall(readme):
+        assert target.startswith("https://"), target
+        repository, _, path = target.partition("/v1/")
+        if path:
+            assert repository in (f"{setup['REPOSITORY']}/raw", f"{setup['REPOSITORY']}/blob")
+            assert (ROOT / path).exists(), target
 
 
 def test_the_pages_of_objectives_hold_what_the_command_prints(
