@@ -6,9 +6,9 @@ immediately.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
-from itertools import chain
 from typing import Any
 
 import click
@@ -90,12 +90,9 @@ class _Commands(click.Group):
         super().__init__(*args, **kwargs)
         subcommands = _SUBCOMMANDS.get(self.name or "")
         self._headings = {"Commands": subcommands} if subcommands else _HEADINGS
-        self._summaries = dict(chain.from_iterable(map(dict.items, self._headings.values())))
-        # Click suggests these in place of an unknown command.
-        self.commands = {}
-        for name in self._summaries:
-            grouped = [f"{name} {subcommand}" for subcommand in _SUBCOMMANDS.get(name, ())]
-            self.commands |= dict.fromkeys([name, *grouped], self)
+        self._summaries = {
+            name: text for commands in self._headings.values() for name, text in commands.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)
@@ -113,6 +110,23 @@ class _Commands(click.Group):
         command: click.Command = getattr(commands, cmd_name.replace("-", "_"))
         command.short_help = summary
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        grouped = {
+            word: f"{group} {word}" for group, words in _SUBCOMMANDS.items() for word in words
+        }
+        # `boostrank join` is `boostrank data join`, but `boostrank compare` is a command itself.
+        if self.name not in _SUBCOMMANDS and args[0] in grouped.keys() - self._summaries.keys():
+            args = [*grouped[args[0]].split(), *args[1:]]
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:  # suggest commands of groups too
+            names = {**grouped, **{name: name for name in self._summaries}}
+            near = [
+                f" Did you mean {names[word]!r}?"
+                for word in difflib.get_close_matches(args[0], names, 1)
+            ]
+            raise click.UsageError(error.message + "".join(near), ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, commands in self._headings.items():
@@ -167,15 +181,23 @@ main = cli
 
 def commands() -> dict[str, click.Command]:
     """Return all commands by name: `train`, `data split`, ..."""
-    every: dict[str, click.Command] = {}
-    for path in cli.commands:
-        command: click.Command = cli
-        for name in path.split():
-            assert isinstance(command, _Commands)
-            command = command.get_command(click.Context(command), name) or cli
-        if not isinstance(command, _Commands):
-            every[path] = command
-    return every
+    names: dict[str, click.Command] = {}
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if isinstance(command, _Commands):
+            subcommands = {
+                word: command.get_command(click.Context(command), word)
+                for word in command._summaries
+            }
+            names |= {
+                f"{name} {word}": subcommand
+                for word, subcommand in subcommands.items()
+                if subcommand
+            }
+        elif command is not None:
+            names[name] = command
+    return names
 
 
 def run() -> None:

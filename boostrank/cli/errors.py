@@ -7,6 +7,7 @@ exits at once.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import shlex
@@ -94,7 +95,7 @@ def _describe(error: Exception) -> str:
     match error:
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "boostrank"
-            return f"{_describe_usage(error).rstrip('.')} ({command} --help)"
+            return f"{_without_far_options(error).rstrip('.')} ({command} --help)"
         case click.ClickException():
             return error.format_message()
         case BoostrankError():
@@ -117,20 +118,26 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)"
 
 
-def _describe_usage(error: click.UsageError) -> str:
-    """Return the message. For names of engine parameters, suggest the option or --param."""
+def _without_far_options(error: click.UsageError) -> str:
+    """Return the message, suggesting options only if they are similar, and --param for engine
+    parameters.
+    """
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    typed = error.option_name.strip("-")
+    name = typed.replace("-", "_")
     params = error.ctx.command.params if error.ctx else ()
     flags = {flag for option in params for flag in option.opts}
-    if not isinstance(error, click.NoSuchOption) or "--param" not in flags:
-        return error.format_message()
-    name = error.option_name.strip("-").replace("-", "_")
     for option in declared(TrainOptions).values():
         if name in option.params and option.spelled in flags:
             return f"{error.message.rstrip('.')}: use {option.spelled}"
-    if engines_with(name):
-        message = error.message.rstrip(".")
-        return f"{message}: pass it to the engine with --param {name}=VALUE"
-    return error.format_message()
+    close = difflib.get_close_matches(
+        typed, [flag.strip("-") for flag in error.possibilities or ()], 1, 0.75
+    )
+    hint = f". Did you mean --{close[0]}?" if close else ""
+    if not close and "--param" in flags and engines_with(name):
+        hint = f": pass it to the engine with --param {name}=VALUE"
+    return f"{error.message.rstrip('.')}{hint}"
 
 
 def _as_options(message: str) -> str:
