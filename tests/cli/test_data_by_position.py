@@ -39,7 +39,6 @@ def commands(
     return {
         "predict": ([model], few),
         "evaluate": ([model], few),
-        "metrics": ([model], few),
         "compare": ([model, other], [*few, "--json"]),
         "importance": ([model], [*few, "--json", "--repeats", 1]),
         "report": ([model], [*few, "--json", "--only", "queries"]),
