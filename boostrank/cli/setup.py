@@ -73,7 +73,7 @@ def compile(options: Compile) -> int | None:
 def compile_aside(objective: str | None, quality: str | None) -> None:
     """Compile what a training needs after its data, in another process while they are read."""
     from boostrank.core.errors import ParameterError
-    from boostrank.kernels import curves, driver, jit
+    from boostrank.kernels import driver, jit, primitives
     from boostrank.objectives import OBJECTIVES
 
     names: tuple[str, ...] = (str(objective),)
@@ -84,9 +84,8 @@ def compile_aside(objective: str | None, quality: str | None) -> None:
     except ParameterError:  # a file, a mixture, or an objective of the engine
         return
     # In the order in which a training needs them.
-    functions: list[CompiledFunction[..., Any]] = [*kernels[:1]]
+    functions: list[CompiledFunction[..., Any]] = [primitives.compiled_sort, *kernels[:1]]
     functions += [driver.gradients_to(False, True), *kernels[1:2], driver.mix_documents]
-    functions += [curves.curve_values, curves.curve_scores]
     functions += [*kernels[2:], driver.gradients_to(True, True)]
     jit.compile_aside(functions)
 
