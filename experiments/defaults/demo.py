@@ -46,13 +46,13 @@ with trees that suit; their scores are averaged.
 """
 LABELS = {
     "lightgbm, 4 folds, trees that suit": CONTROL,
-    "boostrank": "boostrank",
-    "catboost": "CatBoost",
-    "boostrank quick": "boostrank quick",
     "lightgbm": "LightGBM",
     "xgboost": "XGBoost",
+    "catboost": "CatBoost",
+    "boostrank": "boostrank",
+    "boostrank quick": "boostrank quick",
 }
-"""Tool -> its name in the table."""
+"""Tool -> its name in the table, in the order of training: boostrank's kernels compile meanwhile."""
 
 Fit = Callable[[Data, Data], Any]
 Trained = tuple[Any, float]
@@ -106,18 +106,15 @@ def main() -> None:
     if options.truth:
         limits["perfect order"] = measure(read_scores(options.truth, test))
     # Train side by side, each on one thread; boostrank's kernels are compiled meanwhile.
-    engines, boostranks = fits_by_label()
-    trainings: list[dict[str, Future[Trained]]] = [{} for _ in pairs]
+    fits = fits_by_label()
     with ThreadPoolExecutor(threads) as pool:
-
-        def start(fits: Mapping[str, Fit]) -> None:
-            for pair, futures in zip(pairs, trainings, strict=True):
-                for label, fit in fits.items():
-                    futures[label] = pool.submit(train_timed, fit, *pair)
-
-        start(engines)
-        ours(take_first(train), take_first(valid), 1, rounds=2)
-        start(boostranks)
+        compiled = pool.submit(ours, take_first(train), take_first(valid), 1, rounds=2)
+        for label in ("boostrank", "boostrank quick"):
+            fits[label] = partial(train_after, compiled, fits[label])
+        trainings = [
+            {label: pool.submit(train_timed, fit, *pair) for label, fit in fits.items()}
+            for pair in pairs
+        ]
         for pair, futures in zip(pairs, trainings, strict=True):
             lines = {}
             for label, future in futures.items():
@@ -132,16 +129,22 @@ def main() -> None:
         model.save(options.model)
 
 
-def fits_by_label() -> tuple[dict[str, Fit], dict[str, Fit]]:
-    """How the other libraries that are installed train, and how boostrank does."""
-    engines, boostranks = {}, {"boostrank": partial(ours, threads=1)}
-    for tool in TOOLS:
-        if tool.name not in LABELS or tool.missing or tool.name == "boostrank":
-            continue
-        importlib.import_module(tool.library)
-        fits = boostranks if tool.library == "boostrank" else engines
-        fits[LABELS[tool.name]] = partial(tool.fit, seed=0, threads=1)
-    return engines, boostranks
+def fits_by_label() -> dict[str, Fit]:
+    """How each library that is installed trains, in the order of `LABELS`."""
+    tools = {tool.name: tool for tool in TOOLS if not tool.missing}
+    fits: dict[str, Fit] = {}
+    for name, label in LABELS.items():
+        if name in tools:
+            importlib.import_module(tools[name].library)
+            fits[label] = partial(tools[name].fit, seed=0, threads=1)
+    fits["boostrank"] = partial(ours, threads=1)
+    return fits
+
+
+def train_after(compiled: Future[Any], fit: Fit, train: Data, valid: Data) -> Any:
+    """What a function trains, once kernels are compiled. Waiting takes no CPU."""
+    compiled.result()
+    return fit(train, valid)
 
 
 def train_timed(fit: Fit, train: Data, valid: Data) -> Trained:
