@@ -221,10 +221,9 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
     from boostrank.files.side_files import WEIGHT_SUFFIX
 
     action = "remembered" if data.on_disk and not data.features.is_open else "read"
-    weights = (
-        "weights" if data.document_weights is None else "document weights (not used by metrics)"
-    )
-    roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
+    roles = {"label": "labels", "qid": "queries", "weight": "weights", "id": "names"}
+    if data.document_weights is not None:
+        roles["weight"] = "document weights (not used by metrics)"
     columns, files = data.provenance.options, data.provenance.files[1:]
     notes = [
         f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns
@@ -233,7 +232,8 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
         without = columns.get("rows_without_label", 0)
         rows = f" ({without:,} rows have no label)" if without else ""
         notes.append(f"labels from the gain {data.gain}{rows}")
-    notes += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
+    weight_files = [file for file in files if file.endswith(WEIGHT_SUFFIX)]
+    notes += [f"{roles['weight']} from {file}" for file in weight_files[:3]]
     notes.append(f"{action} in {duration(seconds)}")
     say(
         f"{name_of(paths)}: {data.n_documents:,} rows, {len(data.queries):,} queries,"

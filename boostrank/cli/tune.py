@@ -142,7 +142,7 @@ class _Progress:
         say(f"{trial.number + 1}/{total}  {value}{top}{left}")
 
 
-def _summary(result: TuningResult, output: str) -> list[str]:
+def _summary(result: TuningResult, config_path: str) -> list[str]:
     where = f"{result.folds} folds" if result.folds else "the validation set"
     lines = [
         f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,}"
@@ -166,7 +166,7 @@ def _summary(result: TuningResult, output: str) -> list[str]:
                 " be better"
             )
     valid = "" if result.folds else " --valid VALID"
-    lines.append(f"{output}: boostrank train TRAIN{valid} --config {output} -m MODEL")
+    lines.append(f"{config_path}: boostrank train TRAIN{valid} --config {config_path} -m MODEL")
     return lines
 
 

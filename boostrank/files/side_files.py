@@ -26,7 +26,7 @@ UNREAD_SUFFIXES = (
     ".position",
 )  # files that engines read, but boostrank does not
 
-_SIZE_DIGITS = 20
+_SIZE_DIGITS = 20  # longer numbers are no sizes, and take long to read
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:

@@ -62,6 +62,7 @@ class EarlyStopping:
         self._best = 0.0
 
     def __call__(self, env: Any) -> None:
+        # A result is (data set, metric, value, whether higher is better).
         result = self._watched(env.evaluation_result_list or [])
         value = result[2] if result[3] else -result[2]
         if env.iteration == env.begin_iteration:  # a new training, such as the next fold

@@ -398,11 +398,11 @@ class Plan:
                         values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
         return objective
 
-    def _columns_within(self, unused: tuple[int, ...]) -> WithinColumns | None:
+    def _columns_within(self, unsplittable: tuple[int, ...]) -> WithinColumns | None:
         """Return the requested columns within queries, or those of the continued model.
 
         Args:
-            unused: features that trees cannot split as numbers.
+            unsplittable: features that trees cannot split as numbers.
         """
         data, names, model = self.train_set, self.train_set.feature_names, self.init_model
         before = None if model is None else model.within_query
@@ -410,7 +410,7 @@ class Plan:
         requested = WithinQuery.of_options(self.options)
         if requested is None:
             return before
-        within = requested.columns(names, data.provenance.index_base, unused)
+        within = requested.columns(names, data.provenance.index_base, unsplittable)
         if requested.of is None and data.categorical:
             listed = quoted([names[column] for column in data.categorical])
             warn_user(

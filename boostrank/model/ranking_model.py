@@ -391,13 +391,13 @@ class RankingModel:
         )
 
     def _each_row(
-        self, what: str, data: Any, rounds: int, threads: int | None, *columns: int
+        self, what: str, data: Any, rounds: int, threads: int | None, *row_shape: int
     ) -> Float64Array:
         if self.within_query is not None:
             threads = resolve_threads(threads)
         features = self._features(data, threads or 1)
         if features.shape[0] == 0:
-            return np.zeros((0, *columns))
+            return np.zeros((0, *row_shape))
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
         request = PredictRequest(what, rounds, resolve_threads(threads), self.absent_is_missing)

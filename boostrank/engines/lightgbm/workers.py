@@ -49,6 +49,7 @@ class Member(LightGBM):
                 "pre_partition": True,
             }
         self._error: Exception | None = None
+        # LightGBM calls them during the training: they must live as long as this object.
         self._functions = (
             _SCATTER(self._store_error(self._scatter)),
             _GATHER(self._store_error(self._gather)),
@@ -85,6 +86,7 @@ class Member(LightGBM):
             return super().train(request)
         finally:
             _safe_call(_LIB.LGBM_NetworkFree())
+            # LightGBM's own error says less than the network's.
             if self._error is not None:
                 raise self._error
 
@@ -109,16 +111,20 @@ class Member(LightGBM):
 
     def _scatter(self, *arguments: Any) -> None:
         """Send each worker the sum of one block over all workers."""
+        # LightGBM's ReduceScatterFunction: input and its size, size of a number, starts and lengths
+        # of blocks, their number, output and its size, function that adds.
         values, _, width, start, length, n, total, _, reducer = arguments
-        received = self._peers.all_to_all([_memory(values + start[i], length[i]) for i in range(n)])
-        ctypes.memmove(total, _buffer(received[0]), len(received[0]))
-        for piece in received[
-            1:
-        ]:  # in the order of the ranks, so that sums do not depend on the worker
+        blocks = [_memory(values + start[i], length[i]) for i in range(n)]
+        first, *others = self._peers.all_to_all(blocks)
+        ctypes.memmove(total, _buffer(first), len(first))
+        # Add in the order of the ranks, so that sums do not depend on the worker.
+        for piece in others:
             reducer[0](ctypes.cast(_buffer(piece), ctypes.c_void_p), total, width, len(piece))
 
     def _gather(self, *arguments: Any) -> None:
         """Send all blocks to each worker."""
+        # LightGBM's AllgatherFunction: input and its size, starts and lengths of blocks, their
+        # number, output and its size.
         values, size, start, _, n, gathered, _ = arguments
         for i, piece in enumerate(self._peers.all_to_all([_memory(values, size)] * n)):
             ctypes.memmove(gathered + start[i], _buffer(piece), len(piece))
@@ -130,7 +136,7 @@ def _memory(address: int, size: int) -> Any:
 
 
 def _buffer(piece: Any) -> Any:
-    """Return the bytes of a peer as a ctypes array, which the memory of this worker already is."""
-    return (
-        (ctypes.c_char * len(piece)).from_buffer(piece) if isinstance(piece, bytearray) else piece
-    )
+    """Return a block as a ctypes array: those of other workers arrive as bytes."""
+    if isinstance(piece, bytearray):
+        return (ctypes.c_char * len(piece)).from_buffer(piece)
+    return piece

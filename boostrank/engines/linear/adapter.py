@@ -389,7 +389,7 @@ def _draws(objective: TrainingObjective) -> bool:
 
 
 def _chosen(
-    optimizer: str, objective: TrainingObjective, stages: int, rounds: int, bounded: bool
+    optimizer: str, objective: TrainingObjective, stages: int, rounds: int, has_constraints: bool
 ) -> str:
     part = objective.parts[0]
     exact = part.spec.exact_gradient
@@ -404,8 +404,8 @@ def _chosen(
         kinks = margin and part.params["bound"] != "tight"  # at which a line search stalls
         if not compares or kinks or stages > max(1, rounds // _STEPS_A_STAGE):
             return NEWTON
-        return LBFGS if margin or bounded else CG
-    if optimizer == CG and bounded:
+        return LBFGS if margin or has_constraints else CG
+    if optimizer == CG and has_constraints:
         raise ParameterError(
             "optimizer=cg does not support monotone_constraints: use optimizer=lbfgs or newton"
         )

@@ -80,7 +80,9 @@ class LinearModel:
         """Return the weights after `rounds` rounds (0 for all), float64[d + 1], or raise ModelError
         if not stored.
         """
-        position = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
+        rounds = rounds or self.rounds
+        # The last row belongs to the last round.
+        position = len(self.path) - 1 - (self.rounds - rounds)
         if not 0 <= position < len(self.path):
             raise ModelError(
                 f"the file of a linear model has only the weights of its best round {self.rounds},"

@@ -306,8 +306,10 @@ def measure_importance(
     measure = _shuffling(context, rows, trees, repeats)
     losses = measure(units, progress=partial(context.progress, "shuffling"))
     effects = _effects(losses, units, names)
-    together = zip(effects[len(names) :], correlations, strict=True)
-    clusters = tuple(replace(effect, correlation=least) for effect, least in together)
+    effects_of_clusters = zip(effects[len(names) :], correlations, strict=True)
+    clusters = tuple(
+        replace(effect, correlation=smallest) for effect, smallest in effects_of_clusters
+    )
     # Decide the verdicts, and shuffle all removable features together.
     needed = {name for effect in clusters if effect.high > negligible for name in effect.features}
     p_values, decided = _verdicts(units[: len(names)], effects, losses.p, needed, negligible)
