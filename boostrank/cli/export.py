@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +28,9 @@ from boostrank.reporting.table import printable
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
+    from boostrank.export.proof import Proof
+    from boostrank.export.target import TargetSpec
+    from boostrank.model.ranking_model import RankingModel
 
 
 class Export(Options, group="Export"):
@@ -75,17 +80,16 @@ def export(options: Export, reading: FileOptions) -> None:
     from boostrank.export.proof import moved_line
     from boostrank.export.target import shortest
     from boostrank.export.writing import export_model, how_to, read_feature_names
-    from boostrank.files.names import name_of as feature_name
     from boostrank.model.ranking_model import RankingModel
 
-    target = TARGETS.get(options.to)
-    names = None if options.names is None else read_feature_names(options.names)
-    model, rows = RankingModel.load(options.model), None
+    target, names, rows = TARGETS.get(options.to), None, None
+    if options.names is not None:
+        names = read_feature_names(options.names)
+    model = RankingModel.load(options.model)
     target = target.serving(model.backend)
     if options.data:
-        model, rows = Reader(reading, None, labelled=False).read_for_model(
-            options.model, options.data
-        )
+        reader = Reader(reading, None, labelled=False)
+        model, rows = reader.read_for_model(options.model, options.data)
     proof = export_model(
         model,
         options.output,
@@ -95,61 +99,72 @@ def export(options: Export, reading: FileOptions) -> None:
         data=rows,
         allow=options.allow,
     )
-    # Describe the proof.
-    splits, parts = f"both sides of all {proof.nodes:,} splits", "leaves"
-    if not proof.of_nodes:
-        splits, parts = "of all columns", "weights"
-    elif proof.nodes < proof.of_nodes:
-        splits = f"both sides of {proof.nodes:,} of {proof.of_nodes:,} splits"
-    same = f"the same {parts}, and rounding moves scores by at most {proof.largest:.2g}"
-    same = "the same bits" if proof.same_bits else same
-    if proof.other_leaves:
-        same = f"except for {' and '.join(proof.other_leaves)} rows, {same}"
+    # Describe the check, and how to use the file.
     click.echo(f"{options.output}: for {target.title}, {proof.size:,} bytes")
-    click.echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
-    if target.finite:
-        say(
-            "rows with infinite values were not tested, as the input format of the target cannot"
-            " hold them"
-        )
-    if proof.untried:
-        say(
-            f"values within {proof.untried:.2g} of a threshold were not tested, as the target may"
-            " move it that far"
-        )
-    # Describe what the target needs to know.
-    used = [model.column_names[i] for i in model.trees().used]
-    coded = [
-        name
-        for name, categories in model.categories.items()
-        if categories.values is not None and name in used
-    ]
-    if coded:
-        say(
-            f"{', '.join(coded)}: the target expects category codes, as listed in"
-            f" {options.model}.meta.json"
-        )
-    for kind, count in proof.other_leaves.items():
-        say(
-            f"{kind}: {count:,} rows have different scores in the target, accepted by --allow"
-            f" {kind}"
-        )
+    click.echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {_describe_check(proof)}")
+    for remark in _remarks_on(proof, target, model, options.model):
+        say(remark)
     if proof.moves is not None:
-        largest = proof.moves.largest
-        click.echo(
-            f"{name_of(options.data)}: {moved_line(proof.moves)}; the largest difference is"
-            f" {largest:.2g}"
-        )
-    if names is not None and len({*map(feature_name, names)} - {*model.feature_names}):
-        renamed = zip(model.feature_names[:5], names, strict=False)
-        pairs = [f"{mine} is {feature_name(theirs)}" for mine, theirs in renamed]
-        pairs += ["..."] * (len(model.feature_names) > len(pairs))
-        say(f"names in {options.names} are taken in the model's order: {', '.join(pairs)}")
+        moves, largest = moved_line(proof.moves), proof.moves.largest
+        click.echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
+    if names is not None:
+        _say_order(model, names, options)
     if proof.fill:
         values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
         click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
     for line in how_to(target, options.output, options.name):
         click.echo(line)
+
+
+def _describe_check(proof: Proof) -> str:
+    """Describe what the rows of the check cover, and how equal the scores are."""
+    splits, parts = f"both sides of all {proof.nodes:,} splits", "leaves"
+    if not proof.of_nodes:
+        splits, parts = "of all columns", "weights"
+    elif proof.nodes < proof.of_nodes:
+        splits = f"both sides of {proof.nodes:,} of {proof.of_nodes:,} splits"
+    same = "the same bits"
+    if not proof.same_bits:
+        same = f"the same {parts}, and rounding moves scores by at most {proof.largest:.2g}"
+    if proof.other_leaves:
+        same = f"except for {' and '.join(proof.other_leaves)} rows, {same}"
+    return f"{splits}: {same}"
+
+
+def _remarks_on(proof: Proof, target: TargetSpec, model: RankingModel, path: str) -> Iterator[str]:
+    """Yield lines about what was not tested, and what the target needs to know."""
+    if target.finite:
+        yield (
+            "rows with infinite values were not tested, as the input format of the target cannot"
+            " hold them"
+        )
+    if proof.untried:
+        yield (
+            f"values within {proof.untried:.2g} of a threshold were not tested, as the target may"
+            " move it that far"
+        )
+    used = {model.column_names[i] for i in model.trees().used}
+    categories = model.categories.items()
+    coded = [name for name, c in categories if c.values is not None and name in used]
+    if coded:
+        names = ", ".join(coded)
+        yield f"{names}: the target expects category codes, as listed in {path}.meta.json"
+    for kind, count in proof.other_leaves.items():
+        yield (
+            f"{kind}: {count:,} rows have different scores in the target, accepted by --allow"
+            f" {kind}"
+        )
+
+
+def _say_order(model: RankingModel, names: Sequence[Any], options: Export) -> None:
+    """Print which feature each name of --feature-names stands for, unless they are the model's."""
+    from boostrank.files.names import name_of as feature_name
+
+    theirs = list(map(feature_name, names))
+    if set(theirs) - {*model.feature_names}:
+        pairs = map(" is ".join, zip(model.feature_names, theirs, strict=False))
+        listed = ", ".join([*islice(pairs, 5), *(["..."] * (len(theirs) > 5))])
+        say(f"names in {options.names} are taken in the model's order: {listed}")
 
 
 _EQUAL = {
