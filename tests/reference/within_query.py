@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
+from operator import add
 
 import numpy as np
 
@@ -48,9 +50,11 @@ def z_score(score: np.float32, scores: np.ndarray) -> float:
     later), with the mean and the bias-corrected deviation of DescriptiveStatistics as floats.
     """
     values = scores.astype(np.float64).tolist()
-    mean, total = np.float32(sum(values) / len(values)), 0.0
+    # From left to right: Python's `sum` corrects its rounding since 3.12.
+    average, total = reduce(add, values) / len(values), 0.0
+    mean = np.float32(average)
     for value in values:
-        total += (value - sum(values) / len(values)) ** 2
+        total += (value - average) ** 2
     deviation = np.float32(0.0 if len(values) == 1 else (total / (len(values) - 1)) ** 0.5)
     if mean == score:
         return float(scores.max())
