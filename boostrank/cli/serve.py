@@ -99,6 +99,8 @@ def _impatient(seconds: float) -> Any:
 
         def _check(self, cycle: Any) -> None:
             """Close the connection if its last request ended before the wait."""
+            if self.transport.is_closing():  # the client has left
+                return
             if self.cycle is not cycle or (cycle is not None and not cycle.response_complete):
                 self._wait()
             else:

@@ -258,7 +258,11 @@ _NOTICE = _Notice()
 
 
 _aside: dict[CompiledFunction[..., Any], subprocess.Popen[bytes]] = {}
-_COMPILE = "import pickle, sys; [f.compiled for f in pickle.load(sys.stdin.buffer)]"
+# The modules of this process and no others: Python would search the current folder first.
+_COMPILE = (
+    "import sys; sys.path[:] = sys.argv[1:]; import pickle;"
+    " [f.compiled for f in pickle.load(sys.stdin.buffer)]"
+)
 
 
 def compile_aside(functions: Iterable[CompiledFunction[..., Any]]) -> None:
@@ -271,7 +275,7 @@ def compile_aside(functions: Iterable[CompiledFunction[..., Any]]) -> None:
     if not missing or machine.available_threads() < 2 or write_fault(cache_directory()):
         return
     nowhere = subprocess.DEVNULL
-    command = [sys.executable, "-c", _COMPILE]
+    command = [sys.executable, "-P", "-c", _COMPILE, *sys.path]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin:
@@ -394,7 +398,7 @@ def shipped_code() -> ShippedCode:
     folder = SHIPPED / _code_version()
     try:
         target = json.loads((folder / "target.json").read_bytes())
-    except OSError:
+    except (OSError, ValueError):
         return ShippedCode("", (), "this installation carries none for this version of Numba")
     lacking = sorted(set(target["needs"]) - host_features())
     fault = ""
