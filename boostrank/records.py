@@ -395,6 +395,10 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
         parsed = json.loads(text, object_pairs_hook=hook)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    except ValueError as error:  # Python's limit, whose remedy is one for programmers
+        if "digits" in str(error):
+            raise ValueError("a number has too many digits") from None
+        raise
     level = [parsed]
     for _ in range(MAX_NESTING):
         # Skip long lists of plain values quickly.

@@ -58,7 +58,7 @@ class SyntheticData:
         roles: "informative", "redundant", "useless" or "query" per feature, in column order.
             Informative features measure a component of the relevance, possibly only through
             interactions.
-        relevance: float64[N], relevance without judging world. No model can rank better than it on
+        relevance: float64[N], relevance without judging noise. No model can rank better than it on
             average.
     """
 

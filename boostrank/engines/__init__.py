@@ -169,7 +169,7 @@ def format_of(body: bytes) -> ModelFormat:
         if model_format.recognises(body.removeprefix(codecs.BOM_UTF8)):
             mend = "`tail -c +4 FILE > model.txt` removes it"
             raise ModelError(f"the file begins with a byte order mark (BOM): {mend}")
-    kind = foreign_kind(body[:100_000] + body[-1000:]) if body else "empty"
+    kind = foreign_kind(_ends_of(body)) if body else "empty"
     if kind in (None, LOGGED):
         kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
     why = f": it is {kind}" if kind else ""
@@ -203,7 +203,17 @@ def _read_served(body: bytes) -> Any:
     try:
         return import_module(_SERVED).parse(body)
     except ModelError as error:
-        raise ModelError(f"{error}; to compare its ranking, pass its scores, one per row") from None
+        # A dump has a remedy of its own: the model itself.
+        _, _, remedy = (foreign_kind(_ends_of(body)) or "").partition(": save the model, ")
+        instead = f"use {remedy}, or " if remedy else ""
+        raise ModelError(
+            f"{error}; {instead}to compare its ranking, pass its scores, one per row"
+        ) from None
+
+
+def _ends_of(body: bytes) -> bytes:
+    """Return what says of which kind a file is."""
+    return body[:100_000] + body[-1000:]
 
 
 def booster_of(native: Any) -> Booster | None:

@@ -104,7 +104,9 @@ class DataFiles:
         for piece in self.pieces():
             if piece.begins and piece.qid in seen:
                 file, line = seen[piece.qid]
-                where = f"{file}:{line}" if len(self.files) > 1 else f"{unit} {line}"
+                where = f"{unit} {line}"
+                if len(self.files) > 1:
+                    where = f"{file}: {where}" if self.columnar else f"{file}:{line}"
                 words = (
                     f"qid {piece.qid.decode()} reappears; it was first seen on {where}: boostrank"
                     " data sort brings its rows together"

@@ -210,7 +210,7 @@ class CompiledFunction(Generic[P, R]):
         return cast("Callable[P, R]", compiled)
 
     def _save(self, signature: Any, code: Any) -> None:
-        """Save what was compiled, or warn that the next process has to compile it again."""
+        """Save compiled code, or warn that the next process has to compile it again."""
         if not self._folders:
             return
         directory = cache_directory()
@@ -258,11 +258,18 @@ _NOTICE = _Notice()
 
 
 _aside: dict[CompiledFunction[..., Any], subprocess.Popen[bytes]] = {}
-# The modules of this process and no others: Python would search the current folder first.
-_COMPILE = (
-    "import sys; sys.path[:] = sys.argv[1:]; import pickle;"
-    " [f.compiled for f in pickle.load(sys.stdin.buffer)]"
-)
+# The modules of this process and no others: Python would search the current folder first. The pipe
+# closes when this process ends, and ends the other one.
+_COMPILE = """
+import sys
+sys.path[:] = sys.argv[1:]
+import os, pickle, threading
+functions = pickle.load(sys.stdin.buffer)
+threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
+for function in functions:
+    function.compiled
+os._exit(0)
+"""
 
 
 def compile_aside(functions: Iterable[CompiledFunction[..., Any]]) -> None:
@@ -278,8 +285,9 @@ def compile_aside(functions: Iterable[CompiledFunction[..., Any]]) -> None:
     command = [sys.executable, "-P", "-c", _COMPILE, *sys.path]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin:
+    with contextlib.suppress(BrokenPipeError):
         pickle.dump(missing, process.stdin)
+        process.stdin.flush()
     _aside.update(dict.fromkeys(missing, process))
     atexit.register(_stop, process)
 

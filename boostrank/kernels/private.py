@@ -163,7 +163,11 @@ class CodeFolder(FunctionCache):  # type: ignore[misc]
         super().save_overload(signature, code._replace(type_annotation=""))
 
     def clear(self) -> None:
-        """Forget the machine code of this function, so that it is compiled again."""
+        """Forget the machine code of this function, so that it is compiled again. Shipped code is
+        left as it is.
+        """
+        if self._target is not None:
+            return
         with contextlib.suppress(OSError):
             self.flush()
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from boostrank.core.text import count_of
+
 _ALPHA = 0.05
 _VERDICTS = {
     "better": "ranks better than",
     "worse": "ranks worse than",
-    "": "cannot be told apart from",
+    "": "is not significantly different from",
 }
 # A test at the level .05 has a power of .8 if the interval is 1.4 times as wide as the difference:
 # 2 * 1.96 standard errors of it, over 1.96 + 0.84.
@@ -113,11 +115,15 @@ def open_report(
     values = f" by {judges} differs by" if judges else f" is {d.new:.4f} instead of {d.old:.4f},"
     numbers = f"{d.metric}{values} {d.mean:+.4f}"
     numbers += f" ({d.mean / abs(d.old):+.1%})" if d.old else ""
-    numbers += "" if d.low != d.low else f", with 95% confidence {d.low:+.4f} to {d.high:+.4f}"
-    numbers += f", on {d.queries:,} queries ({d.better:,} better, {d.worse:,} worse)."
+    if d.low < d.high:
+        numbers += f", with 95% confidence {d.low:+.4f} to {d.high:+.4f}"
+    numbers += f", on {count_of(d.queries, 'query', 'queries')}"
+    numbers += f" ({d.better:,} better, {d.worse:,} worse)."
     # Say what a verdict needs.
     needed = d.queries * ((d.high - d.low) / (_DETECTED * d.mean)) ** 2 if d.mean else 0.0
-    if d.by_luck:
+    if not verdict and not d.low <= 0.0 <= d.high and d.p >= _ALPHA:
+        numbers += f" Chance gives as large a difference in {d.p:.0%} of comparisons."
+    elif d.by_luck:
         numbers += f" Two trainings differ by up to {d.matters:.4f} by chance."
     elif not verdict and d.luck != d.luck and d.queries < needed < _MOST_QUERIES:
         numbers += (
@@ -125,7 +131,8 @@ def open_report(
             " in 8 of 10 comparisons."
         )
     if trees[0] is not None:
-        counts = [f"{count:,}" for count in dict.fromkeys(trees) if count is not None]
-        numbers += f" It has {' trees instead of '.join(counts)}"
-        numbers += "." if len(counts) == 2 else " trees."
+        numbers += f" It has {count_of(trees[0], 'tree')}"
+        if trees[1] not in (None, trees[0]):
+            numbers += f" instead of {trees[1]:,}"
+        numbers += "."
     return Opening(new, _VERDICTS[verdict], old, numbers)

@@ -104,7 +104,7 @@ def test_the_page_stands_alone_and_escapes_what_files_say(
     assert "leads are grey" in page
     assert f"{folder / 'all'}: " in log
     # The first line says how the model compares, within the noise of trainings.
-    assert f"{model} cannot be told apart from {old}: " in log
+    assert f"{model} is not significantly different from {old}: " in log
     assert re.search(r"It has [0-9]+ trees instead of [0-9]+\.", log)
     assert "differ by up to 0.9000 by chance" in page
 

@@ -276,3 +276,11 @@ def test_lines_keep_quotes_blank_lines_and_line_ends(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(body)
     assert tools.sample([tmp_path / "in.csv"], str(tmp_path / "out.csv"), queries=1.0).rows == 3
     assert (tmp_path / "out.csv").read_bytes() == body
+
+
+def test_a_query_in_two_tables_is_refused_with_its_row(tmp_path: Path) -> None:
+    table = pa.table({"label": [1.0, 0.0], "qid": [1, 2], "f": [0.5, 0.25]})
+    for name in ("in1.parquet", "in2.parquet"):
+        pyarrow.parquet.write_table(table, tmp_path / name)
+    with pytest.raises(FileFormatError, match=r"qid 1 .*in1\.parquet: row 1"):
+        tools.sample(str(tmp_path / "in*.parquet"), str(tmp_path / "out.parquet"), 1.0)

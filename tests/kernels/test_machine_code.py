@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numba
 import pytest
 from numba.core.registry import cpu_target
 
+import boostrank
 from boostrank.kernels import jit
 from boostrank.kernels.private import CodeFolder, CodeFolders, compile_signature, host_triple
 
@@ -88,14 +90,30 @@ def test_another_version_of_the_sources_or_of_numba_is_compiled(
     assert not function.at_hand
 
 
-def test_damaged_shipped_code_is_compiled(ship: Any) -> None:
+def test_damaged_shipped_code_is_compiled_and_left_as_it_is(ship: Any) -> None:
     function = ship()
-    for file in Path(jit.shipped_code().folder).rglob("*.nbc"):
+    folder = Path(jit.shipped_code().folder)
+    for file in folder.rglob("*.nbc"):
         file.write_bytes(b"\0")
+    files = {file: file.read_bytes() for file in folder.rglob("*.*") if file.is_file()}
+    assert function(21) == 42
+    assert files == {file: file.read_bytes() for file in files}
+
+
+def test_a_damaged_target_is_compiled_for(ship: Any) -> None:
+    function = ship()
+    (Path(jit.shipped_code().folder) / "target.json").write_bytes(b"")
+    jit.shipped_code.cache_clear()
+    assert jit.shipped_code().fault
     assert function(21) == 42
 
 
-def test_another_process_compiles_what_this_one_waits_for(tmp_path: Path) -> None:
+def test_another_process_compiles_what_this_one_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Modules in the current folder are not those of this process.
+    monkeypatch.chdir(tmp_path)
+    Path("pickle.py").write_text("open('imported', 'w')")
     script = """
 from boostrank.kernels import jit, metric
 metric.cumulated._save = lambda *_: print("compiled here")
@@ -104,10 +122,34 @@ metric.cumulated.compiled
 print(metric.cumulated.saved_in)
 """
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    environment["PYTHONPATH"] = str(Path(boostrank.__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+        [sys.executable, "-P", "-c", script], env=environment, capture_output=True, text=True
     )
     assert done.stdout.startswith(str(tmp_path)), done
+    assert not Path("imported").exists()
+
+
+def test_the_compiling_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+    script = """
+import os
+from boostrank.kernels import jit
+from boostrank.objectives import OBJECTIVES
+kernel = OBJECTIVES.get("reg-shf-sdcg").kernel
+jit.compile_aside([kernel])
+print(jit._aside[kernel].pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    pid = int(done.stdout)
+    for _ in range(600):
+        if not Path(f"/proc/{pid}/stat").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text():
+            break
+        time.sleep(0.1)
+    assert not list(tmp_path.rglob("kernel-*.nbc")), "it went on to the end"
 
 
 def test_the_triple_is_that_of_the_compiled_code() -> None:

@@ -172,7 +172,9 @@ def test_machine_code_is_saved_in_a_folder_and_loaded_from_it(tmp_path: Path) ->
     assert compile_signature(_doubled, signature, cache, {})(21) == 42
     assert folder.has_code_of(signature), "Numba's key or index differs: nothing is found again"
     assert not folder.has_code_of(numba.float64(numba.float64))
-    loading = CodeFolders([folder], lambda *_: pytest.fail("Numba does not find what it saved"))
+    loading = CodeFolders(
+        [folder], lambda *_: pytest.fail("Numba does not find the code that it saved")
+    )
     assert compile_signature(_doubled, signature, loading, {})(21) == 42
 
 

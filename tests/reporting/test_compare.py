@@ -427,8 +427,8 @@ def test_a_condition_that_so_few_queries_never_meet_is_refused() -> None:
     [
         ((0.04, 0.01, 0.07, 0.001), "ranks better than"),
         ((-0.04, -0.07, -0.01, 0.001), "ranks worse than"),
-        ((0.04, -0.01, 0.09, 0.2), "cannot be told apart from"),
-        ((0.04, math.nan, math.nan, 0.001), "cannot be told apart from"),
+        ((0.04, -0.01, 0.09, 0.2), "is not significantly different from"),
+        ((0.04, math.nan, math.nan, 0.001), "is not significantly different from"),
     ],
 )
 def test_the_first_line_has_a_verdict_only_where_the_interval_excludes_zero(
@@ -444,6 +444,31 @@ def test_the_first_line_has_a_verdict_only_where_the_interval_excludes_zero(
     needed = lead[1] < 0.0 < lead[2]
     assert ("about 320 queries" in opening.numbers) == needed
     by_noise = open_report("a", "b", replace(difference, matters=0.05), (None, 10))
-    assert by_noise.verdict == "cannot be told apart from"
+    assert by_noise.verdict == "is not significantly different from"
     assert "trees" not in by_noise.numbers
     assert "has 1,000 trees." in open_report("a", "b", difference, (1000, None)).numbers
+
+
+def test_the_first_line_of_few_queries_has_no_verdict_and_says_what_chance_gives() -> None:
+    difference = Difference("all", "all", "map", 3, 0.2, 0.7, 0.5, 0.3, 0.8, 0.25, 3, 0, 0)
+    opening = open_report("a", "b", difference, (None, None))
+    assert opening.verdict == "is not significantly different from"
+    assert "25%" in opening.numbers
+    # A single query has no interval.
+    single = replace(difference, queries=1, low=0.5, high=0.5, p=1.0, better=1)
+    numbers = open_report("a", "b", single, (1, 1)).numbers
+    assert "on 1 query (" in numbers
+    assert "confidence" not in numbers
+    assert "has 1 tree." in numbers
+
+
+def test_the_first_lines_of_report_and_compare_have_the_same_verdict() -> None:
+    model = boostrank.train(FAST, ranking(40, 1), 10)
+    few = ranking(3, 5)
+    new, old = model.predict(few), -model.predict(few)
+    report = boostrank.report(model, few, baseline=old, only=["verdict"])
+    comparison = compare(old, new, few)
+    # Three queries allow no p-value below .25, whatever the interval is.
+    assert next(iter(comparison.metrics.values())).low > 0.0
+    assert report.opening.verdict == comparison.opening.verdict
+    assert report.opening.verdict == "is not significantly different from"

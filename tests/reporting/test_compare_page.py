@@ -174,7 +174,7 @@ def test_rankers_that_agree_make_a_page_too() -> None:
     data = RankingDataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 0], group=[2, 2])
     page = Page(compare([1, 2, 1, 2], [1, 2, 1, 2], data).to_html())
     page_text = "".join(page.texts)
-    assert "cannot be told apart" in page_text
+    assert "is not significantly different" in page_text
     assert "No query changed." in page_text
     assert "No query got worse." in page_text
     assert "new in the top 10" not in page_text

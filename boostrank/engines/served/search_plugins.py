@@ -43,7 +43,7 @@ def recognises_dump(document: Any) -> bool:
 def read_dump(document: Any) -> TreeFile:
     """Read the trees of `get_dump(dump_format="json")`."""
     roots = [from_json(tree, once=True) if isinstance(tree, str) else tree for tree in document]
-    refuse(not _names_of(roots), "no tree has a split: use save_model('model.json') instead")
+    refuse(not _names_of(roots), "no tree has a split")
     warn_user(
         "a dump of XGBoost has no base_score, so all scores lack this constant; the order within"
         " queries is the model's",

@@ -15,7 +15,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
-from boostrank.core.resampling import PAIRED_RESAMPLES
+from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
@@ -88,6 +88,7 @@ class Verdict(Result):
         queries, documents: numbers of queries and documents in the data.
         empty: number of queries without a relevant document. The conventions determine whether they
             are included.
+        p: p-value of the lead over the first baseline that `first_lead` returns.
         matters: difference that exceeds training noise by metric, if it was measured.
         meaning: what each metric measures, by its name without a cut-off.
     """
@@ -101,11 +102,12 @@ class Verdict(Result):
     queries: int
     documents: int
     empty: int
+    p: float = math.nan
     notes: tuple[str, ...] = ()
     matters: Mapping[str, float] = field(default_factory=dict)
     meaning: Mapping[str, str] = field(default_factory=dict)
 
-    HIDDEN = ("model", "baselines", "per_query")
+    HIDDEN = ("model", "baselines", "per_query", "p")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the standings of all rankings in all metrics."""
@@ -146,7 +148,7 @@ class Verdict(Result):
         base = next(ranking for ranking in self.baselines if ranking.name != START)
         lead, value = base.standings[self.metric], self.headline
         same = value.queries - lead.better - lead.worse
-        ends = lead.lead, lead.lead_low, lead.lead_high, math.nan
+        ends = lead.lead, lead.lead_low, lead.lead_high, self.p
         counts, matters = (lead.better, same, lead.worse), self.matters.get(self.metric, math.nan)
         values = value.queries, lead.value, value.value
         return base.name, Difference("all", "all", self.metric, *values, *ends, *counts, matters)
@@ -167,6 +169,13 @@ def verdict(c: Context) -> Verdict:
             f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from"
             f" {first}."
         )
+
+    # Test the lead over the first baseline other than the model's own start.
+    p = math.nan
+    if counted:
+        base = next(values for name, _, values in rankings if name != START)
+        weights = data.queries.each_weight
+        p = paired_difference(per_query[first], base[first], weights=weights, seed=c.seed).p
 
     # Measure the effect of ties on the headline metric, and count the queries without a relevant
     # document.
@@ -191,6 +200,7 @@ def verdict(c: Context) -> Verdict:
         queries=len(data.queries),
         documents=data.n_documents,
         empty=int(np.isnan(empty).sum()),
+        p=p,
         notes=tuple(notes),
         matters=dict(c.matters or {}),
         meaning={metric.name: metric.meaning for metric in c.metrics if metric.meaning},

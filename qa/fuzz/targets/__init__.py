@@ -1,1 +1,1 @@
-"""One file a target; the package `qa.fuzz` says what it holds."""
+"""One file a target; `qa.fuzz` describes a target."""
