@@ -204,11 +204,13 @@ def test_predicting_from_several_threads_is_safe(backend: str) -> None:
     data = make_dataset(0)
     model = boostrank.train({"objective": "sdcg", **FAST}, data, 4, backend=backend)
     expected, failures = model.predict(data, threads=1), []
+    trees, body = model.num_trees(), model.to_bytes()
 
     def work(threads: int) -> None:
         try:
             for _ in range(30):
                 np.testing.assert_array_equal(model.predict(data, threads=threads), expected)
+                assert (model.num_trees(), model.to_bytes()) == (trees, body)
         except Exception as error:
             failures.append(error)
 

@@ -49,7 +49,9 @@ from boostrank.engines.xgboost.params import PARAMS, base_score, translate
 
 _PREFIX = "boostrank-xgboost-"
 _BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
-_one_at_a_time = threading.Lock()
+# A booster whose setting one thread changes is unready for all others: until it is configured anew
+# it neither predicts, counts nor is saved.
+_one_at_a_time = threading.RLock()
 
 
 @dataclass(eq=False)
@@ -78,7 +80,8 @@ class XGBoostBooster(Booster):
     @property
     def rounds(self) -> int:
         """The number of rounds, without the trees of a linear start, which XGBoost counts too."""
-        return int(self.native.num_boosted_rounds()) - self.start_trees
+        with _one_at_a_time:
+            return int(self.native.num_boosted_rounds()) - self.start_trees
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -89,7 +92,8 @@ class XGBoostBooster(Booster):
     @property
     def n_features(self) -> int:
         """The number of features, also of a model without names."""
-        return int(self.native.num_features())
+        with _one_at_a_time:
+            return int(self.native.num_features())
 
     @property
     def stopped_rounds(self) -> int:
@@ -131,9 +135,7 @@ class XGBoostBooster(Booster):
         last = request.rounds + self.start_trees if request.rounds else 0
         how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
         threads = engine_threads("XGBoost", request.threads)
-        with (
-            _one_at_a_time
-        ):  # XGBoost is not thread-safe if a setting changes while another thread predicts
+        with _one_at_a_time:
             if getattr(self.native, "_boostrank_threads", None) != threads:
                 self.native.set_param({"nthread": threads})
                 self.native._boostrank_threads = threads
@@ -149,9 +151,10 @@ class XGBoostBooster(Booster):
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model's JSON, with names of categories and the mark of a linear start."""
-        if not 0 < rounds < self.rounds:
-            return bytes(self.native.save_raw("json"))
-        part = self.native[: self.start_trees + rounds]
+        with _one_at_a_time:
+            if not 0 < rounds < self.rounds:
+                return bytes(self.native.save_raw("json"))
+            part = self.native[: self.start_trees + rounds]
         if self.start_trees:
             part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(part.save_raw("json"))
@@ -199,7 +202,8 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
     """
 
     def __init__(self, model: XGBoostBooster, best: int) -> None:
-        super().__init__(model_file=model.native)
+        with _one_at_a_time:
+            super().__init__(model_file=model.native)
         self.boostrank_model, self._best = model, best
         if best:  # counted as in the file
             self.set_attr(best_iteration=str(model.start_trees + best - 1))
