@@ -52,6 +52,8 @@ class LocalWorkers(Launcher):
 
     def run(self, call: Call) -> None:
         """Start a process a rank, pass it the key by its standard input, and wait for all."""
+        folders = [_ROOT, os.environ.get("PYTHONPATH"), *sys.path]
+        searched = os.pathsep.join(filter(None, folders))
         for rank in range(self.processes):
             process = subprocess.Popen(
                 [sys.executable, "-c", _WORKER, *map(str, (*call.address, rank, self.threads))],
@@ -59,7 +61,7 @@ class LocalWorkers(Launcher):
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join([_ROOT, *filter(None, sys.path)])},
+                env=os.environ | {"PYTHONPATH": searched},
             )
             self._started.append(process)
             assert process.stdin is not None

@@ -104,9 +104,10 @@ class _Folder(_CacheLocator):  # type: ignore[misc]
     """The place of one function's machine code, the same wherever the package is installed."""
 
     def __init__(self, function: Any, root: str) -> None:
-        source = Path(function.__code__.co_filename)
+        # Numba names the file where it warns that code cannot be saved.
+        self._py_file = function.__code__.co_filename
         self._line = function.__code__.co_firstlineno
-        self._digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+        self._digest = hashlib.sha256(Path(self._py_file).read_bytes()).hexdigest()[:16]
         self._path = os.path.join(root, f"{function.__module__}-{self._digest}")
 
     def get_cache_path(self) -> str:

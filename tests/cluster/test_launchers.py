@@ -184,10 +184,9 @@ def test_lightgbm_on_workers_grows_the_trees_of_one_machine(data: Path) -> None:
     params = {"objective": "shf-sdcg", "num_leaves": 7, "num_threads": 1, "metric": "none"}
     whole = boostrank.read([data / f"s{i}.txt" for i in range(3)])
     alone = boostrank.train(params, whole, 4, backend="lightgbm")
-    for workers in ("local:2", "local:3"):
-        several = train(workers, params, [data / "s*.txt"], 4, backend="lightgbm")
-        assert splits(several)[:2] == splits(alone)[:2]
-        assert np.allclose(several.predict(whole), alone.predict(whole), rtol=1e-4)
+    several = train("local:3", params, [data / "s*.txt"], 4, backend="lightgbm")
+    assert splits(several)[:2] == splits(alone)[:2]
+    assert np.allclose(several.predict(whole), alone.predict(whole), rtol=1e-4)
     assert all(len(tree) > 6 for tree in splits(alone))
 
 
@@ -209,7 +208,7 @@ def _splits(node: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("engine", "how"),
-    [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGKILL), ("xgboost", signal.SIGSTOP)],
+    [("lightgbm", signal.SIGKILL), ("xgboost", signal.SIGSTOP)],
 )
 def test_a_worker_that_is_killed_or_stopped_ends_the_training(
     engine: str, how: signal.Signals, data: Path, tmp_path: Path
@@ -241,7 +240,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
 
 @pytest.mark.parametrize(
     ("engine", "how"),
-    [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGKILL), ("lightgbm", signal.SIGSTOP)],
+    [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGSTOP)],
 )
 def test_a_rank_that_is_killed_or_stopped_ends_the_job(
     engine: str, how: signal.Signals, data: Path, tmp_path: Path

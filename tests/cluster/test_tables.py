@@ -59,8 +59,7 @@ def test_a_table_is_cut_between_queries(tables: tuple[Any, Any]) -> None:
     assert sum(part["query"].nunique() for part in parts) == tables[0]["query"].nunique()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+@pytest.mark.parametrize(("kind", "engine"), [("pandas", "lightgbm"), ("arrow", "xgboost")])
 def test_of_a_table_workers_learn_what_a_single_machine_does(
     tables: tuple[Any, Any], engine: str, kind: str
 ) -> None:

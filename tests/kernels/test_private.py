@@ -4,6 +4,7 @@ what is broken.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import pickle
 from pathlib import Path
@@ -215,6 +216,22 @@ def test_code_that_cannot_be_saved_runs_all_the_same(
     function.is_ours = True
     with pytest.warns(RuntimeWarning, match="No space left"):
         assert function(21) == 42
+
+
+_absolute = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(abs)
+
+
+def _far(number: int) -> int:
+    return _absolute(number)
+
+
+def test_code_with_an_address_of_this_process_is_not_saved(tmp_path: Path) -> None:
+    folder = CodeFolder(_far, str(tmp_path))
+    cache = CodeFolders([folder], folder.save_overload)
+    with pytest.warns(numba.NumbaWarning, match="_far"):
+        function = compile_signature(_far, numba.int32(numba.int32), cache, {})
+    assert function(-3) == 3
+    assert not folder.has_code_of(numba.int32(numba.int32))
 
 
 def _doubled(number: int) -> int:
