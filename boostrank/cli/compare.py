@@ -71,7 +71,7 @@ class Compare(PropensityOptions, StudyOptions, TwoRankers, group="Measures"):
 
 @command("compare")
 def compare(options: Compare, reading: FileOptions) -> None:
-    """Compare NEW with OLD query by query, as a release gate.
+    """Compare NEW with OLD query by query, to stop a release that ranks worse.
 
     OLD and NEW are models of boostrank, LightGBM, XGBoost or a search engine, or files with one
     score per line in the order of DATA. A quoted pattern, 'new-*.txt', names several trainings of a

@@ -263,7 +263,7 @@ def test_fault_086_a_hostile_sidecar_with_a_valid_checksum_is_refused(tmp_path: 
         sidecar: dict[str, Any] = {"file": {"schema_version": 1, **seal}}
         sidecar["file"]["checksum"] = model_text._checksum(sidecar)
         sidecar_path(path).write_text(json.dumps(sidecar))
-        with pytest.raises(ModelError, match="meta.json"):
+        with pytest.raises(ModelError, match=r"meta\.json"):
             read_model_files(path)
 
 
