@@ -564,9 +564,8 @@ class WithinQueryOptions(Options, group="Start and features"):
     """Options that add features relative to the other documents of a query."""
 
     within_query: Any = option(
-        "Add per-query features: rank, zscore, best (difference from the query's maximum), mean"
-        " (difference from its mean), minmax or opensearch_zscore. The saved model computes them"
-        " itself.",
+        "Add per-query features, which the saved model computes: rank, zscore, minmax,"
+        " opensearch_zscore, best or mean (differences from the query's maximum or mean).",
         metavar="KIND,...",
     )
     of: Any = option(
@@ -626,8 +625,7 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         common=True,
     )
     folds: int | None = option(
-        "Train one model per fold of whole queries, stop each on its held-out fold, and average"
-        " them.",
+        "Train one model per fold of queries, stop each on its held-out fold, and average them.",
         metavar="K",
         ge=2,
         common=True,
@@ -712,8 +710,7 @@ class TargetOptions(Options, group="Data and output"):
     """Options that name the program which will serve the model."""
 
     target: str | None = option(
-        "Check that the program that will serve the model, a target of `boostrank export --to`,"
-        " can hold it.",
+        "Check that this target of `boostrank export --to` can hold the model.",
         flag="--for",
         metavar="TARGET",
     )
@@ -842,8 +839,7 @@ class ReadOptions(Options, group="Reading"):
         choices="auto true false",
     )
     inf: str = option(
-        "Stop at values that are infinite or exceed float32, keep them as infinite, or read them as"
-        " missing.",
+        "Stop at values that are infinite or exceed float32, keep them, or read them as missing.",
         "stop",
         choices="stop keep missing",
     )
@@ -907,8 +903,7 @@ class ReadOptions(Options, group="Reading"):
         parse=("COLUMN,...", listed_names),
     )
     categorical: Any = option(
-        "Text columns of a table that are categorical features. Those declared by Parquet or Arrow"
-        " are recognised.",
+        "Text columns of a table to read as categories. Parquet and Arrow declare their own.",
         kind="tuple[str, ...]",
         parse=("COLUMN,...", listed_names),
     )

@@ -168,8 +168,7 @@ class Join(QueryIdOptions):
         "Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output"
     )
     unjudged: str = option(
-        "Drop logged documents without a judgement, give them grade 0 if their query is judged, or"
-        " stop.",
+        "Drop documents without a judgement, give them grade 0 in judged queries, or stop.",
         "drop",
         choices="drop zero stop",
     )
