@@ -420,10 +420,12 @@ class ConventionOptions(Options, group="Metrics and stopping"):
         "Gain of a label: exponential, linear, or a table such as 0,1,3,7. Also an expression over"
         " columns, computed for each row: '0.7*label + 0.3*log1p(margin)'.",
         metavar="RULE",
+        shown="exponential; linear for clicks",
         params="gain label_gain",
     )
     conventions: Any = option(
-        "Treat gains, ties and queries without relevant documents as this program does.",
+        "Treat gains, ties and queries without relevant documents as this program does; default:"
+        " by boostrank's rules.",
         choices=CONVENTIONS,
     )
 
@@ -461,7 +463,7 @@ class TreeOptions(Options, group="Trees"):
         "Number of boosting rounds.",
         ge=1,
         le=2**31 - 1,
-        shown=str(DEFAULT_ROUNDS),
+        shown=f"{DEFAULT_ROUNDS} in plain trainings",
         common=True,
         params=(
             "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds"
@@ -469,10 +471,16 @@ class TreeOptions(Options, group="Trees"):
         ),
     )
     learning_rate: float | None = option(
-        "Shrinkage of each tree.", gt=0, shown="0.1", params="learning_rate"
+        "Factor by which each tree is shrunk.",
+        gt=0,
+        shown="0.1 in plain trainings",
+        params="learning_rate",
     )
     num_leaves: int | None = option(
-        "Maximum number of leaves per tree.", ge=2, shown="31", params="num_leaves"
+        "Maximum number of leaves per tree.",
+        ge=2,
+        shown="31 in plain trainings",
+        params="num_leaves",
     )
     params: Mapping[str, Any] = option(
         "Any other parameter of the engine, such as min_data_in_leaf=50.",
@@ -481,7 +489,11 @@ class TreeOptions(Options, group="Trees"):
         parse=("NAME=VALUE", parse_assignment),
     )
     seed: int | None = option(
-        "Random seed.", ge=0, common=True, params="seed random_seed random_state"
+        "Random seed.",
+        ge=0,
+        shown="the engine's",
+        common=True,
+        params="seed random_seed random_state",
     )
 
 
@@ -504,8 +516,8 @@ class StoppingOptions(Options, group="Metrics and stopping"):
     )
     early_stopping: int | None = option(
         "Stop when the first metric, at its largest cut-off, has not improved for N rounds on the"
-        " first --valid file or the held-out fold. The model keeps the best round. An objective"
-        " that changes over the rounds is monitored once it has settled.",
+        " first --valid file or the held-out fold, and keep the best round. With a schedule, wait"
+        " until it has settled.",
         ge=1,
         common=True,
         params="early_stopping_round early_stopping_rounds early_stopping n_iter_no_change",
@@ -552,13 +564,12 @@ class WithinQueryOptions(Options, group="Start and features"):
     """Options that add features relative to the other documents of a query."""
 
     within_query: Any = option(
-        "Add per-query features: rank, zscore, best (difference from the query's maximum), mean"
-        " (difference from its mean), minmax or opensearch_zscore. The saved model computes them"
-        " itself.",
+        "Add per-query features, which the saved model computes: rank, zscore, minmax,"
+        " opensearch_zscore, best or mean (differences from the query's maximum or mean).",
         metavar="KIND,...",
     )
     of: Any = option(
-        "Features to which within_query applies, by name or number.",
+        "Features to which --within-query applies, by name or number.",
         metavar="F,...",
         shown="all numeric features",
         needs="within_query",
@@ -569,8 +580,8 @@ class StartOptions(Options, group="Start and features"):
     """Options of the scores from which trees start."""
 
     start: str | None = option(
-        "Initial scores. linear: those of a cross-fitted ridge regression, which becomes part of"
-        " the model. auto: linear for the objective auto, otherwise none.",
+        "Scores from which the trees start. linear: those of a ridge regression, which becomes part"
+        " of the model. auto: linear for the objective auto, otherwise none.",
         "auto",
         choices="auto linear none",
     )
@@ -584,8 +595,8 @@ class FillOptions(Options, group="Start and features"):
     """Options that replace missing values, in training and in scoring."""
 
     fill: Any = option(
-        "Replace missing values, also when scoring: by a number, mean or median of the training"
-        " data, for all numeric features or by name. For programs that know no missing values.",
+        "Replace missing values, in scoring too, by a number or by the training data's mean or"
+        " median, for all numeric features or by name. For programs without missing values.",
         metavar="NUMBER|mean|median|FEATURE=...,...",
         alone=True,
         conflicts="within_query",
@@ -603,10 +614,10 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         "Continue training this model.", file="read", group=StartOptions.GROUP, conflicts="folds"
     )
     quality: str | None = option(
-        "Defaults for all other options. good: train one model per fold of queries (4 folds), each"
-        " with another objective or start, and average them. quick: train one model, with trees"
-        " chosen from the data, early stopping on --valid, and leaves from all queries. plain:"
-        " train one model with the engine's defaults.",
+        "Defaults of all other options. good: average four models, each trained on three of four"
+        " folds of the queries. quick: train one model with trees sized to the data, stop on"
+        " --valid, then learn the leaves from all queries. plain: train one model with the engine's"
+        " defaults.",
         "plain",
         choices="plain quick good",
         unset=None,
@@ -614,8 +625,7 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         common=True,
     )
     folds: int | None = option(
-        "Train one model per fold of whole queries, stop each on its held-out fold, and average"
-        " them.",
+        "Train one model per fold of queries, stop each on its held-out fold, and average them.",
         metavar="K",
         ge=2,
         common=True,
@@ -663,8 +673,8 @@ class MemoryOptions(Options, group="Memory and machines"):
     """Options of the memory that a training may use."""
 
     memory_limit: int | None = option(
-        "Memory limit of the training, such as 800MB or 2GB. The route is chosen to stay below it."
-        " If none does, training is refused.",
+        "Memory limit of the training, such as 800MB or 2GB. It decides where to hold features; if"
+        " nothing fits, training is refused.",
         parse=("SIZE", parse_size),
         shown="free memory of the machine or the cgroup",
     )
@@ -689,7 +699,7 @@ class PropensityOptions(ClickOptions, group="Clicks"):
     """Options that read clicks, and the propensities that correct them."""
 
     propensities: str | None = option(
-        "Propensities of positions, a file written by `boostrank data propensities`.",
+        "How likely each position is to be examined, as `boostrank data propensities` writes it.",
         file="read",
         shown="estimated from documents shown at several positions",
         needs="clicks",
@@ -700,8 +710,7 @@ class TargetOptions(Options, group="Data and output"):
     """Options that name the program which will serve the model."""
 
     target: str | None = option(
-        "Program that will serve the model, a target of `boostrank export --to`. Check that it can"
-        " hold the model.",
+        "Check that this target of `boostrank export --to` can hold the model.",
         flag="--for",
         metavar="TARGET",
     )
@@ -724,7 +733,7 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
         "Append the metrics of each round to this file as JSON lines.", file="output"
     )
     click_prior: float | None = option(
-        "Smoothing: click-free exposure added to every document.",
+        "Exposure without clicks to add to each document, which smooths rare ones.",
         ge=0,
         shown="1",
         group="Clicks",
@@ -736,13 +745,12 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
         group="Checkpoints",
     )
     resume: bool = option(
-        "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted"
-        " run.",
+        "Resume from the checkpoint if it exists. The model has the same bytes as without a stop.",
         group="Checkpoints",
     )
     resume_or_restart: bool = option(
-        "For jobs that cron repeats: resume if the checkpoint is of this very training; otherwise"
-        " (other data, options or versions, a damaged file) start over, with a line that says why.",
+        "Resume as with --resume, but start over and say why if data, options or versions differ or"
+        " the checkpoint is damaged. For jobs that cron repeats.",
         group="Checkpoints",
     )
     route: str = option(
@@ -831,8 +839,7 @@ class ReadOptions(Options, group="Reading"):
         choices="auto true false",
     )
     inf: str = option(
-        "Stop at values that are infinite or exceed float32, keep them as infinite, or read them as"
-        " missing.",
+        "Stop at values that are infinite or exceed float32, keep them, or read them as missing.",
         "stop",
         choices="stop keep missing",
     )
@@ -896,8 +903,7 @@ class ReadOptions(Options, group="Reading"):
         parse=("COLUMN,...", listed_names),
     )
     categorical: Any = option(
-        "Text columns of a table that are categorical features. Those declared by Parquet or Arrow"
-        " are recognised.",
+        "Text columns of a table to read as categories. Parquet and Arrow declare their own.",
         kind="tuple[str, ...]",
         parse=("COLUMN,...", listed_names),
     )

@@ -32,8 +32,8 @@ _HEADINGS = {
     },
     "Evaluate": {
         "evaluate": "Measure models or score files with 95% intervals.",
-        "compare": "Compare two rankers query by query, as a release gate.",
-        "report": "Write a page about a ranker: quality, features, failures.",
+        "compare": "Compare two rankers query by query, to stop a release that ranks worse.",
+        "report": "Write a page about a ranker: metrics, features, worst queries.",
         "importance": "Measure the loss of the metric when a feature is shuffled.",
         "why": "Explain why one document ranks above another.",
     },
@@ -49,7 +49,7 @@ _HEADINGS = {
         "data": "Join, split, sample, sort and generate data; count clicks.",
     },
     "Set up": {
-        "compile": "Compile functions into the cache, for container images.",
+        "compile": "Compile functions before they are needed, for container images.",
     },
 }
 _SUBCOMMANDS = {
@@ -154,7 +154,7 @@ class _Commands(click.Group):
     "--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the traceback of an error."
 )
 def cli(debug: bool) -> None:
-    """Learning to rank with LightGBM and XGBoost: any metric, lists of any length, checked exports.
+    """Train, compare and export rankers of LightGBM and XGBoost.
 
     \b
     boostrank train train.txt --valid vali.txt --model model.txt
@@ -163,9 +163,9 @@ def cli(debug: bool) -> None:
     boostrank predict model.txt new.txt -o scores.txt
     boostrank report model.txt test.txt
 
-    Results are written to standard output, everything else to standard error. Exit status: 0
-    success, 1 failed check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad
-    input, 3 failure, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    Write results to standard output, everything else to standard error. Exit status: 0 success,
+    1 failed check (`compare --fail-if`, `doctor --strict`, `compile --check`, `verify`), 2 usage or
+    bad input, 3 failure, 4 lost worker, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     show_tracebacks(debug)
     # OpenMP reads its environment when the first engine is imported. Only the command line changes

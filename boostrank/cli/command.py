@@ -140,7 +140,8 @@ class Flag(click.Option):
             [name for name in names if name],
             help=option.help + repeated,
             **keywords,
-            show_default=option.shown or (not option.several and default not in (None, False, ())),
+            show_default=option.shown
+            or (not option.several and default is not None and default is not False),
             type=_type_of(option),
             is_flag=option.kind == "bool",
             multiple=option.several,

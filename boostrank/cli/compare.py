@@ -71,11 +71,11 @@ class Compare(PropensityOptions, StudyOptions, TwoRankers, group="Measures"):
 
 @command("compare")
 def compare(options: Compare, reading: FileOptions) -> None:
-    """Compare NEW with OLD query by query, as a release gate.
+    """Compare NEW with OLD query by query, to stop a release that ranks worse.
 
-    OLD and NEW are models of boostrank, LightGBM or XGBoost, or files with one score per line in
-    the order of DATA. A quoted pattern, 'new-*.txt', names several trainings of a ranker, such as
-    with other seeds: intervals and p-values then include the luck of training.
+    OLD and NEW are models of boostrank, LightGBM, XGBoost or a search engine, or files with one
+    score per line in the order of DATA. A quoted pattern, 'new-*.txt', names several trainings of a
+    ranker, such as with other seeds: intervals and p-values then include how much they differ.
 
     A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or
     >= NUMBER. With `at`, the p-value of the two-sided paired randomisation test must also be below

@@ -152,7 +152,7 @@ class Sort(Tool):
 
 @command("sort", replaceable=("files",))
 def sort(options: Sort) -> None:
-    """Group the scattered rows of each query in FILE....
+    """Bring the scattered rows of each query of FILE... together.
 
     Queries are ordered by their first rows. Rows within a query keep their order.
     """
@@ -168,8 +168,7 @@ class Join(QueryIdOptions):
         "Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output"
     )
     unjudged: str = option(
-        "Drop logged documents without a judgement, give them grade 0 if their query is judged, or"
-        " stop.",
+        "Drop documents without a judgement, give them grade 0 in judged queries, or stop.",
         "drop",
         choices="drop zero stop",
     )
@@ -221,12 +220,13 @@ class Join(QueryIdOptions):
 def join(options: Join) -> None:
     """Join JUDGEMENTS with logged FEATURES by query and document, to a table for `train`.
 
-    \b JUDGEMENTS  a table (Quepid's query,docid,rating), lines `4 qid:1 # 7555` and `# qid:1: red
-    shoe`
-                (RankLib, Quepid), TREC qrels, or JSON (OpenSearch, Rated Ranking Evaluator, ranx)
-    FEATURES    tables or JSON lines: rows, or responses or hits with a `query`, logged by the
-    plugins
-                of Solr, Elasticsearch or OpenSearch ([features], _ltrlog)
+    \b
+    JUDGEMENTS  a table (Quepid's query,docid,rating), TREC qrels, lines
+                `4 qid:1 # 7555` and `# qid:1: red shoe` (RankLib, Quepid), or
+                JSON (OpenSearch, Rated Ranking Evaluator, ranx)
+    FEATURES    tables, or JSON lines: rows, or responses or hits with a
+                `query`, as the plugins of Solr, Elasticsearch or OpenSearch
+                log them ([features], _ltrlog)
 
     OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid
     is the query text, if JUDGEMENTS has it. Features that a document lacks are missing values. If
@@ -516,8 +516,8 @@ def propensities(options: PropensityCommand) -> None:
     positions.
 
     CLICKS is a table with the columns row, position, impressions and clicks, or those of
-    --click-columns. Given the number of clicks on a document, their positions depend only on the
-    propensities. An error is raised if no clicked document was shown at several positions.
+    --click-columns. A document is equally relevant wherever it is shown, so its clicks compare the
+    positions. If no clicked document was shown at several positions, this fails.
 
     \b
     boostrank data propensities train.txt.clicks -o propensities.json

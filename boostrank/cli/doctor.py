@@ -201,8 +201,8 @@ class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
 def plan(options: PlanOptions, reading: FileOptions) -> None:
     """Describe FILE..., and estimate the peak memory of each way of training on them.
 
-    A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size
-    is unknown. The estimates are for anonymous memory.
+    Read a sample of 12 MB, from the beginning of compressed files. The size of a pipe is unknown.
+    Estimates leave out the system's cache of files.
     """
     from boostrank.planning import Work, make_plan, survey
 

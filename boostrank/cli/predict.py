@@ -103,14 +103,14 @@ class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
 @command("calibrate", replaceable=("model",))
 def calibrate(options: Calibrate, reading: FileOptions) -> None:
     """Fit a map from scores to expected grades on DATA that MODEL has not seen, and store it in
-    MODEL's record.
+    OUTPUT.meta.json.
 
     The map keeps the order within each query. `predict --calibrated` applies it, and `report` shows
-    its reliability. Exported files return raw scores. With `--label-map 0=0,1=0,2=1`, grades are
+    how far it is off. Exported files return raw scores. With `--label-map 0=0,1=0,2=1`, grades are
     probabilities of grade 2.
 
-    The printed errors and variance fractions are for queries left out of the fit. If the query
-    explains more variance than the score, scores are not comparable between queries.
+    Print errors and shares of the variance on queries left out of the fit. If the query explains
+    more variance than the score, do not compare scores between queries.
     """
     from boostrank.core.files import check_writable, reserved
     from boostrank.model.calibration import calibrate

@@ -13,7 +13,7 @@ class Refit(ModelOptions, ThreadOptions, group="Data and output"):
     """Options of `boostrank refit`."""
 
     output: str | None = option(
-        "Model file to write; by default, MODEL is replaced.",
+        "Model file to write.",
         short="-o",
         file="output",
         shown="MODEL",
@@ -25,9 +25,9 @@ class Refit(ModelOptions, ThreadOptions, group="Data and output"):
 def refit(options: Refit, reading: FileOptions) -> None:
     """Compute the leaves of MODEL again from DATA, while trees keep their splits.
 
-    Use it for new judgements or documents between two trainings: it takes one pass over the rows a
-    tree, and needs no validation set. The objective is the model's. Leaves that no row reaches keep
-    their value.
+    Use it for new judgements or documents between two trainings: it takes one pass over the rows
+    per tree, and needs no validation set. The objective is the model's. Leaves that no row reaches
+    keep their value.
 
     \b
     boostrank refit model.txt week.csv -o new.txt

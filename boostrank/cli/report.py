@@ -63,8 +63,8 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
 
 @command("report")
 def report(options: ReportOptions, reading: FileOptions) -> None:
-    """Write a page about MODEL on test DATA: metrics, feature importances, dependence of scores on
-    features, the course of training, and failures.
+    """Write a page about MODEL on test DATA: metrics, the importance and effect of each feature,
+    the course of training, and the worst queries.
 
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA must not be its
     training data.

@@ -41,10 +41,10 @@ def compile(options: Compile) -> int | None:
     """Compile the functions that train (without options), predict, evaluate and doctor need, and
     cache them.
 
-    Run this when building a container image. Later processes on the same type of processor load the
-    machine code from the cache. NUMBA_CACHE_DIR sets the directory. Wheels for a platform carry
-    machine code, which is used where processor, Python and Numba fit; `--check` says where the code
-    of each function is, with status 1 if some have to be compiled.
+    Run this when you build a container image. Later processes on the same type of processor load
+    the machine code from the cache, in NUMBA_CACHE_DIR or ~/.cache/boostrank. Code that a wheel
+    carries for this processor, Python and Numba needs no compiling. --check prints where the code
+    is, and exits with status 1 if functions are missing.
     """
     from boostrank.core.errors import TrainingError
     from boostrank.kernels import jit

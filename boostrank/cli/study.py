@@ -94,9 +94,9 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
 
     Each is trained on TRAIN at every --rate. The best on --valid is chosen, and trained again with
     other seeds and row orders. Trainings are stopped on --valid and compared query by query on
-    --test: intervals and p include the luck of training, and p is adjusted for several --against by
-    Holm's method. The options of `boostrank train` apply to all objectives, --set to --objective
-    only.
+    --test. Intervals and p include how much trainings differ by chance, and p is adjusted for
+    several --against by Holm's method. The options of `boostrank train` apply to all objectives,
+    --set to --objective only.
     """
     from boostrank.fit.settings import default_objective
     from boostrank.from_files import load_options, resolve_objective
@@ -271,9 +271,9 @@ class QueryCount(TwoRankers, group="Measures"):
 def queries(options: QueryCount, reading: FileOptions) -> None:
     """Compute how many queries people must judge to detect a difference between OLD and NEW.
 
-    The spread of the differences of single queries is that of DATA. A two-sided test at the level
-    .05 then finds a difference of --detect with a probability of .8. With --machine, the number is
-    also that for `compare --machine`, if the machine judges the queries of DATA.
+    A two-sided test at the level .05 then finds a difference of --detect with a probability of .8,
+    if differences vary between queries as in DATA. With --machine, print the number for `compare
+    --machine` too, where the machine judges the queries of DATA.
     """
     from boostrank.reporting.machine import plan_of
 

@@ -55,7 +55,7 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
         "Number of folds of whole queries without --valid.", 5, metavar="K", ge=2, common=True
     )
     space: tuple[tuple[str, Any], ...] = option(
-        "Dimension to add or replace: sigma=0.1:10:log, num_leaves=7:63,"
+        "Parameter to search, with its range or values: sigma=0.1:10:log, num_leaves=7:63,"
         " objective=shf-sdcg,xe-ndcg.",
         parse=("NAME=VALUE", parse_assignment),
         common=True,
@@ -67,9 +67,9 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
     """Search for the best parameters, and write them to a configuration file for `boostrank train
     --config`.
 
-    The search covers the learning rate, the number of leaves, regularisation and the objective's
-    parameters. Options that are given stay fixed. Trials are measured on --valid or on folds of
-    whole queries, and compared query by query. The variation due to chance is measured first.
+    Search the learning rate, the number of leaves, regularisation and the objective's parameters.
+    Options that you give stay fixed. Measure first how much trainings vary by chance, then each
+    trial on --valid or on folds of whole queries, query by query.
     """
     from boostrank.core.files import check_not_read, check_writable, write_atomically
 

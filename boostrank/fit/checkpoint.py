@@ -70,9 +70,9 @@ class Checkpoint:
         every: number of rounds between writes; if None, the file is only written when `write` is
             called. A write takes the time to write the model and 8 bytes per document.
         resume: whether to resume from the file if it exists.
-        resume_or_restart: whether to resume if the file is a checkpoint of this very training, and
-            otherwise to start over, with a warning that says why. A file that is not a checkpoint
-            is renamed to `PATH.old`.
+        resume_or_restart: whether to resume if the file belongs to the same training, and otherwise
+            to start over, with a warning that says why. A file that is not a checkpoint is renamed
+            to `PATH.old`.
 
     Attributes:
         parts: the checkpoints for the folds, each with its own file.

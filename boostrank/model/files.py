@@ -94,7 +94,7 @@ def write_model_files(
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
         words = (
-            f"the model has {len(body)} bytes and its sidecar {len(final)}, which is too large to"
+            f"the model has {len(body)} bytes and its record {len(final)}, which is too large to"
             " load"
         )
         raise TrainingError(f"{os.fspath(path)}: {words}")
@@ -162,7 +162,7 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     try:
         seal = convert(content["file"], Seal)
     except (TypeError, KeyError, ValueError):
-        raise ModelError(f"{record_file}: not a sidecar of boostrank; {mend}") from None
+        raise ModelError(f"{record_file}: not a record of boostrank; {mend}") from None
     if seal.schema_version > SCHEMA_VERSION:
         words = (
             f"it has schema version {seal.schema_version}, but this boostrank reads up to"
@@ -182,7 +182,7 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     if seal.previous is not None and digest == seal.previous.body_sha256:
         return seal.previous.said
     words = (
-        f"its {len(body)} bytes do not match the checksum in its sidecar (for {seal.body_bytes}"
+        f"its {len(body)} bytes do not match the checksum in its record (for {seal.body_bytes}"
         " bytes)"
     )
     model = record_file.parent / record_file.name.removesuffix(_SUFFIX)

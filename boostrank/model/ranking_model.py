@@ -96,7 +96,7 @@ class RankingModel:
     Args:
         booster: the engine's own booster, also available as `.booster`.
         best_rounds: number of rounds used in prediction; 0 for all rounds.
-        info: the provenance, which is saved in the sidecar.
+        info: how the model was made, which is saved in its record, `MODEL.meta.json`.
         evals_result: data set -> metric -> values in each round.
         summary: statistics about the training; None for a loaded model.
 
@@ -533,8 +533,8 @@ class RankingModel:
         return ranks
 
     def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
-        """Write the model file, which the engine can read without boostrank, and its sidecar,
-        atomically.
+        """Write the model file, which the engine can read without boostrank, and its record, whole
+        or not at all.
 
         Args:
             num_iteration: number of rounds to keep; None for the best rounds, 0 or less for all
@@ -611,12 +611,12 @@ class RankingModel:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
-        """Load a model file that boostrank, LightGBM or XGBoost wrote, or a model of a serving
-        program: Solr, Elasticsearch, the learning-to-rank plugins, RankLib, or a dump as JSON of
-        LightGBM or XGBoost. The latter score as that program does.
+        """Load a model file of boostrank, LightGBM or XGBoost, or a model that another program
+        serves: Solr, Elasticsearch, the learning-to-rank plugins, RankLib, or a JSON dump of
+        LightGBM or XGBoost. Models of other programs score as those do.
 
         Before the engine opens the file, its structure is checked, and its checksum if there is a
-        sidecar.
+        record.
 
         Raises:
             ModelError: if the file is damaged, is not a model, or was written by a newer version.

@@ -254,13 +254,13 @@ class Comparison(Result):
                 )
         if parts:
             words = (
-                "intervals and p include the luck of training, with a standard error of"
+                "intervals and p include how much trainings differ, with a standard error of"
                 f" {difference.luck:.4f}"
             )
             return f"{metric}: {' and '.join(parts)}; {words}"
         words = (
-            "intervals are over queries only; several models, trained with other seeds, add the"
-            " luck of training"
+            "intervals are over queries only; to include how much trainings differ, give several"
+            " with other seeds"
         )
         if math.isnan(difference.matters):
             return words
@@ -422,7 +422,7 @@ def compare(
     Args:
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores,
             float[N] in input order. A list has several trainings of one ranker, such as with other
-            seeds: intervals and p-values then include the luck of training.
+            seeds: intervals and p-values then include how much these differ.
         data: N labelled documents, with the features of both models.
         metrics: one or more metrics, or functions (see `Metric`). The first one determines the
             regressions.

@@ -263,7 +263,7 @@ def test_fault_086_a_hostile_sidecar_with_a_valid_checksum_is_refused(tmp_path: 
         sidecar: dict[str, Any] = {"file": {"schema_version": 1, **seal}}
         sidecar["file"]["checksum"] = model_text._checksum(sidecar)
         sidecar_path(path).write_text(json.dumps(sidecar))
-        with pytest.raises(ModelError, match="not a sidecar"):
+        with pytest.raises(ModelError, match=r"meta\.json"):
             read_model_files(path)
 
 
@@ -286,7 +286,7 @@ def test_files_beyond_the_limits_are_refused_before_they_are_read(
     with pytest.raises(ModelError, match=r"model\.txt: 2147483649 bytes"):
         read_model_files(path)
     monkeypatch.setattr(model_text, "MAX_SIDECAR_BYTES", 100)
-    with pytest.raises(TrainingError, match=r"\d+ bytes and its sidecar \d+"):
+    with pytest.raises(TrainingError, match=r"\d+ bytes .*\d+"):
         write_model_files(tmp_path / "other.txt", *OLD)
     assert not (tmp_path / "other.txt").exists()
 
