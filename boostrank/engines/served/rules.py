@@ -80,7 +80,8 @@ class Split:
         absent = np.isnan(value)
         if isinstance(self.test, float):
             # Add the slack in the type of values: programs round this sum before they compare.
-            threshold = rules.values(self.test) + rules.values(rules.slack)
+            with np.errstate(over="ignore"):
+                threshold = rules.values(self.test) + rules.values(rules.slack)
             left = value < threshold if rules.strict else value <= threshold
             if self.zero_is_missing:
                 absent |= np.abs(value) <= ZERO

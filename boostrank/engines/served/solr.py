@@ -13,6 +13,7 @@ from boostrank.engines.served.linear import LinearFile, read_weights
 from boostrank.engines.served.rules import SINGLE, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
+from boostrank.kernels.curves import LOWEST
 
 SLACK = np.float32(1e-6)
 RULES = replace(SINGLE, slack=float(SLACK))
@@ -58,9 +59,10 @@ def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     if "value" in node:
         return float(node["value"])
     to_left = node.get("missing") == "left"
-    return Split(
-        columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
-    )
+    threshold = float(node["threshold"])
+    if threshold == -np.inf and "missing" in node:  # a split of missing values from all others
+        threshold = LOWEST
+    return Split(columns[node["feature"]], threshold, to_left, node["left"], node["right"])
 
 
 def _scale_of(norm: Json) -> tuple[float, float]:

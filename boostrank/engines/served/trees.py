@@ -21,6 +21,7 @@ from boostrank.engines.trees import (
     make_forest,
     refuse,
 )
+from boostrank.kernels.curves import LOWEST
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 _MOST_NODES = 20_000_000
@@ -53,13 +54,14 @@ class TreeFile:
         """Return LightGBM's text of the same trees, which adds up in float64."""
         forest, rules = self.forest, self.rules
         # LightGBM's values go left if they are at most the threshold, and features are float32.
-        sums = forest.threshold.astype(rules.values) + rules.values(rules.slack)
-        bound: Any = sums.astype(np.float64)
-        if rules.strict:
-            near = bound.astype(np.float32)
-            below = np.nextafter(near, -np.inf)
-            bound = np.where(near < bound, near, below).astype(np.float64)
-        threshold = np.where(forest.categorical, forest.threshold, bound)
+        with np.errstate(over="ignore"):  # below the least float32 number lies -inf
+            sums = forest.threshold.astype(rules.values) + rules.values(rules.slack)
+            bound: Any = sums.astype(np.float64)
+            if rules.strict:
+                near = bound.astype(np.float32)
+                below = np.nextafter(near, -np.inf)
+                bound = np.where(near < bound, near, below).astype(np.float64)
+        threshold = np.where(forest.categorical, forest.threshold, np.maximum(bound, LOWEST))
         for column, (shift, divisor) in (self.scale or {}).items():
             of_column = forest.feature == column
             threshold[of_column] = threshold[of_column] * divisor + shift
