@@ -44,6 +44,7 @@ from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import Settings, as_list, check_options, headline
 from boostrank.metrics import Metric
 from boostrank.model.files import check_ending, sidecar_path
+from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import (
     GOOD,
@@ -194,9 +195,9 @@ def from_files(
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     target = TARGETS.get(files.target) if files.target else None
     if target is not None:
-        _check_target(
-            files, observer.say, engine=options.backend, within=options.within_query or ""
-        )
+        requested = WithinQuery.of_options(options)
+        kinds = "" if requested is None else ",".join(requested.kinds)
+        _check_target(files, observer.say, engine=options.backend, within=kinds)
         most_trees = None if files.cluster else target.most_trees
         limited = options.within_limit(most_trees)
         if limited is not options:

@@ -15,7 +15,6 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.feature_space import quoted
 from boostrank.engines.base import Backend
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.settings import (
@@ -30,7 +29,7 @@ from boostrank.fit.settings import (
 from boostrank.fit.start.cross_fit import StartFitter, begins_linear, limits_of
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metrics import Conventions
-from boostrank.model.query_columns import WithinColumns, WithinQuery
+from boostrank.model.query_columns import ModelColumns
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
 from boostrank.options import DEFAULT_ROUNDS, PLAIN, TrainOptions
@@ -168,7 +167,7 @@ class Training(Settings):
         valid: sets to evaluate in each round, which may include `train_set`.
         conventions: conventions for the metrics.
         starts_linear: whether trees begin with a linear start.
-        within: columns within queries to add, if any.
+        columns: the columns of the trees: the features, and columns within queries.
         fill: numbers that replaced missing values, by feature.
         recorded: parameters for the model's record.
         init_model: the model to continue.
@@ -186,7 +185,7 @@ class Training(Settings):
     valid: DataSets = ()
     conventions: Conventions
     starts_linear: bool = False
-    within: WithinColumns | None = None
+    columns: ModelColumns
     fill: Mapping[str, float] = field(default_factory=dict)
     recorded: Mapping[str, Any]
     init_model: RankingModel | None = None
@@ -338,21 +337,22 @@ class Plan:
             self.train_set.feature_names,
             self.engine.params.of_columns,
         )
-        columns = convert(settings.params, names, codes=data.categorical)
-        limits = limits_of(self.engine, columns, names, data)
+        trees = convert(settings.params, names, codes=data.categorical)
+        limits = limits_of(self.engine, trees, names, data)
         # By default, the engines use all cores and ignore CPU quotas.
-        columns.setdefault("num_threads", resolve_threads(settings.threads))
-        within = self._columns_within(limits.unused)
-        if within is not None:
-            columns = convert(columns, names, followed=within.sources)
+        trees.setdefault("num_threads", resolve_threads(settings.threads))
+        continued = None if self.init_model is None else self.init_model.columns
+        columns = ModelColumns.of_training(self.options, data, limits.unused, continued)
+        if columns.kinds:
+            trees = convert(trees, names, followed=columns.sources)
         training = Training(
-            **vars(settings) | {"params": columns},
+            **vars(settings) | {"params": trees},
             name=member.name,
             engine=self.engine,
             train_set=data,
             valid=self.valid,
             conventions=self.conventions,
-            within=within,
+            columns=columns,
             fill=self.fill,
             recorded=recorded,
             init_model=self.init_model,
@@ -397,28 +397,3 @@ class Plan:
                     if "seed" in values:
                         values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
         return objective
-
-    def _columns_within(self, unsplittable: tuple[int, ...]) -> WithinColumns | None:
-        """Return the requested columns within queries, or those of the continued model.
-
-        Args:
-            unsplittable: features that trees cannot split as numbers.
-        """
-        data, names, model = self.train_set, self.train_set.feature_names, self.init_model
-        before = None if model is None else model.within_query
-        before = before and replace(before, features=names)
-        requested = WithinQuery.of_options(self.options)
-        if requested is None:
-            return before
-        within = requested.columns(names, data.provenance.index_base, unsplittable)
-        if requested.of is None and data.categorical:
-            listed = quoted([names[column] for column in data.categorical])
-            warn_user(
-                f"within_query ignores {listed}: codes of categories are not numbers; name the"
-                " columns by of=",
-                DataWarning,
-            )
-        if model is not None and within != before:
-            state = "has no columns within queries" if before is None else f"has {before.words()}"
-            raise ParameterError(f"init_model {state}, which cannot change: remove within_query")
-        return within

@@ -25,6 +25,7 @@ from boostrank.fit.plan import ALONE, Collective, Plan, Preset, convert_sets
 from boostrank.fit.presets import choose_preset
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param
 from boostrank.model.averaging import check_limit
+from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
@@ -103,9 +104,7 @@ def _find_init_model(source: Any, names: tuple[str, ...]) -> RankingModel | None
         words = "must be a path, a RankingModel, a Booster or a fitted ranker"
         raise ParameterError(f"init_model {words}, not {kind}")
     if model.feature_names == engine_names(names) != names:  # a booster without its record
-        columns = model.within_query
-        within = {} if columns is None else {"within_query": columns.record}
-        info = model.info | {"data": {"feature_names": list(names)}, **within}
+        info = model.info | {"data": {"feature_names": list(names)}, **model.columns.record}
         model = model.altered(info=info)
     return model
 
@@ -158,11 +157,10 @@ def _fill(plan: Plan) -> Plan:
     before = None if model is None else model.info.fill
     if requested is None and not before:
         return plan
-    if plan.options.within_query is not None or (
-        model is not None and model.within_query is not None
-    ):
+    continued = None if model is None else model.columns
+    if WithinQuery.of_options(plan.options) or (continued and continued.kinds):
         raise ParameterError(
-            "fill and within_query cannot be used together: fill the data before training"
+            "fill and columns within queries cannot be used together: fill the data before training"
         )
     params = plan.engine.params.resolve_names(plan.settings.params)
     unfit = [name for name in ("zero_as_missing", "linear_tree") if params.get(name)]

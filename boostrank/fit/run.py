@@ -214,11 +214,7 @@ def check(training: Training) -> None:
 
 def complete_rows(training: Training) -> list[RankingDataset]:
     """Return the training set and then the validation sets, with the columns within queries."""
-    within, threads = training.within, training.n_threads
-
-    def complete(rows: RankingDataset) -> RankingDataset:
-        return rows if within is None else within.dataset(rows, threads)
-
+    complete = partial(training.columns.dataset, threads=training.n_threads)
     train_set, valid = convert_sets(training.train_set, training.valid, complete)
     return [train_set, *(data for _, data in valid)]
 
@@ -347,9 +343,8 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
             name: metrics if name in METRIC_NAMES else value for name, value in recorded.items()
         }
     plain = (str, int, float, bool, list, tuple, dict)
-    within_query = None if training.within is None else training.within.record
     description = None if start is None else start.description
-    return ModelInfo(
+    info = ModelInfo(
         backend=training.engine.name,
         objective=_describe_objective(training),
         metrics=metrics,
@@ -358,10 +353,10 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
         training=_record_rounds(training),
         data=describe_data(training.train_set),
         versions={"python": platform.python_version(), **_versions(training.engine)},
-        within_query=within_query,
         start=description,
         fill=dict(training.fill) or None,
     )
+    return info | training.columns.record
 
 
 def _record_rounds(training: Training) -> TrainingRecord:
@@ -435,10 +430,9 @@ def _identify(training: Training, booster: Any, callbacks: Sequence[Any]) -> dic
         "train": _fingerprints(train_set),
         "valid": valid,
     }
-    if training.within is not None:
-        identity["within_query"] = training.within.record
-        if train_set.candidates is not None:
-            identity["candidates"] = train_set.candidates.data.fingerprint
+    identity |= training.columns.record
+    if training.columns.kinds and train_set.candidates is not None:
+        identity["candidates"] = train_set.candidates.data.fingerprint
     plain: dict[str, Any] = jsonable(identity)
     return plain | {"stopping": settings_of(callbacks)}
 

@@ -41,7 +41,6 @@ def main() -> None:
             seconds.setdefault("reading the file", []).append(time.perf_counter() - started)
             for kinds in ("rank", "zscore", "best,mean", "rank,zscore"):
                 columns = WithinQuery(kinds).columns(data.feature_names, 1)
-                assert columns is not None
                 started = time.perf_counter()
                 columns.dataset(data, options.threads or len(os.sched_getaffinity(0)))
                 seconds.setdefault(kinds, []).append(time.perf_counter() - started)
