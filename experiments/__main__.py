@@ -11,7 +11,6 @@ HERE = Path(__file__).parent
 # Modules and arguments of experiments that are more than `run`.
 PARTS = {
     "discount": [["run"], ["by_rate"]],
-    "within-query": [["run"], ["cost"]],
     "long-lists": [["run"], ["run", "--million"]],
     "bench-scale": [["run"], ["estimates"], ["tables"]],
 }
