@@ -2,7 +2,7 @@
 leave out a fold.
 
 Each of the K models is stopped early on a different fold, so their mean is trained on all queries
-(Breiman 1996, "Bagging predictors"). `make selection` measures the improvement.
+(Breiman 1996, "Bagging predictors"). `make experiment NAME=selection` measures the improvement.
 """
 
 from __future__ import annotations
