@@ -11,12 +11,12 @@ from typing import Any, Self
 import numpy as np
 
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
-from boostrank.core.machine import resolve_threads
-from boostrank.core.types import ParamValues
+from boostrank.core.types import Float64Array, ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.checkpoint import Checkpoint
+from boostrank.fit.fill import fill_array
 from boostrank.fit.settings import (
     AUTO_START,
     SEED_NAMES,
@@ -223,9 +223,9 @@ class Training(Settings):
         return 0 if model is None else min(model.best_iteration, model._booster.rounds)
 
     @property
-    def n_threads(self) -> int:
-        """Number of threads."""
-        return resolve_threads(self.threads)
+    def fill_values(self) -> Float64Array:
+        """The number that replaced missing values of each feature, float64[d], or NaN."""
+        return fill_array(self.fill, self.train_set.feature_names)
 
     @property
     def categories_by_column(self) -> dict[int, Categories]:
@@ -340,7 +340,7 @@ class Plan:
         trees = convert(settings.params, names, codes=data.categorical)
         limits = limits_of(self.engine, trees, names, data)
         # By default, the engines use all cores and ignore CPU quotas.
-        trees.setdefault("num_threads", resolve_threads(settings.threads))
+        trees.setdefault("num_threads", settings.n_threads)
         continued = None if self.init_model is None else self.init_model.columns
         columns = ModelColumns.of_training(self.options, data, limits.unused, continued)
         if columns.kinds:

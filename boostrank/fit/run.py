@@ -30,15 +30,13 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import missing_columns
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.engine_params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
-from boostrank.fit.fill import fill_array
 from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training, convert_sets
-from boostrank.fit.settings import METRIC_NAMES, as_list, drops_trees, headline
+from boostrank.fit.settings import METRIC_NAMES, as_list
 from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, limits_of
 from boostrank.fit.start.together import start_together
 from boostrank.metrics import Metric
@@ -46,7 +44,7 @@ from boostrank.model import constraints
 from boostrank.model.averaging import check_limit
 from boostrank.model.files import content_sha256
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
-from boostrank.records import DataRecord, ModelInfo, TrainingRecord, jsonable
+from boostrank.records import ModelInfo, TrainingRecord, jsonable
 
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
@@ -194,8 +192,8 @@ def _finish_trees(training: Training, booster: Any) -> Any:
     engine = training.engine
     booster = booster.finished(training.categories_by_column)
     if training.fill:
-        values = fill_array(training.fill, training.train_set.feature_names)
-        booster = engine.load(engine.format.filled(booster.to_bytes(), values))
+        filled = engine.format.filled(booster.to_bytes(), training.fill_values)
+        booster = engine.load(filled)
     broken = constraints.broken(engine, booster, training.params)
     if broken:
         warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
@@ -294,7 +292,7 @@ def _make_callbacks(
         settled = training.objective.settled_round(training.objective.total_rounds or 0)
     # Refuse an early stop that would lose the best model, or has no held-out metric.
     stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
-    if stops and drops_trees(training.engine, training.params):
+    if stops and training.engine.params.drops_trees(training.params):
         raise ParameterError(
             "dart does not support early stopping: later rounds rescale earlier trees, so the model"
             " of the best round is lost"
@@ -306,10 +304,8 @@ def _make_callbacks(
             raise ParameterError(
                 "early stopping needs a validation set other than the training set"
             )
-        metric = headline(training.all_metrics)
-        stopper = EarlyStopping(
-            patience, metric=metric, min_delta=training.min_delta, ignore=trained_on
-        )
+        metric, min_delta = training.headline, training.min_delta
+        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta, ignore=trained_on)
 
     def gate(callback: Any) -> Any:
         return (
@@ -351,7 +347,7 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
         conventions=dataclasses.asdict(training.conventions),
         parameters={name: value for name, value in recorded.items() if isinstance(value, plain)},
         training=_record_rounds(training),
-        data=describe_data(training.train_set),
+        data=training.train_set.record,
         versions={"python": platform.python_version(), **_versions(training.engine)},
         start=description,
         fill=dict(training.fill) or None,
@@ -374,28 +370,6 @@ def _record_rounds(training: Training) -> TrainingRecord:
         mixed |= objectives[0] != objectives[1] or steps[0] != steps[1]
         mixed |= (before.training or {}).get("mixed_steps", False)
     return {**record, "mixed_steps": True} if mixed else record
-
-
-def describe_data(train_set: RankingDataset) -> DataRecord:
-    """Create the description of the training set that the sidecar stores."""
-    options = dict(train_set.provenance.options)
-    data: DataRecord = {
-        "rows": train_set.n_documents,
-        "queries": len(train_set.queries),
-        "absent": options.pop("absent", "zero"),
-        "files": list(train_set.provenance.files),
-        "index_base": train_set.provenance.index_base,
-        "reader": options,
-        "features": train_set.n_features,
-        "feature_names": list(train_set.feature_names),
-        "fingerprint": train_set.fingerprint,
-        "missing": [
-            train_set.feature_names[i] for i in missing_columns(train_set.features).tolist()
-        ],
-    }
-    if train_set.categories:
-        data["categories"] = to_record(train_set.categories)
-    return data
 
 
 def _describe_objective(training: Training) -> dict[str, Any]:

@@ -106,6 +106,16 @@ class Settings:
         return [*map(str, self.metrics), *self.losses]
 
     @property
+    def headline(self) -> str | None:
+        """The name of the metric for progress and early stopping; see `headline`."""
+        return headline(self.all_metrics)
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads."""
+        return resolve_threads(self.threads)
+
+    @property
     def main_metric(self) -> Metric | None:
         """The metric for progress and early stopping, without the loss; see `headline`."""
         name = headline(self.metrics)
@@ -133,14 +143,6 @@ def is_auto(params: ParamValues, backend: str) -> bool:
     """Return True if the objective is `auto`, either explicitly or by default."""
     objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
     return str(objective or default_objective(backend)).strip().lower() == "auto"
-
-
-def drops_trees(engine: Backend, params: ParamValues) -> bool:
-    """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
-    early.
-    """
-    params = engine.params.resolve_names(params)
-    return "dart" in (params.get("boosting"), params.get("booster"))
 
 
 def check_options(options: TrainOptions) -> Settings:
