@@ -304,7 +304,7 @@ def join_sets(
     """
     data, ends = train_set, [len(train_set.queries)]
     for other in sets:
-        data = data.join(other.like(train_set))
+        data = data.join(other)
         ends.append(len(data.queries))
     return data, ends
 

@@ -22,7 +22,6 @@ from boostrank.fit.settings import (
     SEED_NAMES,
     STOPPING_NAMES,
     Settings,
-    is_auto,
     pop_param,
     split_params,
 )
@@ -237,11 +236,9 @@ class Training(Settings):
 def convert_sets(
     data: RankingDataset, valid: DataSets, convert: Callable[[RankingDataset], RankingDataset]
 ) -> tuple[RankingDataset, DataSets]:
-    """Convert a training set and validation sets, which first get its features in order."""
+    """Convert a training set and validation sets, which may include it."""
     train_set = convert(data)
-    converted = [
-        (name, train_set if rows is data else convert(rows.like(data))) for name, rows in valid
-    ]
+    converted = [(name, train_set if rows is data else convert(rows)) for name, rows in valid]
     return train_set, tuple(converted)
 
 
@@ -363,20 +360,19 @@ class Plan:
             checkpoint=self.options.checkpoint,
             collective=self.collective,
         )
-        starts_linear = self._starts_linear(member, training, params)
+        starts_linear = self._starts_linear(member, training)
         return replace(training, objective=self._schedule(training), starts_linear=starts_linear)
 
-    def _starts_linear(self, member: Member, training: Training, params: ParamValues) -> bool:
+    def _starts_linear(self, member: Member, training: Training) -> bool:
         """Return whether a training begins with a linear start."""
         model, engine = self.init_model, self.engine
-        has_auto_objective = is_auto(params, engine.name)
         if model is None:
-            may_start = has_auto_objective or member.begins_linear
+            may_start = training.is_auto or member.begins_linear
             return begins_linear(member.start, engine, training, self.train_set, is_auto=may_start)
         if member.start not in (None, AUTO_START, "none"):
             raise ParameterError("init_model has its own start: pass init_model or start, not both")
         has_none = engine.starts_linear and not model._booster.start_trees
-        if member.start == AUTO_START and has_auto_objective and has_none:
+        if member.start == AUTO_START and training.is_auto and has_none:
             warn_user(
                 "the model to continue has no linear start, and start='auto' does not add one",
                 DataWarning,

@@ -187,15 +187,16 @@ def prepare(
 ) -> tuple[dict[str, Any], RankingDataset, list[RankingDataset]]:
     """Move categories and gain expressions from the parameters to the data sets.
 
-    Labels become gains if the gain is an expression. If the training set is also a validation set,
-    it stays the same object. The categories, objective and gain of `init_model` are kept.
+    Labels become gains if the gain is an expression. Validation sets get the features of the
+    training set, which stays the same object if it is one of them. The categories, objective and
+    gain of `init_model` are kept.
     """
     params, coded = _with_categories(params, train_set, init_model)
     params = with_objective_of(init_model, params)
     gain = None if init_model is None else init_model.info.gain
     if gain is not None and coded.gain is None and not params.keys() & set(GAIN_NAMES):
         params[GAIN_NAMES[0]] = gain
-    sets = [coded, *(coded if data is train_set else data for data in valid)]
+    sets = [coded, *(coded if data is train_set else data.like(coded) for data in valid)]
     params, sets = _with_gain(params, sets)
     return params, sets[0], sets[1:]
 

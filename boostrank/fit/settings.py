@@ -77,6 +77,7 @@ class Settings:
 
     Args:
         objective: one of boostrank's objectives, or None if one of the following two is set.
+        is_auto: whether the objective is `auto`, either explicitly or by default.
         native_objective: one of the engine's own ("lightgbm:lambdarank" -> "lambdarank").
         function: a user-defined function, as in `lgb.train`.
         params: parameters of the engine.
@@ -89,6 +90,7 @@ class Settings:
     """
 
     objective: TrainingObjective | None
+    is_auto: bool = False
     native_objective: str | None = None
     function: Any = None
     params: dict[str, Any]
@@ -139,12 +141,6 @@ def default_objective(backend: str) -> str:
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
-def is_auto(params: ParamValues, backend: str) -> bool:
-    """Return True if the objective is `auto`, either explicitly or by default."""
-    objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
-    return str(objective or default_objective(backend)).strip().lower() == "auto"
-
-
 def check_options(options: TrainOptions) -> Settings:
     """Validate the options as far as possible without data, and return the settings."""
     engine = get_backend(options.backend)
@@ -181,6 +177,7 @@ def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> S
     backend.params.check(left)
     return Settings(
         objective=objective,
+        is_auto=str(chosen).strip().lower() == "auto",
         native_objective=native,
         function=function,
         params=left,

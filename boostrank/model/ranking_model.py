@@ -321,7 +321,7 @@ class RankingModel:
             last = count if more <= 0 else min(count, first + more)
         if pred_leaf:
             self._need_trees("pred_leaf=True")
-            start, each = tree_counts(self)
+            start, each = self.tree_counts
             leaves = self._each_row(
                 LEAVES, data, last, threads, start + each * (last or count)
             ).astype(np.int32)
@@ -572,8 +572,19 @@ class RankingModel:
         """Return the number of trees in all rounds and the linear start, or raise ParameterError
         for linear models.
         """
-        start, each = tree_counts(self)
+        start, each = self.tree_counts
         return start + each * self._booster.rounds
+
+    @cached_property
+    def tree_counts(self) -> tuple[int, int]:
+        """The number of trees in the linear start, and the number of trees per round; linear models
+        raise ParameterError.
+        """
+        if not self._engine.grows_trees:
+            raise ParameterError(f"models of backend={self.backend!r} have no trees to count")
+        parsed = self._engine.format.parse(self.to_bytes(1))
+        each = self._engine.format.trees(parsed, len(self.column_names)).count
+        return int(getattr(parsed, "start_trees", 0)), each
 
     def save_model(
         self, filename: str | PathLike[str], num_iteration: int | None = None
@@ -651,18 +662,6 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
     while (tied := np.flatnonzero(np.diff(grades) <= 0.0)).size:
         grades[tied + 1] = np.nextafter(grades[tied], np.inf)
     return grades[rank_of_score]
-
-
-def tree_counts(model: RankingModel) -> tuple[int, int]:
-    """Return the number of trees in the linear start, and the number of trees per round."""
-    engine = model._engine
-    if not engine.grows_trees:
-        raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
-    parsed = engine.format.parse(model.to_bytes(1))
-    return (
-        int(getattr(parsed, "start_trees", 0)),
-        engine.format.trees(parsed, len(model.column_names)).count,
-    )
 
 
 def find_model(source: Any) -> RankingModel | None:
