@@ -41,9 +41,10 @@ from boostrank.fit.execute import execute
 from boostrank.fit.folds import FoldSummary
 from boostrank.fit.plan import Plan, Training
 from boostrank.fit.resolve import resolve
-from boostrank.fit.settings import Settings, as_list, check_options, headline
+from boostrank.fit.settings import as_list, check_options
 from boostrank.metrics import Metric
 from boostrank.model.files import check_ending, sidecar_path
+from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import (
     GOOD,
@@ -194,9 +195,9 @@ def from_files(
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     target = TARGETS.get(files.target) if files.target else None
     if target is not None:
-        _check_target(
-            files, observer.say, engine=options.backend, within=options.within_query or ""
-        )
+        requested = WithinQuery.of_options(options)
+        kinds = "" if requested is None else ",".join(requested.kinds)
+        _check_target(files, observer.say, engine=options.backend, within=kinds)
         most_trees = None if files.cluster else target.most_trees
         limited = options.within_limit(most_trees)
         if limited is not options:
@@ -342,11 +343,6 @@ def name_sets_of_files(paths: Sequence[str]) -> list[str]:
     return names if distinct else [f"valid_{i}" for i in range(len(paths))]
 
 
-def _main_metric(settings: Settings) -> str | None:
-    names = [name for metric in settings.metrics for name in Metric.of(metric).names]
-    return headline([*names, *settings.losses])
-
-
 class _LocalTraining:
     """A training from files on this machine.
 
@@ -489,7 +485,7 @@ class _LocalTraining:
             observer.fold_ended(FoldSummary.of_model(fold, training, model))
             return not request.pending
 
-        with observer.training(_main_metric(self._settings), names, stops):
+        with observer.training(self._settings.headline, names, stops):
             with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:
                 if files.model is not None:
                     rescue.enter_context(keeping_rounds(files.model))
@@ -542,7 +538,7 @@ def _train_on_cluster(
     elif files.checkpoint_every:
         raise ParameterError("checkpoint_every needs model: checkpoints are written next to it")
     request = observer.request
-    with observer.training(_main_metric(settings), [], on_folds):
+    with observer.training(settings.headline, [], on_folds):
         with contextlib.redirect_stdout(sys.stderr):
             model = train(
                 files.cluster,

@@ -1,7 +1,7 @@
 """Training plans, which sample the files, estimate the memory of each route, and choose a route.
 
-The estimates serve to choose a route and are not exact. `make bench-scale` compares them with
-measurements.
+The estimates serve to choose a route and are not exact. `make experiment NAME=bench-scale` compares
+them with measurements.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from boostrank.core import __version__
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
-from boostrank.fit.run import describe_data, package_versions
+from boostrank.fit.run import package_versions
 from boostrank.fit.settings import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.model.query_columns import WithinQuery
@@ -110,7 +110,7 @@ class _Callback:
         self.params = jsonable(merged, other=_as_json)
         record = {
             "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},
-            "data": describe_data(plan.train_set),
+            "data": plan.train_set.record,
             "valid": {name: data.fingerprint for name, data in plan.valid},
             "versions": {plan.engine.name: plan.engine.version, **package_versions()},
         }

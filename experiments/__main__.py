@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -11,13 +12,13 @@ HERE = Path(__file__).parent
 # Modules and arguments of experiments that are more than `run`.
 PARTS = {
     "discount": [["run"], ["by_rate"]],
-    "within-query": [["run"], ["cost"]],
     "long-lists": [["run"], ["run", "--million"]],
     "bench-scale": [["run"], ["estimates"], ["tables"]],
+    "demo": [["demo"]],
 }
 # Other names: a package and its first arguments.
 ALIASES = {
-    "experiments": ("papers", []),
+    "demo": ("defaults", []),
     "smooth-dcg": ("papers", ["--only", "smooth_dcg"]),
     "mslr": ("releases", ["mslr"]),
     "yahoo": ("releases", ["yahoo"]),
@@ -38,7 +39,11 @@ def main(name: str, arguments: list[str]) -> None:
     folder = package.replace("-", "_")
     if not (HERE / folder / "run.py").is_file():
         sys.exit(f"no experiment is called {name!r}: python -m experiments lists them")
-    for module, *own in PARTS.get(package, [["run"]]):
+    # Threads that wait for other processes must not spin. Small matrix products need one core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if package == "papers":
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for module, *own in PARTS.get(name, [["run"]]):
         path = f"experiments.{folder}.{module}"
         sys.argv = [path, *first, *own, *arguments]
         runpy.run_module(path, run_name="__main__", alter_sys=True)

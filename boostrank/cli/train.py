@@ -66,7 +66,6 @@ class _Screen(RoundProgress):
         """Print what was measured, and the model's size and path, or a record of it as JSON."""
         from boostrank.from_files import name_sets_of_files
         from boostrank.model.averaging import count_trees
-        from boostrank.model.ranking_model import tree_counts
 
         folds, renewed = model.info.folds, model.info.renewed
         if folds is not None:
@@ -87,7 +86,7 @@ class _Screen(RoundProgress):
             return
         # Print the size of the model and, for folds, the metric on held-out queries.
         if model._engine.grows_trees:
-            size, start = f"{count_trees(model):,} trees", tree_counts(model)[0]
+            size, start = f"{count_trees(model):,} trees", model.tree_counts[0]
             if start:
                 size += f", {start:,} of them the linear start's"
             say(f"{size}; trained in {duration(self.seconds)}")

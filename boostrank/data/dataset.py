@@ -39,7 +39,7 @@ from boostrank.data.arrays import (
     with_weights,
     without_mask,
 )
-from boostrank.data.categories import Categories, coding_of, say_no_codes
+from boostrank.data.categories import Categories, coding_of, say_no_codes, to_record
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
@@ -50,7 +50,9 @@ from boostrank.data.rows import (
     is_on_disk,
     is_sparse,
     joined_rows,
+    missing_columns,
 )
+from boostrank.records import DataRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -635,6 +637,26 @@ class RankingDataset:
         values."""
         columns = constant_columns(self.features) if self.n_documents else ()
         return tuple(self.feature_names[i] for i in columns)
+
+    @property
+    def record(self) -> DataRecord:
+        """The description of the data set in the record of a model that it trains."""
+        options = dict(self.provenance.options)
+        record: DataRecord = {
+            "rows": self.n_documents,
+            "queries": len(self.queries),
+            "absent": options.pop("absent", "zero"),
+            "files": list(self.provenance.files),
+            "index_base": self.provenance.index_base,
+            "reader": options,
+            "features": self.n_features,
+            "feature_names": list(self.feature_names),
+            "fingerprint": self.fingerprint,
+            "missing": [self.feature_names[i] for i in missing_columns(self.features).tolist()],
+        }
+        if self.categories:
+            record["categories"] = to_record(self.categories)
+        return record
 
     @cached_property
     def fingerprint(self) -> str:

@@ -147,6 +147,13 @@ class Params:
         aliases = self.names()
         return {aliases.get(name, name): value for name, value in params.items()}
 
+    def drops_trees(self, params: ParamValues) -> bool:
+        """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
+        early.
+        """
+        params = self.resolve_names(params)
+        return "dart" in (params.get("boosting"), params.get("booster"))
+
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         """Return the parameters that set the gain for one of the engine's own objectives.
 

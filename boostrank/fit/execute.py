@@ -61,8 +61,8 @@ def used_columns(plan: Plan) -> Int64Array | None:
     Training keeps all columns if most occur, or if a parameter, a model or a column within queries
     refers to columns.
     """
-    data, engine, training = plan.train_set, plan.engine, plan.trainings[0]
-    has_columns = data.categories or data.candidates is not None or training.within is not None
+    data, engine, columns = plan.train_set, plan.engine, plan.trainings[0].columns
+    has_columns = data.categories or data.candidates is not None or columns.kinds
     if has_columns or plan.init_model is not None or not engine.grows_trees:
         return None
     if not plan.collective.is_alone:  # the rows of other workers may have other columns

@@ -2,7 +2,7 @@
 leave out a fold.
 
 Each of the K models is stopped early on a different fold, so their mean is trained on all queries
-(Breiman 1996, "Bagging predictors"). `make selection` measures the improvement.
+(Breiman 1996, "Bagging predictors"). `make experiment NAME=selection` measures the improvement.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.engine_params import Limits
 from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training
-from boostrank.fit.run import describe_data, run
-from boostrank.fit.settings import headline
+from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
 from boostrank.metrics import BoundMetrics
@@ -189,17 +188,17 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     data, ends = join_sets(plan.train_set, plan.held_out_sets)
     bound = _bind(first, data, first.metrics)
     metric, counted = first.main_metric, None
+    main = None if metric is None else str(metric)
     if metric is not None and metric.function is None:
-        of_metric = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents))
-        counted = np.isfinite(of_metric[str(metric)])
+        (of_metric,) = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents)).values()
+        counted = np.isfinite(of_metric)
     folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, counted)
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
-    kinds = {"boosting", "booster"} & plan.engine.params.resolve_names(first.params).keys()
     members: list[Member] = []
     models: list[RankingModel] = []
     for fold in range(len(plan.preset.members)):
         member, training, model = _train_member(plan, folds, fold, members, measures=measures)
-        if not models and kinds:
+        if not models:
             # Refuse models that cannot be averaged, such as dart, after the first fold.
             average([model])
         members.append(member)
@@ -224,7 +223,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     mean = average(models, weights)
     if first.tree_limit is not None:
         mean = with_price(mean, first.tree_limit)
-    is_scored, main = np.isin(folds.fold, np.arange(len(models))), headline(first.metrics)
+    is_scored = np.isin(folds.fold, np.arange(len(models)))
     record = {
         "folds": plan.preset.folds,
         "metric": main,
@@ -232,7 +231,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         "members": [member.name for member in members],
         **_measure(bound.per_query(scores), is_scored, data, ends, main, plan.collective),
     }
-    mean.info |= {"folds": record, "data": describe_data(data)}
+    mean.info |= {"folds": record, "data": data.record}
     return mean
 
 
@@ -305,7 +304,7 @@ def join_sets(
     """
     data, ends = train_set, [len(train_set.queries)]
     for other in sets:
-        data = data.join(other.like(train_set))
+        data = data.join(other)
         ends.append(len(data.queries))
     return data, ends
 

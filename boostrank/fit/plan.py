@@ -11,26 +11,24 @@ from typing import Any, Self
 import numpy as np
 
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
-from boostrank.core.machine import resolve_threads
-from boostrank.core.types import ParamValues
+from boostrank.core.types import Float64Array, ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.feature_space import quoted
 from boostrank.engines.base import Backend
 from boostrank.fit.checkpoint import Checkpoint
+from boostrank.fit.fill import fill_array
 from boostrank.fit.settings import (
     AUTO_START,
     SEED_NAMES,
     STOPPING_NAMES,
     Settings,
-    is_auto,
     pop_param,
     split_params,
 )
 from boostrank.fit.start.cross_fit import StartFitter, begins_linear, limits_of
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metrics import Conventions
-from boostrank.model.query_columns import WithinColumns, WithinQuery
+from boostrank.model.query_columns import ModelColumns
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
 from boostrank.options import DEFAULT_ROUNDS, PLAIN, TrainOptions
@@ -168,7 +166,7 @@ class Training(Settings):
         valid: sets to evaluate in each round, which may include `train_set`.
         conventions: conventions for the metrics.
         starts_linear: whether trees begin with a linear start.
-        within: columns within queries to add, if any.
+        columns: the columns of the trees: the features, and columns within queries.
         fill: numbers that replaced missing values, by feature.
         recorded: parameters for the model's record.
         init_model: the model to continue.
@@ -186,7 +184,7 @@ class Training(Settings):
     valid: DataSets = ()
     conventions: Conventions
     starts_linear: bool = False
-    within: WithinColumns | None = None
+    columns: ModelColumns
     fill: Mapping[str, float] = field(default_factory=dict)
     recorded: Mapping[str, Any]
     init_model: RankingModel | None = None
@@ -224,9 +222,9 @@ class Training(Settings):
         return 0 if model is None else min(model.best_iteration, model._booster.rounds)
 
     @property
-    def n_threads(self) -> int:
-        """Number of threads."""
-        return resolve_threads(self.threads)
+    def fill_values(self) -> Float64Array:
+        """The number that replaced missing values of each feature, float64[d], or NaN."""
+        return fill_array(self.fill, self.train_set.feature_names)
 
     @property
     def categories_by_column(self) -> dict[int, Categories]:
@@ -238,11 +236,9 @@ class Training(Settings):
 def convert_sets(
     data: RankingDataset, valid: DataSets, convert: Callable[[RankingDataset], RankingDataset]
 ) -> tuple[RankingDataset, DataSets]:
-    """Convert a training set and validation sets, which first get its features in order."""
+    """Convert a training set and validation sets, which may include it."""
     train_set = convert(data)
-    converted = [
-        (name, train_set if rows is data else convert(rows.like(data))) for name, rows in valid
-    ]
+    converted = [(name, train_set if rows is data else convert(rows)) for name, rows in valid]
     return train_set, tuple(converted)
 
 
@@ -338,21 +334,22 @@ class Plan:
             self.train_set.feature_names,
             self.engine.params.of_columns,
         )
-        columns = convert(settings.params, names, codes=data.categorical)
-        limits = limits_of(self.engine, columns, names, data)
+        trees = convert(settings.params, names, codes=data.categorical)
+        limits = limits_of(self.engine, trees, names, data)
         # By default, the engines use all cores and ignore CPU quotas.
-        columns.setdefault("num_threads", resolve_threads(settings.threads))
-        within = self._columns_within(limits.unused)
-        if within is not None:
-            columns = convert(columns, names, followed=within.sources)
+        trees.setdefault("num_threads", settings.n_threads)
+        continued = None if self.init_model is None else self.init_model.columns
+        columns = ModelColumns.of_training(self.options, data, limits.unused, continued)
+        if columns.kinds:
+            trees = convert(trees, names, followed=columns.sources)
         training = Training(
-            **vars(settings) | {"params": columns},
+            **vars(settings) | {"params": trees},
             name=member.name,
             engine=self.engine,
             train_set=data,
             valid=self.valid,
             conventions=self.conventions,
-            within=within,
+            columns=columns,
             fill=self.fill,
             recorded=recorded,
             init_model=self.init_model,
@@ -363,20 +360,19 @@ class Plan:
             checkpoint=self.options.checkpoint,
             collective=self.collective,
         )
-        starts_linear = self._starts_linear(member, training, params)
+        starts_linear = self._starts_linear(member, training)
         return replace(training, objective=self._schedule(training), starts_linear=starts_linear)
 
-    def _starts_linear(self, member: Member, training: Training, params: ParamValues) -> bool:
+    def _starts_linear(self, member: Member, training: Training) -> bool:
         """Return whether a training begins with a linear start."""
         model, engine = self.init_model, self.engine
-        has_auto_objective = is_auto(params, engine.name)
         if model is None:
-            may_start = has_auto_objective or member.begins_linear
+            may_start = training.is_auto or member.begins_linear
             return begins_linear(member.start, engine, training, self.train_set, is_auto=may_start)
         if member.start not in (None, AUTO_START, "none"):
             raise ParameterError("init_model has its own start: pass init_model or start, not both")
         has_none = engine.starts_linear and not model._booster.start_trees
-        if member.start == AUTO_START and has_auto_objective and has_none:
+        if member.start == AUTO_START and training.is_auto and has_none:
             warn_user(
                 "the model to continue has no linear start, and start='auto' does not add one",
                 DataWarning,
@@ -397,28 +393,3 @@ class Plan:
                     if "seed" in values:
                         values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
         return objective
-
-    def _columns_within(self, unsplittable: tuple[int, ...]) -> WithinColumns | None:
-        """Return the requested columns within queries, or those of the continued model.
-
-        Args:
-            unsplittable: features that trees cannot split as numbers.
-        """
-        data, names, model = self.train_set, self.train_set.feature_names, self.init_model
-        before = None if model is None else model.within_query
-        before = before and replace(before, features=names)
-        requested = WithinQuery.of_options(self.options)
-        if requested is None:
-            return before
-        within = requested.columns(names, data.provenance.index_base, unsplittable)
-        if requested.of is None and data.categorical:
-            listed = quoted([names[column] for column in data.categorical])
-            warn_user(
-                f"within_query ignores {listed}: codes of categories are not numbers; name the"
-                " columns by of=",
-                DataWarning,
-            )
-        if model is not None and within != before:
-            state = "has no columns within queries" if before is None else f"has {before.words()}"
-            raise ParameterError(f"init_model {state}, which cannot change: remove within_query")
-        return within

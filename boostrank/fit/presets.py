@@ -21,7 +21,7 @@ from boostrank.core.types import Int64Array, ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.plan import ALONE, Collective, Member, Plan, Preset
-from boostrank.fit.settings import AUTO_START, OBJECTIVE_NAMES, drops_trees, split_params
+from boostrank.fit.settings import AUTO_START, OBJECTIVE_NAMES, split_params
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
@@ -152,7 +152,7 @@ def choose_preset(plan: Plan) -> Preset:
         queries = len(valid_sets[0].queries) if valid_sets else 0
         (held_out,) = collective.sum(queries)
     # Early stopping decides the number of rounds where it can.
-    if not settings.metrics or drops_trees(engine, settings.params):
+    if not settings.metrics or engine.params.drops_trees(settings.params):
         held_out = 0
     most = rounds
     if most is None:
@@ -178,7 +178,7 @@ def _check_folds(plan: Plan) -> None:
         raise ParameterError(
             "init_model continues a single training: use quality='quick' or 'plain', and no folds"
         )
-    if plan.options.quality != PLAIN and drops_trees(engine, plan.settings.params):
+    if plan.options.quality != PLAIN and engine.params.drops_trees(plan.settings.params):
         raise ParameterError(
             "folds need early stopping, which dart does not support: use quality='quick', no folds"
         )

@@ -27,7 +27,6 @@ from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import LEAVES, Backend, PredictRequest
-from boostrank.fit.fill import fill_array
 from boostrank.fit.plan import Training
 from boostrank.fit.run import begin, complete_rows
 from boostrank.model.ranking_model import RankingModel, as_model
@@ -81,7 +80,7 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     curves = {} if start is None else start.start.curves
     body = engine.format.with_leaves(parsed, renewed, curves)
     if training.fill:
-        body = engine.format.filled(body, fill_array(training.fill, data.feature_names))
+        body = engine.format.filled(body, training.fill_values)
     booster = engine.load(body).finished(training.categories_by_column)
     return model.altered(
         booster=booster, info=model.info | {"renewed": _describe(training.train_set)}

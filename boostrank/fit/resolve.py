@@ -25,6 +25,7 @@ from boostrank.fit.plan import ALONE, Collective, Plan, Preset, convert_sets
 from boostrank.fit.presets import choose_preset
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param
 from boostrank.model.averaging import check_limit
+from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
@@ -103,9 +104,7 @@ def _find_init_model(source: Any, names: tuple[str, ...]) -> RankingModel | None
         words = "must be a path, a RankingModel, a Booster or a fitted ranker"
         raise ParameterError(f"init_model {words}, not {kind}")
     if model.feature_names == engine_names(names) != names:  # a booster without its record
-        columns = model.within_query
-        within = {} if columns is None else {"within_query": columns.record}
-        info = model.info | {"data": {"feature_names": list(names)}, **within}
+        info = model.info | {"data": {"feature_names": list(names)}, **model.columns.record}
         model = model.altered(info=info)
     return model
 
@@ -158,11 +157,10 @@ def _fill(plan: Plan) -> Plan:
     before = None if model is None else model.info.fill
     if requested is None and not before:
         return plan
-    if plan.options.within_query is not None or (
-        model is not None and model.within_query is not None
-    ):
+    continued = None if model is None else model.columns
+    if WithinQuery.of_options(plan.options) or (continued and continued.kinds):
         raise ParameterError(
-            "fill and within_query cannot be used together: fill the data before training"
+            "fill and columns within queries cannot be used together: fill the data before training"
         )
     params = plan.engine.params.resolve_names(plan.settings.params)
     unfit = [name for name in ("zero_as_missing", "linear_tree") if params.get(name)]
@@ -189,15 +187,16 @@ def prepare(
 ) -> tuple[dict[str, Any], RankingDataset, list[RankingDataset]]:
     """Move categories and gain expressions from the parameters to the data sets.
 
-    Labels become gains if the gain is an expression. If the training set is also a validation set,
-    it stays the same object. The categories, objective and gain of `init_model` are kept.
+    Labels become gains if the gain is an expression. Validation sets get the features of the
+    training set, which stays the same object if it is one of them. The categories, objective and
+    gain of `init_model` are kept.
     """
     params, coded = _with_categories(params, train_set, init_model)
     params = with_objective_of(init_model, params)
     gain = None if init_model is None else init_model.info.gain
     if gain is not None and coded.gain is None and not params.keys() & set(GAIN_NAMES):
         params[GAIN_NAMES[0]] = gain
-    sets = [coded, *(coded if data is train_set else data for data in valid)]
+    sets = [coded, *(coded if data is train_set else data.like(coded) for data in valid)]
     params, sets = _with_gain(params, sets)
     return params, sets[0], sets[1:]
 

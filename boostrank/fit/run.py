@@ -30,15 +30,13 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import missing_columns
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.engine_params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
-from boostrank.fit.fill import fill_array
 from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training, convert_sets
-from boostrank.fit.settings import METRIC_NAMES, as_list, drops_trees, headline
+from boostrank.fit.settings import METRIC_NAMES, as_list
 from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, limits_of
 from boostrank.fit.start.together import start_together
 from boostrank.metrics import Metric
@@ -46,7 +44,7 @@ from boostrank.model import constraints
 from boostrank.model.averaging import check_limit
 from boostrank.model.files import content_sha256
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
-from boostrank.records import DataRecord, ModelInfo, TrainingRecord, jsonable
+from boostrank.records import ModelInfo, TrainingRecord, jsonable
 
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
@@ -194,8 +192,8 @@ def _finish_trees(training: Training, booster: Any) -> Any:
     engine = training.engine
     booster = booster.finished(training.categories_by_column)
     if training.fill:
-        values = fill_array(training.fill, training.train_set.feature_names)
-        booster = engine.load(engine.format.filled(booster.to_bytes(), values))
+        filled = engine.format.filled(booster.to_bytes(), training.fill_values)
+        booster = engine.load(filled)
     broken = constraints.broken(engine, booster, training.params)
     if broken:
         warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
@@ -214,11 +212,7 @@ def check(training: Training) -> None:
 
 def complete_rows(training: Training) -> list[RankingDataset]:
     """Return the training set and then the validation sets, with the columns within queries."""
-    within, threads = training.within, training.n_threads
-
-    def complete(rows: RankingDataset) -> RankingDataset:
-        return rows if within is None else within.dataset(rows, threads)
-
+    complete = partial(training.columns.dataset, threads=training.n_threads)
     train_set, valid = convert_sets(training.train_set, training.valid, complete)
     return [train_set, *(data for _, data in valid)]
 
@@ -298,7 +292,7 @@ def _make_callbacks(
         settled = training.objective.settled_round(training.objective.total_rounds or 0)
     # Refuse an early stop that would lose the best model, or has no held-out metric.
     stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
-    if stops and drops_trees(training.engine, training.params):
+    if stops and training.engine.params.drops_trees(training.params):
         raise ParameterError(
             "dart does not support early stopping: later rounds rescale earlier trees, so the model"
             " of the best round is lost"
@@ -310,10 +304,8 @@ def _make_callbacks(
             raise ParameterError(
                 "early stopping needs a validation set other than the training set"
             )
-        metric = headline(training.all_metrics)
-        stopper = EarlyStopping(
-            patience, metric=metric, min_delta=training.min_delta, ignore=trained_on
-        )
+        metric, min_delta = training.headline, training.min_delta
+        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta, ignore=trained_on)
 
     def gate(callback: Any) -> Any:
         return (
@@ -347,21 +339,20 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
             name: metrics if name in METRIC_NAMES else value for name, value in recorded.items()
         }
     plain = (str, int, float, bool, list, tuple, dict)
-    within_query = None if training.within is None else training.within.record
     description = None if start is None else start.description
-    return ModelInfo(
+    info = ModelInfo(
         backend=training.engine.name,
         objective=_describe_objective(training),
         metrics=metrics,
         conventions=dataclasses.asdict(training.conventions),
         parameters={name: value for name, value in recorded.items() if isinstance(value, plain)},
         training=_record_rounds(training),
-        data=describe_data(training.train_set),
+        data=training.train_set.record,
         versions={"python": platform.python_version(), **_versions(training.engine)},
-        within_query=within_query,
         start=description,
         fill=dict(training.fill) or None,
     )
+    return info | training.columns.record
 
 
 def _record_rounds(training: Training) -> TrainingRecord:
@@ -379,28 +370,6 @@ def _record_rounds(training: Training) -> TrainingRecord:
         mixed |= objectives[0] != objectives[1] or steps[0] != steps[1]
         mixed |= (before.training or {}).get("mixed_steps", False)
     return {**record, "mixed_steps": True} if mixed else record
-
-
-def describe_data(train_set: RankingDataset) -> DataRecord:
-    """Create the description of the training set that the sidecar stores."""
-    options = dict(train_set.provenance.options)
-    data: DataRecord = {
-        "rows": train_set.n_documents,
-        "queries": len(train_set.queries),
-        "absent": options.pop("absent", "zero"),
-        "files": list(train_set.provenance.files),
-        "index_base": train_set.provenance.index_base,
-        "reader": options,
-        "features": train_set.n_features,
-        "feature_names": list(train_set.feature_names),
-        "fingerprint": train_set.fingerprint,
-        "missing": [
-            train_set.feature_names[i] for i in missing_columns(train_set.features).tolist()
-        ],
-    }
-    if train_set.categories:
-        data["categories"] = to_record(train_set.categories)
-    return data
 
 
 def _describe_objective(training: Training) -> dict[str, Any]:
@@ -435,10 +404,9 @@ def _identify(training: Training, booster: Any, callbacks: Sequence[Any]) -> dic
         "train": _fingerprints(train_set),
         "valid": valid,
     }
-    if training.within is not None:
-        identity["within_query"] = training.within.record
-        if train_set.candidates is not None:
-            identity["candidates"] = train_set.candidates.data.fingerprint
+    identity |= training.columns.record
+    if training.columns.kinds and train_set.candidates is not None:
+        identity["candidates"] = train_set.candidates.data.fingerprint
     plain: dict[str, Any] = jsonable(identity)
     return plain | {"stopping": settings_of(callbacks)}
 

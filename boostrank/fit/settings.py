@@ -77,6 +77,7 @@ class Settings:
 
     Args:
         objective: one of boostrank's objectives, or None if one of the following two is set.
+        is_auto: whether the objective is `auto`, either explicitly or by default.
         native_objective: one of the engine's own ("lightgbm:lambdarank" -> "lambdarank").
         function: a user-defined function, as in `lgb.train`.
         params: parameters of the engine.
@@ -89,6 +90,7 @@ class Settings:
     """
 
     objective: TrainingObjective | None
+    is_auto: bool = False
     native_objective: str | None = None
     function: Any = None
     params: dict[str, Any]
@@ -104,6 +106,16 @@ class Settings:
     def all_metrics(self) -> list[str]:
         """The names of all metrics, the loss last."""
         return [*map(str, self.metrics), *self.losses]
+
+    @property
+    def headline(self) -> str | None:
+        """The name of the metric for progress and early stopping; see `headline`."""
+        return headline(self.all_metrics)
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads."""
+        return resolve_threads(self.threads)
 
     @property
     def main_metric(self) -> Metric | None:
@@ -127,20 +139,6 @@ def default_objective(backend: str) -> str:
     """Return the default objective for an engine."""
     engine = ENGINES.get(backend)
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
-
-
-def is_auto(params: ParamValues, backend: str) -> bool:
-    """Return True if the objective is `auto`, either explicitly or by default."""
-    objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
-    return str(objective or default_objective(backend)).strip().lower() == "auto"
-
-
-def drops_trees(engine: Backend, params: ParamValues) -> bool:
-    """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
-    early.
-    """
-    params = engine.params.resolve_names(params)
-    return "dart" in (params.get("boosting"), params.get("booster"))
 
 
 def check_options(options: TrainOptions) -> Settings:
@@ -179,6 +177,7 @@ def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> S
     backend.params.check(left)
     return Settings(
         objective=objective,
+        is_auto=str(chosen).strip().lower() == "auto",
         native_objective=native,
         function=function,
         params=left,

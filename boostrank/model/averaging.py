@@ -22,7 +22,7 @@ from boostrank.core.types import Float64Array
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
 from boostrank.kernels.driver import AllReduce, alone
-from boostrank.model.ranking_model import RankingModel, tree_counts
+from boostrank.model.ranking_model import RankingModel
 
 
 def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
@@ -115,7 +115,7 @@ def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
     """Truncate all models to the same number of rounds: the largest with at most `trees` trees in
     total.
     """
-    counts = [tree_counts(model) for model in models]
+    counts = [model.tree_counts for model in models]
     start = max(first for first, _ in counts)  # an average has one start
 
     def total(rounds: int) -> int:
@@ -141,13 +141,13 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
 
 def count_trees(model: RankingModel) -> int:
     """Return the number of trees up to the best round, with those of a linear start."""
-    start, each = tree_counts(model)
+    start, each = model.tree_counts
     return start + each * model.best_iteration
 
 
 def limit_trees(model: RankingModel, trees: int) -> RankingModel:
     """Truncate a model to a maximum number of trees, and record the truncation in `info.price`."""
-    start, each = tree_counts(model)
+    start, each = model.tree_counts
     if trees < start + each:
         raise _too_few(trees, start, each)
     return with_price(cut_model(model, (trees - start) // each), trees)

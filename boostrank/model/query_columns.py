@@ -1,7 +1,8 @@
-"""Columns within queries, which are features relative to the other documents in the query.
+"""The columns of a model: its features, and columns within queries, which are features relative to
+the other documents in the query.
 
-They follow a model's features and have names such as `rank(price|query)` and `zscore(price|query)`.
-The names are in the engine's own file, so that the columns are recognised without a sidecar.
+Columns within queries have names such as `rank(price|query)` and `zscore(price|query)`. The names
+are in the engine's own file, so that the columns are recognised without a sidecar.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    ParameterError,
+    did_you_mean,
+    warn_user,
+)
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import list_names
 from boostrank.core.types import Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.feature_space import quoted
 from boostrank.data.rows import Rows, Whole, is_on_disk, whole_of
 from boostrank.engines.trees import engine_names
 from boostrank.kernels.within_query import KINDS, fill_within_queries
@@ -55,7 +63,7 @@ class WithinQuery:
         >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
         >>> within = boostrank.WithinQuery("rank", of=[1])
         >>> model = boostrank.train(params, data, 3, within_query=within)
-        >>> len(model.within_query.added)
+        >>> len(model.columns.added)
         1
     """
 
@@ -83,18 +91,22 @@ class WithinQuery:
         requested = columns if isinstance(columns, WithinQuery) else cls(columns)
         return requested if options.of is None else replace(requested, of=options.of)
 
+    @property
+    def record(self) -> dict[str, list[str]]:
+        """The entry of a record of options."""
+        return {"within_query": [*self.kinds, str(self.of)]}
+
     def columns(
         self, names: Sequence[str], base: int | None, unused: Collection[int] = ()
-    ) -> WithinColumns | None:
-        """Resolve the features and kinds (None without kinds), or raise ParameterError if features
-        cannot be used.
+    ) -> ModelColumns:
+        """Resolve the features and kinds, or raise ParameterError if features cannot be used.
 
         Args:
             base: number of the first feature in the file; None for arrays.
             unused: features that trees cannot split as numbers.
         """
         if not self.kinds:
-            return None
+            return ModelColumns(tuple(names))
         if self.of is None:
             chosen = [i for i in range(len(names)) if i not in unused]
         else:
@@ -107,8 +119,8 @@ class WithinQuery:
             )
         if not chosen:
             raise ParameterError("within_query: the data has no suitable feature")
-        columns = WithinColumns(tuple(names), tuple(self.kinds), tuple(chosen))
-        if WithinColumns.from_names(engine_names(columns.names)) != replace(
+        columns = ModelColumns(tuple(names), tuple(self.kinds), tuple(chosen))
+        if ModelColumns.from_names(engine_names(columns.names)) != replace(
             columns, features=engine_names(names)
         ):
             wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
@@ -140,21 +152,58 @@ def _column(word: str | int, names: Sequence[str], base: int) -> int:
 
 
 @dataclass(frozen=True)
-class WithinColumns:
-    """A model's columns within queries, with one column of each of the `kinds` for each feature in
-    `of`.
+class ModelColumns:
+    """The columns of a model: its features, and columns within queries, if any: one column of each
+    of the `kinds` for each feature in `of`.
     """
 
     features: tuple[str, ...]
-    kinds: tuple[str, ...]
-    of: tuple[int, ...]
+    kinds: tuple[str, ...] = ()
+    of: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.words()})"
+        within = f", {self.words()}" if self.kinds else ""
+        return f"{type(self).__name__}({len(self.features):,} features{within})"
+
+    @classmethod
+    def of_training(
+        cls,
+        options: Any,
+        data: RankingDataset,
+        unsplittable: Collection[int],
+        continued: ModelColumns | None,
+    ) -> ModelColumns:
+        """Return the columns of a training, which `TrainOptions` request, or those of the continued
+        model.
+
+        Args:
+            unsplittable: features that trees cannot split as numbers.
+
+        Raises:
+            ParameterError: if features cannot be used, or the continued model has other columns.
+        """
+        names, requested = data.feature_names, WithinQuery.of_options(options)
+        before = None if continued is None else replace(continued, features=names)
+        if requested is None:
+            return before or cls(names)
+        columns = requested.columns(names, data.provenance.index_base, unsplittable)
+        if requested.of is None and data.categorical:
+            listed = quoted([names[column] for column in data.categorical])
+            warn_user(
+                f"within_query ignores {listed}: codes of categories are not numbers; name the"
+                " columns by of=",
+                DataWarning,
+            )
+        if before is not None and columns != before:
+            state = f"has {before.words()}" if before.kinds else "has no columns within queries"
+            raise ParameterError(f"init_model {state}, which cannot change: remove within_query")
+        return columns
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The names of the added columns, such as "rank(price|query)", kind by kind."""
+        """The names of the columns within queries, such as "rank(price|query)", kind by kind."""
+        if not self.kinds:
+            return ()
         names = engine_names(self.features)
         return tuple(f"{kind}({names[column]}|query)" for kind in self.kinds for column in self.of)
 
@@ -169,17 +218,34 @@ class WithinColumns:
         return list(self.of) * len(self.kinds)
 
     @property
-    def record(self) -> WithinRecord:
-        """Return the kinds and the features' names as JSON data for `MODEL.meta.json`."""
-        return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
+    def record(self) -> dict[str, WithinRecord]:
+        """The entry of a model's record for columns within queries; empty if there are none."""
+        if not self.kinds:
+            return {}
+        features = [self.features[column] for column in self.of]
+        return {"within_query": {"kinds": list(self.kinds), "of": features}}
+
+    def sum_by_feature(self, values: Array) -> Array:
+        """Add the values of columns within queries, on the last axis, to those of their features.
+
+        Args:
+            values: an array [..., d + m], or [..., d + m + 1] with a value that stays the last.
+        """
+        if not self.kinds:
+            return values
+        d, sources = len(self.features), self.sources
+        merged = np.delete(values, np.s_[d : d + len(sources)], axis=-1)
+        for i, source in enumerate(sources):
+            merged[..., source] += values[..., d + i]
+        return merged
 
     def words(self, most: int = 4) -> str:
-        """Describe the columns, as in `rank(f1|query), rank(f2|query) and 8 more`."""
+        """List the columns within queries, as in `rank(f1|query), rank(f2|query) and 8 more`."""
         return list_names(self.added, most)
 
     @classmethod
-    def from_names(cls, names: Sequence[str]) -> WithinColumns | None:
-        """Find the columns in the feature names of a booster, or return None if there are none."""
+    def from_names(cls, names: Sequence[str]) -> ModelColumns:
+        """Return the columns with these names, as a booster has them."""
         # Find the shortest prefix of features whose names explain all columns after it.
         matches = [_ADDED.fullmatch(name) for name in names]
         first = max((i + 1 for i, match in enumerate(matches) if match is None), default=0)
@@ -192,10 +258,12 @@ class WithinColumns:
                 name in places for name in of
             ):
                 return cls(tuple(names[:d]), kinds, tuple(places[name] for name in of))
-        return None
+        return cls(tuple(names))
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
         """Return the data set with the added columns."""
+        if not self.kinds:
+            return data
         features = data.features
         whole = whole_of(features)
         if (
@@ -212,6 +280,8 @@ class WithinColumns:
         """Return a data set's rows with the added columns, which are computed over all candidate
         documents.
         """
+        if not self.kinds:
+            return data.features
         if data.candidates is None:
             return self.rows(data.features, data.queries, threads)
         every, rows = data.candidates.data, data.candidates.rows
@@ -277,7 +347,7 @@ class RowsWithin(Rows):
     on_disk = True
 
     def __init__(
-        self, stored: Any, queries: QueryIndex, columns: WithinColumns, threads: int = 1
+        self, stored: Any, queries: QueryIndex, columns: ModelColumns, threads: int = 1
     ) -> None:
         super().__init__()
         self._stored, self._queries, self._columns, self._threads = (

@@ -32,7 +32,7 @@ from boostrank.engines import booster_of, get_backend, load_booster
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, PredictRequest
 from boostrank.engines.trees import LARGEST_SCORE, Trees, in_range
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
-from boostrank.model.query_columns import WithinColumns
+from boostrank.model.query_columns import ModelColumns
 from boostrank.records import CalibrationRecord, History, ModelInfo, as_record, jsonable
 
 D = TypeVar("D", RankingDataset, RankingDataset | None)
@@ -100,10 +100,6 @@ class RankingModel:
         evals_result: data set -> metric -> values in each round.
         summary: statistics about the training; None for a loaded model.
 
-    Attributes:
-        within_query: the columns within queries that the model computes from its features; None if
-            there are none.
-
     Example:
         >>> import pathlib, tempfile
         >>> import boostrank
@@ -138,10 +134,6 @@ class RankingModel:
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
         self._shown: Any = None
-        self.within_query: WithinColumns | None = None
-        # Without a sidecar, detect them by the names of the booster's features.
-        if (self.info.within_query or {"kinds": not self.info.feature_names})["kinds"]:
-            self.within_query = WithinColumns.from_names(wrapped.feature_names)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_shown": None}
@@ -185,28 +177,34 @@ class RankingModel:
     def _engine(self) -> Backend:
         return get_backend(self.backend)
 
+    @cached_property
+    def columns(self) -> ModelColumns:
+        """The columns that the trees use: the features, and the columns within queries that the
+        model computes from them, if there are any (`columns.added`).
+        """
+        columns = ModelColumns(self._booster.feature_names)
+        real, recorded = self.info.feature_names, self.info.within_query
+        # Without a sidecar, detect them by the names of the booster's features.
+        if recorded["kinds"] if recorded else not real:
+            columns = ModelColumns.from_names(columns.features)
+        return replace(columns, features=real) if len(real) == len(columns.features) else columns
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Feature names, in column order."""
-        inside = self._booster.feature_names[: self.n_features]
-        real = self.info.feature_names
-        return real if len(real) == len(inside) else inside
+        return self.columns.features
 
     @property
     def n_features(self) -> int:
         """Number of features that `predict` expects."""
-        return (
-            self._booster.n_features
-            if self.within_query is None
-            else len(self.within_query.features)
-        )
+        return len(self.columns.features)
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the columns that the trees use, which are the features followed by the columns
         within queries.
         """
-        return self.feature_names + (() if self.within_query is None else self.within_query.added)
+        return self.columns.names
 
     @cached_property
     def categories(self) -> dict[str, Categories]:
@@ -238,7 +236,7 @@ class RankingModel:
     @property
     def scores_rows_alone(self) -> bool:
         """Whether scores are bit-identical regardless of which rows are predicted together."""
-        return self._booster.scores_rows_alone and self.within_query is None
+        return self._booster.scores_rows_alone and not self.columns.kinds
 
     def trees(self, num_iteration: int | None = None) -> Trees:
         """Return the trees used in prediction as arrays over the columns in `column_names`."""
@@ -323,7 +321,7 @@ class RankingModel:
             last = count if more <= 0 else min(count, first + more)
         if pred_leaf:
             self._need_trees("pred_leaf=True")
-            start, each = tree_counts(self)
+            start, each = self.tree_counts
             leaves = self._each_row(
                 LEAVES, data, last, threads, start + each * (last or count)
             ).astype(np.int32)
@@ -351,34 +349,19 @@ class RankingModel:
     ) -> Float64Array:
         if not by_feature:
             return self._each_row(SCORES, data, rounds, threads)
-        return self._of_features(
+        return self.columns.sum_by_feature(
             self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
         )
-
-    def _of_features(self, contributions: Array) -> Array:
-        """Add the values for columns within queries, on the last axis, to those for their source
-        features.
-        """
-        if self.within_query is None:
-            return contributions
-        sources = self.within_query.sources
-        merged = np.delete(
-            contributions, np.s_[self.n_features : self.n_features + len(sources)], axis=-1
-        )
-        for i, source in enumerate(sources):
-            merged[..., source] += contributions[..., self.n_features + i]
-        return merged
 
     def over_columns(self, data: D) -> tuple[RankingModel, D]:
         """Return an equivalent model whose features are the `column_names`, and the data with these
         columns, if there are any data.
         """
-        data, within = data and self.check_features(data), self.within_query
-        if within is None:
+        data = data and self.check_features(data)
+        if not self.columns.kinds:
             return self, data
         if data is not None:
-            columns = replace(within, features=self.feature_names)
-            data = columns.dataset(data, resolve_threads(None))
+            data = self.columns.dataset(data, resolve_threads(None))
         about_data = {**(self.info.data or {}), "feature_names": self.column_names}
         info = self.info | {"within_query": {"kinds": []}, "data": about_data}
         return self.altered(info=info), data
@@ -393,7 +376,7 @@ class RankingModel:
     def _each_row(
         self, what: str, data: Any, rounds: int, threads: int | None, *row_shape: int
     ) -> Float64Array:
-        if self.within_query is not None:
+        if self.columns.kinds:
             threads = resolve_threads(threads)
         features = self._features(data, threads or 1)
         if features.shape[0] == 0:
@@ -464,19 +447,14 @@ class RankingModel:
 
     def _features(self, data: Any, threads: int) -> Any:
         if isinstance(data, RankingDataset):
-            data = self.check_features(data)
-            return (
-                data.features
-                if self.within_query is None
-                else self.within_query.of_data(data, threads)
-            )
+            return self.columns.of_data(self.check_features(data), threads)
         features = self._rows(data)
         if features.shape[1] != self.n_features:
             raise DataError(
                 f"the data has {features.shape[1]} features, but the model has {self.n_features}"
             )
-        if self.within_query is not None:
-            words = f"this model computes {self.within_query.words(2)}, which needs queries"
+        if self.columns.kinds:
+            words = f"this model computes {self.columns.words(2)}, which needs queries"
             raise DataError(f"{words}: predict a RankingDataset, or pass qid or group")
         return features
 
@@ -587,15 +565,26 @@ class RankingModel:
         self._need_trees("feature_importance()")
         trees = self.trees(iteration)
         if importance_type == "split":
-            return self._of_features(trees.splits.astype(np.int32))
-        return self._of_features(trees.gain)
+            return self.columns.sum_by_feature(trees.splits.astype(np.int32))
+        return self.columns.sum_by_feature(trees.gain)
 
     def num_trees(self) -> int:
         """Return the number of trees in all rounds and the linear start, or raise ParameterError
         for linear models.
         """
-        start, each = tree_counts(self)
+        start, each = self.tree_counts
         return start + each * self._booster.rounds
+
+    @cached_property
+    def tree_counts(self) -> tuple[int, int]:
+        """The number of trees in the linear start, and the number of trees per round; linear models
+        raise ParameterError.
+        """
+        if not self._engine.grows_trees:
+            raise ParameterError(f"models of backend={self.backend!r} have no trees to count")
+        parsed = self._engine.format.parse(self.to_bytes(1))
+        each = self._engine.format.trees(parsed, len(self.column_names)).count
+        return int(getattr(parsed, "start_trees", 0)), each
 
     def save_model(
         self, filename: str | PathLike[str], num_iteration: int | None = None
@@ -673,18 +662,6 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
     while (tied := np.flatnonzero(np.diff(grades) <= 0.0)).size:
         grades[tied + 1] = np.nextafter(grades[tied], np.inf)
     return grades[rank_of_score]
-
-
-def tree_counts(model: RankingModel) -> tuple[int, int]:
-    """Return the number of trees in the linear start, and the number of trees per round."""
-    engine = model._engine
-    if not engine.grows_trees:
-        raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
-    parsed = engine.format.parse(model.to_bytes(1))
-    return (
-        int(getattr(parsed, "start_trees", 0)),
-        engine.format.trees(parsed, len(model.column_names)).count,
-    )
 
 
 def find_model(source: Any) -> RankingModel | None:

@@ -88,7 +88,7 @@ def card_of(
     limits = ["Scores order the documents of one query. They have no unit."]
     if info.calibration is None:
         limits.append("Scores of different queries are not comparable: there is no calibration.")
-    if model.within_query is not None:
+    if model.columns.kinds:
         limits.append("Scores depend on the other documents: score whole queries.")
     if info.data is None:
         limits.append("The file has no record of its training.")

@@ -190,7 +190,7 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
     return [members for _, members in lists]
 
 
-def within_query_ranks(values: Array, ptr: Int64Array) -> Float64Array:
+def centred_ranks(values: Array, ptr: Int64Array) -> Float64Array:
     """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c], which weights
     queries equally.
 
@@ -207,7 +207,7 @@ def within_query_ranks(values: Array, ptr: Int64Array) -> Float64Array:
 
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:
-    """Return Spearman's correlations of `within_query_ranks`, pooled, float64[c, c], with 0 for
+    """Return Spearman's correlations of `centred_ranks`, pooled, float64[c, c], with 0 for
     constant columns.
     """
     with np.errstate(invalid="ignore"):

@@ -273,8 +273,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: as for `fit`. Frame columns are matched by name if `fit` received column names.
-            qid, group: queries, which are only needed by models with features over whole queries
-                (`within_query`).
+            qid, group: queries, which are only needed by models with columns within
+                queries.
             options: as for `RankingModel.predict`: num_iteration, start_iteration, pred_leaf,
                 pred_contrib. XGBRanker's names are also accepted (iteration_range=(0, 20)). Scores
                 are always raw.
@@ -407,8 +407,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(f"importance_type={kind!r} is not one of {' | '.join(kinds)}")
         model = self._fitted
         values = np.asarray(getattr(model.trees(), kinds[kind]), np.float64)
-        within = () if model.within_query is None else model.within_query.sources
-        shares = np.bincount([*range(model.n_features), *within], values)
+        shares = model.columns.sum_by_feature(values)
         return shares / (shares.sum() or 1.0)
 
     @property

@@ -336,7 +336,7 @@ class _Search:
             "conventions": str(self.plan.conventions),
             "seed": self.seed,
             "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.held_out_sets)],
-        } | ({} if within is None else {"within_query": [*within.kinds, str(within.of)]})
+        } | ({} if within is None else within.record)
 
     def measure_start(self, study: Any) -> None:
         """Evaluate the given parameters several times for the baseline and its variation due to

@@ -51,7 +51,7 @@ PAIRS = {"sums": "direct"}
 
 
 def main() -> None:
-    """Measure, and write table, numbers and picture."""
+    """Measure, and write table and numbers."""
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument(
         "--documents", type=int, default=200_000, help="documents measured at each list length"
@@ -92,7 +92,6 @@ def main() -> None:
         "folds": folded,
     }
     save(options.out, report(numbers), numbers)
-    picture(results, options.out.with_suffix(".svg"))
     print(options.out.read_text(), end="")
 
 
@@ -298,34 +297,6 @@ def report(numbers: dict[str, Any]) -> str:
     if numbers["folds"]:
         text += "\n\n" + folds.table(numbers["folds"])
     return text
-
-
-def picture(results: dict[str, dict[str, float]], path: Path) -> None:
-    """Cost a document against list length, one line an objective, on log axes."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 5.5), layout="constrained")
-    for i, (name, row) in enumerate(results.items()):
-        axes.plot(
-            LENGTHS,
-            [row[str(n)] for n in LENGTHS],
-            marker="o",
-            ms=3,
-            label=name,
-            ls=("-", "--", ":")[i // 8 % 3],
-        )
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="documents in a list",
-        ylabel="ns a document, gradient and Hessian",
-    )
-    axes.grid(alpha=0.3)
-    axes.legend(ncols=2, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figure.savefig(path)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Cost of workers: two on one machine against one process of as many threads, in CPU seconds and
 bytes a round.
 
-    make bench-clusters
+    make experiment NAME=bench-clusters
 
 Each run is a process, whose CPU seconds include those of its workers. Runs with few and with many
 rounds alternate, so that the load of the machine hits all of them alike; a round costs the

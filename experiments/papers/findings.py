@@ -1,4 +1,4 @@
-"""Findings of an experiment: tables and pictures, written to its out folder."""
+"""Findings of an experiment: tables, written to its out folder."""
 
 from __future__ import annotations
 
@@ -10,30 +10,21 @@ from pathlib import Path
 from boostrank.core.files import write_atomically
 from experiments.common import data_root
 from experiments.papers.cells import OUT, Lab
-from experiments.papers.picture import Line, draw
-
-Picture = tuple[str, str, str, str, Sequence[Line], bool]
-"""File name, title, labels of x and y, lines, whether x is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Args: title; (heading, Markdown) pairs; pictures."""
+    """Args: title; (heading, Markdown) pairs."""
 
     title: str
     tables: Sequence[tuple[str, str]]
-    pictures: Sequence[Picture]
 
     def text(self) -> str:
         """Markdown, without the title."""
-        parts = [f"### {heading}\n\n{table}" for heading, table in self.tables]
-        parts += [f"![{title}]({name})" for name, title, *_ in self.pictures]
-        return "\n\n".join(parts)
+        return "\n\n".join(f"### {heading}\n\n{table}" for heading, table in self.tables)
 
     def write(self, name: str) -> None:
-        """Tables as out/NAME.md, pictures beside it."""
-        for file, title, x, y, lines, log_x in self.pictures:
-            draw(OUT / file, title, x, y, lines, log_x=log_x)
+        """Tables as out/NAME.md."""
         OUT.mkdir(parents=True, exist_ok=True)
         write_atomically(OUT / f"{name}.md", f"# {self.title}\n\n{self.text()}\n".encode())
 

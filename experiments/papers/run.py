@@ -1,4 +1,4 @@
-"""All experiments after the papers, and one page of what they gave: `make experiments`.
+"""All experiments after the papers, and one page of what they gave: `make experiment NAME=papers`.
 
 python -m experiments.papers.run [--only methods,annealing]
 """
@@ -16,17 +16,15 @@ from experiments.papers.findings import lab_of
 EXPERIMENTS = (
     "methods",
     "annealing",
-    "approximation",
     "restarts",
     "smooth_dcg",
     "training_k",
     "discount",
-    "cost",
 )
 
 
 def main() -> None:
-    """Run what is not on disk yet, and write out/summary.md with its pictures."""
+    """Run what is not on disk yet, and write out/summary.md."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data-root", type=Path, default=None, help="folder of the real data sets")
     parser.add_argument("--threads", type=int, default=1)

@@ -19,8 +19,8 @@ def sweep(
     name: str,
     values: Sequence[Any],
     base: Any,
-) -> tuple[str, dict[str, list[float]]]:
-    """A table, and method -> test NDCG@10 at each value.
+) -> str:
+    """A table of the test metrics of each method at each value.
 
     Args:
         lab: where cells are trained.
@@ -30,7 +30,7 @@ def sweep(
         base: the value that the others are compared with, query by query.
     """
     ridges = settled_ridge(lab.root)
-    rows, curves = [], {}
+    rows = []
     for method, (params, rounds) in methods.items():
         by_value: dict[Any, list[dict[str, Any]]] = {}
         for value in values:
@@ -57,6 +57,5 @@ def sweep(
                     f"{train:.3f}",
                 ]
             )
-        curves[method] = [mean_of(by_value[value]) for value in values]
     header = ["method", name, *SHOWN, f"ndcg@10 minus that of {name} {base}", "training ndcg@10"]
-    return markdown(header, rows), curves
+    return markdown(header, rows)

@@ -1,10 +1,9 @@
-"""Tables and picture of what was measured within one budget; a method that is not complete there is
+"""Tables of what was measured within one budget; a method that is not complete there is
 not shown.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ import numpy as np
 from boostrank.core.resampling import PairedDifference
 from experiments.common import interval, markdown, save
 from experiments.peers.cells import Budget, Cell
-from experiments.peers.picture import draw
 from experiments.peers.statistics import (
     Compared,
     Values,
@@ -98,7 +96,7 @@ def write(
     reference: str,
     skipped: Mapping[str, str],
 ) -> str:
-    """Write the Markdown, the numbers as JSON and the picture as SVG, and return the Markdown."""
+    """Write the Markdown and the numbers as JSON, and return the Markdown."""
     found = collect(cells, budget, store)
     stage, sets = cells[0].place.stage, {cell.place.name: cell.place for cell in cells}
     about = (
@@ -114,8 +112,6 @@ def write(
         compared = against(found.measured, found.models, anchor)
         parts += _tables(found, compared, anchor)
         numbers = _numbers(numbers, found, compared, anchor)
-        if len(found.measured) > 1:
-            parts.append(_draw(path.with_suffix(".svg"), found))
     listed = [f"* {name}: {words}" for name, words in {**found.open, **skipped}.items()]
     if listed:
         parts.append(
@@ -247,19 +243,3 @@ def _numbers(
                 "each": {s: vars(d) for s, d in c.each.items()},
             }
     return numbers
-
-
-def _draw(path: Path, found: Collected) -> str:
-    """Draw the picture, and say where it is."""
-    if importlib.util.find_spec("matplotlib") is None:
-        return "No picture: it needs matplotlib (pip install 'boostrank[bench]')."
-    panels = {"All queries": {name: pooled(found.measured, name) for name in found.measured}}
-    for place in next(iter(found.measured.values())):
-        panels[place] = {name: sets[place] for name, sets in found.measured.items()}
-    draw(
-        path,
-        panels,
-        "Joined: no pair differs (Wilcoxon's signed-rank test over queries, Holm for all pairs,"
-        " 0.05).",
-    )
-    return f"Picture: {path.name}"

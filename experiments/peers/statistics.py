@@ -8,14 +8,6 @@ with the reference.
 Tests over queries take the models as given: with another seed, or other validation queries, the
 same method gives another model, better or worse on all queries at once. `luck` is what that adds,
 from the final models of each fold; a second p takes it in.
-
-The picture follows Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR
-7, 2006, with queries in the place of data sets: four sets are too few for any test over sets. Its
-axis is the mean rank over queries; but which methods are joined is decided by Wilcoxon's
-signed-rank test of each pair, with Holm's correction for all pairs, rather than by Nemenyi's
-distance of mean ranks, whose verdict on two methods changes with which others are in the pool
-(Benavoli, Corani, Mangili, "Should we really use post-hoc tests based on mean-ranks?", JMLR 17,
-2016).
 """
 
 from __future__ import annotations
@@ -26,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
-from scipy.stats import rankdata, wilcoxon
+from scipy.stats import rankdata
 
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.reporting.segments import holm
@@ -157,47 +149,3 @@ def mean_ranks(values: Sequence[Values], weights: Values | None = None) -> Value
     counted = ~np.isnan(table).any(axis=1)
     ranks = rankdata(-table[counted], axis=1)
     return np.average(ranks, axis=0, weights=None if weights is None else weights[counted])
-
-
-def pair_tests(values: Sequence[Values]) -> Values:
-    """float64[m, m]: p of Wilcoxon's test for each pair of methods, corrected by Holm for all
-    pairs; 1 on the diagonal.
-
-    Queries on which two methods are level count for neither (Pratt's way, which keeps them in the
-    ranking).
-    """
-    count = len(values)
-    pairs = [(i, j) for i in range(count) for j in range(i)]
-    out = np.ones((count, count))
-    if not pairs:
-        return out
-    adjusted = holm([signed_rank(values[i], values[j]) for i, j in pairs])
-    for (i, j), p in zip(pairs, adjusted, strict=True):
-        out[i, j] = out[j, i] = p
-    return out
-
-
-def signed_rank(a: Values, b: Values) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test; 1 where nothing differs."""
-    counted = ~np.isnan(a)
-    difference = a[counted] - b[counted]
-    if not difference.any():
-        return 1.0
-    return float(wilcoxon(difference, zero_method="pratt", method="approx").pvalue)
-
-
-def groups(ranks: Values, p: Values, alpha: float = 0.05) -> list[tuple[int, int]]:
-    """Methods that no test tells apart: first and last place, in the order of their ranks, of each
-    largest run of neighbours without a significant pair among them; runs of one are left out."""
-    order = np.argsort(ranks, kind="stable")
-    found: list[tuple[int, int]] = []
-    for first in range(order.size):
-        last = first
-        while (
-            last + 1 < order.size
-            and (p[np.ix_(order[first : last + 2], order[first : last + 2])] >= alpha).all()
-        ):
-            last += 1
-        if last > first and not any(f <= first and last <= t for f, t in found):
-            found.append((first, last))
-    return found

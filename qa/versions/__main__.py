@@ -1,7 +1,7 @@
 """Environments of several versions, of which each reads what each has saved; and the table of what
 came of it.
 
-    python -m qa.versions [--uv UV] [--folder FOLDER] [--python 3.12=PATH ...] [--out FILE]
+    python -m qa.versions [--uv UV] [--folder FOLDER] [--out FILE]
 
 An environment is made once (a minute) and kept in the folder, as are its models. Each model is read
 by boostrank, by boostrank without the sidecar, and by the engine alone. It gives the same bits, or
@@ -17,7 +17,6 @@ import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from qa.matrix import call, find_interpreter, make_environment
 
 ROOT = Path(__file__).parents[2]
 ROUNDING = 1e-6
@@ -73,27 +74,17 @@ ENVIRONMENTS = (
 PACKAGES = ("lightgbm", "xgboost", "numpy", "numba", "pandas")
 
 
-def prepare(environment: Environment, folder: Path, uv: str, interpreter: str) -> Path:
+def prepare(environment: Environment, folder: Path, uv: str) -> Path:
     """The interpreter of the environment, which is made where it is not there."""
     home, stamp = folder / environment.name, repr(environment)
     python, done = home / "bin" / "python", home / ".made-for"
     if not done.is_file() or done.read_text() != stamp:
-        run(uv, "venv", "--quiet", "--clear", "--python", interpreter, str(home))
-        how = ["--resolution", "lowest-direct"] if environment.oldest else []
         ours = [] if environment.bare else ["--editable", f"{ROOT}[xgboost-cpu]", "pandas>=2"]
-        run(
-            uv, "pip", "install", "--quiet", "--python", str(python), *how, *ours, *environment.pins
-        )
+        interpreter = find_interpreter(environment.python) or environment.python
+        packages = [*ours, *environment.pins]
+        make_environment(home, uv, interpreter, packages, oldest=environment.oldest)
         done.write_text(stamp)
     return python
-
-
-def run(*words: str, **extra: Any) -> str:
-    """Standard output of a program; leaves with its words where it fails."""
-    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, **extra)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-4000:]}")
-    return done.stdout
 
 
 def versions(python: Path) -> list[str]:
@@ -104,7 +95,7 @@ def versions(python: Path) -> list[str]:
         "    try: print(__import__(name).__version__)\n"
         "    except ImportError: print()"
     )
-    return run(str(python), "-c", code).splitlines()
+    return call(str(python), "-c", code).splitlines()
 
 
 def compared(
@@ -192,23 +183,14 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("--uv", default="uv")
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv-versions")
-    parser.add_argument("--python", action="append", default=[], metavar="3.12=PATH")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args(words)
-    interpreters = dict(
-        setting.split("=", 1) for setting in arguments.python if not setting.endswith("=")
-    )
     arguments.folder.mkdir(parents=True, exist_ok=True)
     folder = arguments.folder.resolve()
     package_versions, scores, readers = {}, {}, {}
     quiet = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_WAIT_POLICY": "passive"}
     for environment in ENVIRONMENTS:
-        python = prepare(
-            environment,
-            folder,
-            arguments.uv,
-            interpreters.get(environment.python, environment.python),
-        )
+        python = prepare(environment, folder, arguments.uv)
         package_versions[environment.name] = versions(python)
         print(  # noqa: T201
             f"{environment.name}: {' '.join(package_versions[environment.name])}",
@@ -219,7 +201,7 @@ def main(words: list[str] | None = None) -> int:
         shutil.rmtree(models_folder, ignore_errors=True)
         models_folder.mkdir(parents=True)
         mode = "bare" if environment.bare else "make"
-        run(
+        call(
             str(python),
             "-m",
             "qa.versions.models",
@@ -234,7 +216,7 @@ def main(words: list[str] | None = None) -> int:
     for name, python in readers.items():
         result = folder / f"{name}.json"
         folders = [str(folder / "models" / maker) for maker in scores]
-        run(str(python), "-m", "qa.versions.models", "read", str(result), *folders, env=quiet)
+        call(str(python), "-m", "qa.versions.models", "read", str(result), *folders, env=quiet)
         results[name] = json.loads(result.read_text())
     heads = (
         "| | Python | LightGBM | XGBoost | NumPy | Numba | pandas |\n"

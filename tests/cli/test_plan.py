@@ -1,7 +1,7 @@
 """`boostrank plan`, its line in `boostrank train`, and the memory limit: routes, estimates,
 refusals.
 
-`make bench-scale` compares the estimates with measured peaks.
+`make experiment NAME=bench-scale` compares the estimates with measured peaks.
 """
 
 from __future__ import annotations

@@ -108,11 +108,11 @@ def test_columns_within_queries_are_those_of_a_single_machine(data: Path) -> Non
     alone = boostrank.train(
         PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend="lightgbm", within_query="rank"
     )
-    assert model.within_query == alone.within_query
+    assert model.columns == alone.columns
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
     assert (
-        train("local:2", PARAMS, shards, 1, backend="lightgbm", init_model=model).within_query
-        == model.within_query
+        train("local:2", PARAMS, shards, 1, backend="lightgbm", init_model=model).columns
+        == model.columns
     )
 
 

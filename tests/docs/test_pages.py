@@ -7,6 +7,7 @@ import posixpath
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from runpy import run_path
 
@@ -15,6 +16,7 @@ import pytest
 import boostrank
 from boostrank.core.params import Registry
 from boostrank.objectives import OBJECTIVES
+from experiments.__main__ import ALIASES
 from tests.docs.examples import PAGES, ROOT, text_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -92,10 +94,12 @@ def test_the_named_make_targets_exist() -> None:
         re.findall(r"^make ([a-z-]+)", text, re.MULTILINE)
     )
     assert {"demo", "test", "docs"} <= targets
+    rules = re.findall(r"^([a-z][a-z%-]*):", makefile, re.MULTILINE)
     for target in targets:
-        assert re.search(
-            rf"^[\w\- ]*(?<![\w-]){target}(?![\w-])[\w\- ]*:", makefile, re.MULTILINE
-        ), target
+        assert any(fnmatch(target, rule.replace("%", "*")) for rule in rules), target
+    for name in set(re.findall(r"NAME=([a-z-]+)", text)):
+        package, _ = ALIASES.get(name, (name, []))
+        assert (ROOT / "experiments" / package.replace("-", "_") / "run.py").exists(), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,61 +1,17 @@
-"""The papers' experiments: their own arithmetic, pictures, and what they keep."""
+"""The papers' experiments: their own arithmetic, and what they keep."""
 
 from __future__ import annotations
 
-import math
-import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import boostrank
 from experiments.papers import cells
-from experiments.papers.approximation.run import _ap, _ndcg
 from experiments.papers.cells import Cell, Lab
-from experiments.papers.picture import Line, draw
 from experiments.papers.restarts import run as restarts
 from experiments.papers.smooth_dcg.run import _interval
-
-
-def test_the_approximations_as_written_out_are_the_objectives() -> None:
-    rng = np.random.default_rng(0)
-    labels, scores = rng.integers(0, 3, 30).astype(float), rng.normal(size=30)
-    queries = boostrank.QueryIndex.from_sizes([30])
-
-    def value(name: str, **params: Any) -> float:
-        return (
-            -boostrank.Objective(name, **params)
-            .bind(labels, queries)
-            .evaluate(scores, 0)
-            .stats.loss
-        )
-
-    assert _ndcg(scores, labels, 3.0, 0.0)[0] == pytest.approx(
-        value("approx-ndcg", alpha=3.0), rel=1e-6
-    )
-    assert _ndcg(scores, labels, 3.0, 2.0)[0] == pytest.approx(
-        value("approx-ndcg", alpha=3.0, beta=2.0, k=10), rel=1e-6
-    )
-    assert _ap(scores, labels, 3.0, 2.0)[0] == pytest.approx(
-        value("approx-ap", alpha=3.0, beta=2.0), rel=1e-6
-    )
-    for measure, name in (
-        (_ndcg(scores, labels, 1e4, 0.0), "ndcg"),
-        (_ap(scores, labels, 1e4, 1e4), "map"),
-    ):
-        exact = boostrank.Metric.parse(name).evaluate(labels, scores, queries).mean
-        assert measure == pytest.approx((exact, exact), rel=1e-6)
-
-
-def test_a_picture_is_an_svg_whose_names_are_escaped(tmp_path: Path) -> None:
-    path = tmp_path / "a.svg"
-    draw(path, "<b>&", "x", "y", [Line("<i>", [1, 10, 100], [0.1, math.nan, 0.3])], log_x=True)
-    root = ET.parse(path).getroot()
-    assert root.tag.endswith("svg")
-    assert "<i>" in "".join(root.itertext())
-    assert len(root.findall("{*}circle")) == 2
 
 
 def test_a_cell_is_trained_once(

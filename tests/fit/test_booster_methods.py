@@ -11,7 +11,6 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.model.ranking_model import tree_counts
 from tests.fit.conftest import BACKENDS, FAST, make_dataset
 
 ROUNDS, BEST = 6, 4
@@ -33,7 +32,7 @@ def started(backend: str) -> boostrank.RankingModel:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_trees_of_a_start_are_counted(backend: str, tmp_path: Path) -> None:
     plain, model = trained(backend, start="none"), started(backend)
-    first, each = tree_counts(model)
+    first, each = model.tree_counts
     assert first > 0
     assert each == 1
     assert model.num_trees() == first + ROUNDS
@@ -110,7 +109,7 @@ def test_importance_of_named_features_without_the_start(backend: str) -> None:
     tree, feature = (
         ("tree_index", "split_feature") if backend == "lightgbm" else ("Tree", "Feature")
     )
-    frame, first = model.booster.trees_to_dataframe(), tree_counts(model)[0]
+    frame, first = model.booster.trees_to_dataframe(), model.tree_counts[0]
     counts = frame[frame[tree].between(first, first + BEST - 1)][feature].value_counts()
     assert model.feature_importance().tolist() == [
         counts.get(name, 0) for name in model.feature_names

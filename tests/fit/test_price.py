@@ -12,7 +12,6 @@ import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
 from boostrank.model.averaging import cap_trees, count_trees, limit_trees
-from boostrank.model.ranking_model import tree_counts
 from tests.fit.conftest import make_short_lists, train_folds
 
 PARAMS: dict[str, Any] = {
@@ -46,7 +45,7 @@ def file_trees(model: RankingModel) -> int:
 def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
     data: RankingDataset, models: list[RankingModel]
 ) -> None:
-    start, rounds = tree_counts(models[0])[0], [model.best_iteration for model in models]
+    start, rounds = models[0].tree_counts[0], [model.best_iteration for model in models]
     assert min(rounds) < max(rounds)
     for cap in range(1, max(rounds) + 1):
         trees = start + sum(min(cap, model_rounds) for model_rounds in rounds)
@@ -65,7 +64,7 @@ def test_the_file_of_an_average_has_the_trees_it_says(
     data: RankingDataset, models: list[RankingModel]
 ) -> None:
     whole = boostrank.train(PARAMS, data, 20, folds=3)
-    start = tree_counts(models[0])[0]
+    start = models[0].tree_counts[0]
     assert file_trees(whole) == count_trees(whole)
     assert whole.info.price is None
     cut = boostrank.train(PARAMS, data, 20, folds=3, max_trees=start + 8)
@@ -96,14 +95,14 @@ def test_a_start_of_too_many_trees_is_refused_before_the_first_round(
         trained(start)
     assert rounds == []
     model = trained(start + 1)
-    assert tree_counts(model)[0] == start
+    assert model.tree_counts[0] == start
     assert count_trees(model) == start + 1
 
 
 def test_fewer_trees_than_a_start_has_are_refused(
     data: RankingDataset, models: list[RankingModel]
 ) -> None:
-    start, each = tree_counts(models[0])
+    start, each = models[0].tree_counts
     assert each == 1
     assert start > 1
     with pytest.raises(ParameterError, match=f"max_trees={start}"):
@@ -117,7 +116,7 @@ def test_xgboost_counts_as_many(data: RankingDataset) -> None:
     pytest.importorskip("xgboost")
     params = {"objective": "auto", "num_leaves": 5, "num_threads": 1, "seed": 7}
     _, [first, _] = train_folds(params, data, 4, folds=2, backend="xgboost")
-    start, each = tree_counts(first)
+    start, each = first.tree_counts
     assert (start > 1, each) == (True, 1)
     assert limit_trees(first, start + 2).best_iteration == 2
 

@@ -26,7 +26,7 @@ from boostrank.clicks.log import some_documents
 from boostrank.data.rows import Candidates, Whole
 from boostrank.export.target import ExportError
 from boostrank.model.files import sidecar_path
-from boostrank.model.query_columns import RowsWithin, WithinColumns
+from boostrank.model.query_columns import ModelColumns, RowsWithin
 from boostrank.model.scores import scores_of_files
 
 PARAMS: dict[str, Any] = {"objective": "regression", "num_threads": 1, "seed": 1}
@@ -117,7 +117,7 @@ def test_a_file_without_its_sidecar_still_says_which_columns_are_computed(
     sidecar_path(path).unlink()
     bare = RankingModel.load(path)
     assert bare.n_features == 4
-    assert bare.within_query is not None
+    assert bare.columns.kinds
     numbers = RankingDataset(TEST.features, TEST.labels, TEST.queries, bare.feature_names)
     np.testing.assert_array_equal(bare.predict(numbers), model.predict(TEST))
 
@@ -189,7 +189,7 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
     data = RankingDataset.from_arrays(features, rng.random(60), qid=qid)
     rows = np.flatnonzero(rng.random(60) < 0.5)
     part = replace(some_documents(data, rows), candidates=Candidates(data, rows))
-    columns = WithinColumns(data.feature_names, ("rank", "zscore", "best"), np.array([0, 2]))
+    columns = ModelColumns(data.feature_names, ("rank", "zscore", "best"), np.array([0, 2]))
 
     def dense(features: Any) -> Any:
         features = features[: features.shape[0]]
@@ -402,5 +402,5 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     ],
 )
 def test_names_that_were_not_made_so_are_ordinary(names: tuple[str, ...]) -> None:
-    columns = WithinColumns.from_names(names)
-    assert (columns is None) is (names != ("a", "rank(a|query)"))
+    columns = ModelColumns.from_names(names)
+    assert (columns.kinds == ()) is (names != ("a", "rank(a|query)"))

@@ -34,10 +34,10 @@ from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
     Unit,
+    centred_ranks,
     clusters_of,
     measure_losses,
     rank_correlation,
-    within_query_ranks,
 )
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import (
@@ -438,7 +438,7 @@ def _clusters(
     chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
     queries, numbers = rows.data.queries.take(chosen)
     values = replace(rows, columns=rows.columns[varying])[numbers]
-    correlation = np.abs(rank_correlation(within_query_ranks(values, queries.ptr)))
+    correlation = np.abs(rank_correlation(centred_ranks(values, queries.ptr)))
     clusters = clusters_of(correlation, _REDUNDANT)
     return (
         [tuple(varying[i] for i in members) for members in clusters],

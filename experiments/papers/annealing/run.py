@@ -10,7 +10,6 @@ import numpy as np
 from experiments.common import markdown
 from experiments.papers.cells import FOLDS, Cell, Lab, settled_ridge
 from experiments.papers.findings import Findings, main
-from experiments.papers.picture import Line
 
 SIGMAS = [2.0**i for i in range(6, -7, -1)]
 STEPS = 10
@@ -21,7 +20,7 @@ SETS = ("train", "vali", "test")
 def run(lab: Lab) -> Findings:
     """Train with the published sequence, and measure after every stage."""
     ridges = settled_ridge(lab.root)
-    rows, lines = [], []
+    rows = []
     for penalty in PENALTIES:
         params = {"objective": "smooth-ndcg", "scaling": "none", "lambda_l2": penalty}
         cells = [
@@ -35,23 +34,12 @@ def run(lab: Lab) -> Findings:
             [f"{penalty:g}", f"{sigma:g}", *(f"{ends[name][i]:.3f}" for name in SETS)]
             for i, sigma in enumerate(SIGMAS)
         ]
-        lines += [Line(f"{name}, lambda {penalty:g}", SIGMAS, ends[name].tolist()) for name in SETS]
     return Findings(
         "SmoothNDCG along its annealing",
         [
             (
                 f"NDCG@10 after each stage of {STEPS} steps, mean over folds, LETOR's conventions",
                 markdown(["lambda", "sigma", *SETS], rows),
-            )
-        ],
-        [
-            (
-                "annealing.svg",
-                "SmoothNDCG: NDCG@10 after each stage",
-                "sigma (annealed from right to left)",
-                "NDCG@10 (LETOR's conventions)",
-                lines,
-                True,
             )
         ],
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from experiments.papers.cells import Lab
 from experiments.papers.findings import Findings, main
-from experiments.papers.picture import Line
 from experiments.papers.sweeps import sweep
 
 DISCOUNTS = (0.0, 0.5, 1.0)
@@ -21,23 +20,13 @@ METHODS = {
 
 def run(lab: Lab) -> Findings:
     """Sweep the discount; 0 is the logarithm of the metric, 1 is 1 - r/n."""
-    table, curves = sweep(lab, METHODS, "train_discount", DISCOUNTS, 0.0)
+    table = sweep(lab, METHODS, "train_discount", DISCOUNTS, 0.0)
     return Findings(
         "The discount of training",
         [
             (
                 "Test metrics by the discount of training (0: log, 1: linear), LETOR's conventions",
                 table,
-            )
-        ],
-        [
-            (
-                "discount.svg",
-                "Test NDCG@10 by the discount of training",
-                "0: log ... 1: linear",
-                "NDCG@10",
-                [Line(name, DISCOUNTS, values) for name, values in curves.items()],
-                False,
             )
         ],
     )

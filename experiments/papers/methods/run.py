@@ -26,7 +26,6 @@ from experiments.papers.cells import (
     settled_ridge,
 )
 from experiments.papers.findings import Findings, main
-from experiments.papers.picture import Line
 
 BASE = {"scaling": "none"}
 PENALTIES = (1e-3, 1e-2, 1e-1)
@@ -161,20 +160,6 @@ def run(lab: Lab) -> Findings:
                 ),
             ),
             ("What was chosen", _chosen(linear)),
-        ],
-        [
-            (
-                "methods.svg",
-                "NDCG at n, linear models",
-                "n",
-                "NDCG@n (LETOR's conventions)",
-                [
-                    Line(n, CUTS, [mean_of(r, f"ndcg@{c}") for c in CUTS])
-                    for n, r in linear.items()
-                    if n in PICTURED or n.startswith("large")
-                ],
-                False,
-            )
         ],
     )
 

@@ -30,7 +30,6 @@ from experiments.papers.cells import (
     settled_ridge,
 )
 from experiments.papers.findings import Findings, main
-from experiments.papers.picture import Line
 
 ALPHAS = (10.0, 50.0, 100.0, 300.0)
 # Conjugate gradients.
@@ -54,12 +53,12 @@ def run(lab: Lab) -> Findings:
     queries.
     """
     ridges = settled_ridge(lab.root)
-    rows, chosen_lines, single_lines = [], [], []
+    rows = []
     for name, climbs_of in (
         ("conjugate gradients", _by_conjugate_gradients),
         ("algorithm 1", _by_algorithm_1),
     ):
-        chosen_values, single_values, sharpest = [], [], None
+        sharpest = None
         for alpha in reversed(ALPHAS):
             climbs = [climbs_of(lab, fold, alpha) for fold in FOLDS]
             best = [max(of_fold, key=lambda climb: float(climb["objective"])) for of_fold in climbs]
@@ -87,14 +86,10 @@ def run(lab: Lab) -> Findings:
                     against,
                 ]
             )
-            chosen_values.append(mean_of(best))
-            single_values.append(float(np.mean(singles)))
             console.print(
-                f"{name}, alpha {alpha:g}: test {chosen_values[-1]:.4f}, one start"
-                f" {single_values[-1]:.4f}"
+                f"{name}, alpha {alpha:g}: test {mean_of(best):.4f}, one start"
+                f" {np.mean(singles):.4f}"
             )
-        chosen_lines.append(Line(f"{name}, chosen", ALPHAS, chosen_values[::-1]))
-        single_lines.append(Line(f"{name}, mean", ALPHAS, single_values[::-1]))
     regression = [_from_regression(lab, alpha, ridges) for alpha in ALPHAS]
     for alpha, climbs_of_folds in zip(ALPHAS, regression, strict=True):
         rows.append(
@@ -125,22 +120,9 @@ def run(lab: Lab) -> Findings:
         f"{STARTS} starts of conjugate gradients, {STARTS_OF_STEPS} of algorithm 1, chosen by the"
         " objective"
     )
-    from_regression = Line(
-        "from the regression", ALPHAS, [mean_of(climbs) for climbs in regression]
-    )
     return Findings(
         "Random restarts of ApproxNDCG",
         [(f"{heading}; NDCG@10 by LETOR's conventions", markdown(header, rows))],
-        [
-            (
-                "restarts.svg",
-                "ApproxNDCG: test NDCG@10 by start",
-                "alpha",
-                "NDCG@10 (LETOR's conventions)",
-                [*chosen_lines, *single_lines, from_regression],
-                True,
-            )
-        ],
     )
 
 

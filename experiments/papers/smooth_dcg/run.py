@@ -125,7 +125,7 @@ def run(lab: Lab) -> Findings:
                 _claims(pooled),
             ),
         ]
-    return Findings("The claims of Wu et al.", tables, [])
+    return Findings("The claims of Wu et al.", tables)
 
 
 def _splits(lab: Lab, name: str) -> Iterator[Parts]:

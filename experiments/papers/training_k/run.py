@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from experiments.papers.cells import Lab
 from experiments.papers.findings import Findings, main
-from experiments.papers.picture import Line
 from experiments.papers.sweeps import sweep
 
 KS = (1, 3, 10, 50, 0)
@@ -19,21 +18,10 @@ METHODS = {
 
 def run(lab: Lab) -> Findings:
     """Sweep k; 0 is the whole list."""
-    table, curves = sweep(lab, METHODS, "k", KS, 0)
-    lengths = [k or 300 for k in KS]
+    table = sweep(lab, METHODS, "k", KS, 0)
     return Findings(
         "The training k",
         [("Test metrics by the k of training (0: the whole list), LETOR's conventions", table)],
-        [
-            (
-                "training-k.svg",
-                "Test NDCG@10 by the k of training (300: the whole list)",
-                "k of training",
-                "NDCG@10",
-                [Line(name, lengths, values) for name, values in curves.items()],
-                True,
-            )
-        ],
     )
 
 
