@@ -311,10 +311,8 @@ def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
     if series.implementation.is_pyarrow() and not isinstance(kind, _OF_SEVERAL):
         coded = series.to_native().unify_dictionaries().combine_chunks()
         coded = coded if isinstance(kind, _OF_CATEGORIES) else coded.dictionary_encode()
-        values, positions = (
-            coded.dictionary.to_pylist(),
-            coded.indices.cast("int64").fill_null(-1).to_numpy(),
-        )
+        values = coded.dictionary.to_pylist()
+        positions = coded.indices.cast("int64").fill_null(-1).to_numpy()
     else:
         positions, values = _encode(series, kind)
     # Dictionaries may contain missing values.

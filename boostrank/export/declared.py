@@ -70,10 +70,8 @@ def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
     if len(listed) == len(names) and not moved and plain:
         return None  # other names for the model's features
     # What differs, by name.
-    lacking, extra = (
-        [name for name in names if name not in shared],
-        [name for name in listed if name not in in_model],
-    )
+    lacking = [name for name in names if name not in shared]
+    extra = [name for name in listed if name not in in_model]
     words = [f"lacks {quoted(lacking)}"] if lacking else []
     words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
     words = words or [f"has {moved[0]!r} as number {listed.index(moved[0]) + 1}"]

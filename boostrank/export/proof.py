@@ -227,10 +227,8 @@ class _Values:
         if forest.categorical[node]:
             left = self._goes_left(node)
             within = allowed.get(feature, self._any)
-            rows[0, feature], rows[1, feature] = (
-                self._one_of(within & left),
-                self._one_of(within & ~left),
-            )
+            rows[0, feature] = self._one_of(within & left)
+            rows[1, feature] = self._one_of(within & ~left)
         else:
             rows[0, feature], rows[1, feature] = self._left[node], self._right[node]
         rows[2, feature] = np.nan
@@ -599,8 +597,6 @@ def _moves(
     rows = DenseRows(data, np.arange(data.n_features), model.absent_is_missing)
     ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
     parts = [np.asarray(score(rows[slice(a, b)]), np.float64) for a, b in pairwise(ends)]
-    model_scores, target_scores = (
-        data.in_row_order(model.predict(data)),
-        np.concatenate([np.zeros(0), *parts]),
-    )
+    model_scores = data.in_row_order(model.predict(data))
+    target_scores = np.concatenate([np.zeros(0), *parts])
     return _compared(model_scores, target_scores, data, np.zeros(model_scores.size), rounding)

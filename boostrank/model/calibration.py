@@ -125,10 +125,8 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     held_out, constant = np.empty(scores.size), np.empty(scores.size)
     for inside in (fold == number for number in np.unique(fold)):
         x, y, w = scores[~inside], grades[~inside], weights[~inside]
-        held_out[inside], constant[inside] = (
-            calibrated_scores(_fit(x, y, w), scores[inside]),
-            np.average(y, weights=w),
-        )
+        held_out[inside] = calibrated_scores(_fit(x, y, w), scores[inside])
+        constant[inside] = np.average(y, weights=w)
     explained = 1.0 - float(
         weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2)
     )

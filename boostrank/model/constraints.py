@@ -87,10 +87,8 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
         if child < 0:
             return [(box, float(forest.value[~child]))]
         halves = _halves(forest, child, box)
-        left, right = (
-            leaves(int(forest.left[child]), halves[0]),
-            leaves(int(forest.right[child]), halves[1]),
-        )
+        left = leaves(int(forest.left[child]), halves[0])
+        right = leaves(int(forest.right[child]), halves[1])
         feature = int(forest.feature[child])
         sign = int(direction[feature])
         if (

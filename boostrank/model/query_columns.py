@@ -280,12 +280,10 @@ class RowsWithin(Rows):
         self, stored: Any, queries: QueryIndex, columns: WithinColumns, threads: int = 1
     ) -> None:
         super().__init__()
-        self._stored, self._queries, self._columns, self._threads = (
-            stored,
-            queries,
-            columns,
-            threads,
-        )
+        self._stored = stored
+        self._queries = queries
+        self._columns = columns
+        self._threads = threads
         self.shape = (stored.shape[0], len(columns.names))
         self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
 

@@ -77,10 +77,8 @@ def scores_of_files(
         return None
     scorer = compiled_scorer(model, num_iteration)
     if scorer is None:
-        columns, work = (
-            None,
-            lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads),
-        )
+        columns = None
+        work = lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads)
     else:
         columns, work = scorer.columns, scorer.scores
     return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))

@@ -368,10 +368,8 @@ def _tree(block: bytes, number: int) -> Tree:
         )
 
     # A count cannot exceed the size of the text.
-    leaves, categorical_splits = (
-        single(b"num_leaves", 1, len(block)),
-        single(b"num_cat", 0, len(block)),
-    )
+    leaves = single(b"num_leaves", 1, len(block))
+    categorical_splits = single(b"num_cat", 0, len(block))
     linear = b"is_linear" in fields and single(b"is_linear", 0, 1) == 1
     return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
 

@@ -210,10 +210,8 @@ class LightGBMParams(Params):
         Raises:
             ParameterError: a categorical feature has a direction.
         """
-        engine_params, columns = (
-            self.resolve_names(self.of_columns(params, names)),
-            range(len(names)),
-        )
+        engine_params = self.resolve_names(self.of_columns(params, names))
+        columns = range(len(names))
         direction = engine_params.get("monotone_constraints", [0] * len(names))
         categorical = engine_params.get("categorical_feature", [])
         for i in categorical:

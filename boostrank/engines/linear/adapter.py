@@ -184,10 +184,8 @@ class LinearBooster(Booster):
         """
         if request.what == LEAVES:
             raise ModelError("a linear model has no leaves")
-        rows, weights = (
-            ScaledRows(features, self.native.scaling),
-            self.native.weights(request.rounds),
-        )
+        rows = ScaledRows(features, self.native.scaling)
+        weights = self.native.weights(request.rounds)
         if request.what == CONTRIBUTIONS:
             return rows.parts(weights)
         with np.errstate(over="ignore", invalid="ignore"):  # scores are checked later

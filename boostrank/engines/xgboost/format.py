@@ -248,10 +248,8 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     trees = model.forest["trees"][begin:]
     size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
     first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
-    left, right = (
-        _column(trees, "left_children", np.int64),
-        _column(trees, "right_children", np.int64),
-    )
+    left = _column(trees, "left_children", np.int64)
+    right = _column(trees, "right_children", np.int64)
     inner = left >= 0
     left, right = left[inner] + first[tree[inner]], right[inner] + first[tree[inner]]
     # Pruned nodes stay in the list as leaves without a parent.

@@ -254,11 +254,9 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> float:
         )
 
     # Count the deleted nodes, then check children, features and structure of the others.
-    left, right, parents = (
-        np.array(tree.left_children),
-        np.array(tree.right_children),
-        np.array(tree.parents),
-    )
+    left = np.array(tree.left_children)
+    right = np.array(tree.right_children)
+    parents = np.array(tree.parents)
     feature, default_left = np.array(tree.split_indices), np.array(tree.default_left, np.int64)
     leaf = left == -1
     deleted = leaf & (feature == DELETED) & (default_left == 1)
@@ -327,10 +325,8 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
         UNSET in lists,
         f"{where}: has split_type, but no categories, categories_segments or categories_sizes",
     )
-    categories, starts = (
-        np.array(tree.categories, np.int64),
-        np.array(tree.categories_segments, np.int64),
-    )
+    categories = np.array(tree.categories, np.int64)
+    starts = np.array(tree.categories_segments, np.int64)
     sizes = np.array(tree.categories_sizes, np.int64)
     splits = np.flatnonzero(tree.split_type)
     leaf = np.array(tree.left_children) == -1

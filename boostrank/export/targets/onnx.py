@@ -169,11 +169,9 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], F
         for i, categories in enumerate(listed):
             right[categories, i] = turned[i]
         table, table_column = np.unique(right, axis=1, return_inverse=True)
-        feature[nodes_of_column], threshold[nodes_of_column], kind[nodes_of_column] = (
-            width + table_column.reshape(-1),
-            0.5,
-            0,
-        )
+        feature[nodes_of_column] = width + table_column.reshape(-1)
+        threshold[nodes_of_column] = 0.5
+        kind[nodes_of_column] = 0
         tables.append(table.astype(np.uint8))
         width += table.shape[1]
     return columns, tables, replace(forest, feature=feature, threshold=threshold, kind=kind)

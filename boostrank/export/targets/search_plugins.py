@@ -69,10 +69,8 @@ def _numbered(tree: Json) -> Json:
             del node["depth"]  # leaves have none in XGBoost's own dumps
             continue
         yes, no = ids = len(nodes), len(nodes) + 1
-        missing, children = (
-            yes if node.pop("missing") else no,
-            zip(ids, node.pop("children"), strict=True),
-        )
+        missing = yes if node.pop("missing") else no
+        children = zip(ids, node.pop("children"), strict=True)
         below = [{"nodeid": i, "depth": node["depth"] + 1, **child} for i, child in children]
         node |= {"yes": yes, "no": no, "missing": missing, "children": below}
         nodes += below
