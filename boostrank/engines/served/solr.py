@@ -35,7 +35,7 @@ def read(document: Any) -> TreeFile | LinearFile:
         for feature in document["features"]
         if feature.get("norm") is not None
     }
-    scales = {name: pair for name, pair in scales.items() if pair != (0.0, 1.0)}
+    scales = {name: scale for name, scale in scales.items() if scale != (0.0, 1.0)}
     params = document["params"]
     if kind == "LinearModel":
         return read_weights(names, params["weights"], scales=scales)
@@ -57,9 +57,13 @@ def read(document: Any) -> TreeFile | LinearFile:
 def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     if "value" in node:
         return float(node["value"])
-    to_left = node.get("missing") == "left"
+    missing_left = node.get("missing") == "left"
     return Split(
-        columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"]
+        columns[node["feature"]],
+        float(node["threshold"]),
+        missing_left,
+        node["left"],
+        node["right"],
     )
 
 
