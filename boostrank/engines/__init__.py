@@ -175,8 +175,10 @@ def format_of(body: bytes) -> ModelFormat:
         if model_format.recognises(body):
             return model_format
         if model_format.recognises(body.removeprefix(codecs.BOM_UTF8)):
-            remedy = "`tail -c +4 FILE > model.txt` removes it"
-            raise ModelError(f"the file begins with a byte order mark (BOM): {remedy}")
+            raise ModelError(
+                "the file begins with a byte order mark (BOM): `tail -c +4 FILE > model.txt`"
+                " removes it"
+            )
     kind = foreign_kind(_ends_of(body)) if body else "empty"
     if kind in (None, LOGGED):
         kind = next(

@@ -441,8 +441,10 @@ def prove(
         _check_defaults(model, served, target, pack.rows)
     target_scores = np.asarray(score(pack.rows))
     if target_scores.shape != model_scores.shape:
-        words = f"returned scores of shape {target_scores.shape} for {model_scores.size} rows"
-        raise ExportError(f"{target.proved_by} {words}")
+        raise ExportError(
+            f"{target.proved_by} returned scores of shape {target_scores.shape} for"
+            f" {model_scores.size} rows"
+        )
     # Refuse differences that are not allowed.
     wrong, rounding = _wrong(target, served, pack.rows, model_scores, target_scores)
     counts = np.bincount(pack.kind[wrong], minlength=len(KINDS)).tolist()

@@ -194,11 +194,11 @@ def _served(
         elif not math.isnan(default) and i in used:
             whole.append(names[i])
     if whole:
-        words = (
-            "had no missing values in training; documents without a value will get the declared"
-            " default"
+        warn_user(
+            f"{quoted(whole)}: had no missing values in training; documents without a value will"
+            " get the declared default",
+            DataWarning,
         )
-        warn_user(f"{quoted(whole)}: {words}", DataWarning)
     return ServedModel(
         name=name,
         engine=model.backend,

@@ -141,12 +141,10 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
             DataWarning,
         )
     if by_query > explained:
-        words = (
-            f"the query explains {by_query:.0%} of the variance of grades, the calibrated score"
-            f" {explained:.0%}"
-        )
         warn_user(
-            f"{words}: do not compare calibrated scores of single documents between queries",
+            f"the query explains {by_query:.0%} of the variance of grades, the calibrated score"
+            f" {explained:.0%}: do not compare calibrated scores of single documents between"
+            " queries",
             DataWarning,
         )
     record = _fit(scores, grades, weights) | CalibrationRecord(

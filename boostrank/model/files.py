@@ -71,8 +71,10 @@ def check_ending(path: str | os.PathLike[str]) -> None:
     """Raise an error if the path has the extension of another format."""
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
-        words = f"{ending} is the extension of another format, but models are LightGBM text or JSON"
-        raise ParameterError(f"{os.fspath(path)}: {words}: name it model.txt or model.json")
+        raise ParameterError(
+            f"{os.fspath(path)}: {ending} is the extension of another format, but models are"
+            " LightGBM text or JSON: name it model.txt or model.json"
+        )
 
 
 def write_model_files(
@@ -93,11 +95,10 @@ def write_model_files(
     }
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
-        words = (
-            f"the model has {len(body)} bytes and its sidecar {len(final)}, which is too large to"
-            " load"
+        raise TrainingError(
+            f"{os.fspath(path)}: the model has {len(body)} bytes and its sidecar {len(final)},"
+            " which is too large to load"
         )
-        raise TrainingError(f"{os.fspath(path)}: {words}")
     try:
         old = read_file(Path(path), MAX_MODEL_BYTES)
     except ModelError:  # no old model
@@ -164,12 +165,10 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     except (TypeError, KeyError, ValueError):
         raise ModelError(f"{record_file}: not a sidecar of boostrank; {mend}") from None
     if seal.schema_version > SCHEMA_VERSION:
-        words = (
-            f"it has schema version {seal.schema_version}, but this boostrank reads up to"
-            f" {SCHEMA_VERSION}"
-        )
         raise ModelError(
-            f"{record_file}: {words}; install boostrank {seal.readable_since[:20]} or later"
+            f"{record_file}: it has schema version {seal.schema_version}, but this boostrank"
+            f" reads up to {SCHEMA_VERSION}; install boostrank {seal.readable_since[:20]} or"
+            " later"
         )
     content["file"].pop("checksum", None)
     wrong = seal.checksum != _checksum(content)

@@ -240,11 +240,10 @@ class WithinColumns:
         to_dense = not is_sparse or ("rank" in self.kinds and m >= d)  # ranks have few zeros
         size = 4 * rows * (d + m) if to_dense else 8 * rows * m
         if size > _LITTLE_BYTES and size > free_memory():
-            words = (
+            raise DataError(
                 f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB,"
-                " more than is free"
+                " more than is free: select fewer features (--of, WithinQuery(of=...))"
             )
-            raise DataError(f"{words}: select fewer features (--of, WithinQuery(of=...))")
         width = d + m if to_dense else 0
         out, of = np.empty((rows, width), np.float32), np.array(self.of, np.int64)
         if not is_sparse:

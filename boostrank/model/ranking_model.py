@@ -476,8 +476,10 @@ class RankingModel:
                 f"the data has {features.shape[1]} features, but the model has {self.n_features}"
             )
         if self.within_query is not None:
-            words = f"this model computes {self.within_query.words(2)}, which needs queries"
-            raise DataError(f"{words}: predict a RankingDataset, or pass qid or group")
+            raise DataError(
+                f"this model computes {self.within_query.words(2)}, which needs queries: predict"
+                " a RankingDataset, or pass qid or group"
+            )
         return features
 
     def _rows(self, data: Any) -> Any:
@@ -498,8 +500,10 @@ class RankingModel:
             return self._rows(np.asarray(as_features(data)))
         columns, names = names_of(table), self.feature_names
         if not set(columns) & set(names) and names == default_feature_names(len(names)):
-            words = f"the table has column names, but the model does not ({names[0]}, ...)"
-            raise DataError(f"{words}: pass an array with the columns in the order of training")
+            raise DataError(
+                f"the table has column names, but the model does not ({names[0]}, ...): pass an"
+                " array with the columns in the order of training"
+            )
         return read_table(table, names, trained_categories=self.categories, whose="the model")[0]
 
     def rank(
@@ -580,9 +584,9 @@ class RankingModel:
             ParameterError: if the type is unknown, or the model has no trees.
         """
         if importance_type not in IMPORTANCES:
-            words = "for the effect of features on a metric, use boostrank.reporting.importance"
             raise ParameterError(
-                f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; {words}"
+                f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; for the"
+                " effect of features on a metric, use boostrank.reporting.importance"
             )
         self._need_trees("feature_importance()")
         trees = self.trees(iteration)
@@ -606,8 +610,10 @@ class RankingModel:
 
     def _need_trees(self, what: str) -> None:
         if not self._engine.grows_trees:
-            words = "have no trees; use contributions() for the effect of features"
-            raise ParameterError(f"{what}: models of backend={self.backend!r} {words}")
+            raise ParameterError(
+                f"{what}: models of backend={self.backend!r} have no trees; use contributions()"
+                " for the effect of features"
+            )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
@@ -627,11 +633,10 @@ class RankingModel:
             history: Any = as_record(History, content.pop("evals_result", {}))
             info = as_record(ModelInfo, content)
         except ValueError as fault:
-            words = (
+            raise ModelError(
                 f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model"
                 " still opens"
-            )
-            raise ModelError(words) from None
+            ) from None
         try:
             booster = load_booster(body)
         except MissingDependency:
@@ -642,11 +647,11 @@ class RankingModel:
         best = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
             best = booster.stopped_rounds
-            words = (
-                f"uses {best} of its {booster.rounds} rounds, up to best_iteration={best - 1}, as"
-                " XGBRanker does"
+            warn_user(
+                f"{path}: uses {best} of its {booster.rounds} rounds, up to"
+                f" best_iteration={best - 1}, as XGBRanker does; xgboost.Booster.predict uses all",
+                DataWarning,
             )
-            warn_user(f"{path}: {words}; xgboost.Booster.predict uses all", DataWarning)
         if booster.index_base is not None:
             info = info | {"data": {"index_base": booster.index_base}}
         return cls(booster, best_rounds=best, info=info, evals_result=history)
@@ -705,11 +710,10 @@ def find_model(source: Any) -> RankingModel | None:
         source = source.booster_
     sklearn = engine == "xgboost" and hasattr(source, "get_booster")
     if sklearn and source.missing is not None and source.missing == source.missing:  # not NaN
-        words = (
-            "the model does not store this value, and scores would differ: fit it with NaN for"
-            " missing values"
+        raise ModelError(
+            f"{type(source).__name__}(missing={source.missing:g}): the model does not store this"
+            " value, and scores would differ: fit it with NaN for missing values"
         )
-        raise ModelError(f"{type(source).__name__}(missing={source.missing:g}): {words}")
     booster = booster_of(source.get_booster() if sklearn else source)
     if booster is None:
         return None
@@ -723,9 +727,8 @@ def as_model(source: Any) -> RankingModel:
     """
     model = find_model(source)
     if model is None:
-        words = (
-            "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or"
-            " BoostRanker"
+        raise ParameterError(
+            f"model={type(source).__name__}: expected a RankingModel, its path, a Booster, or a"
+            " fitted LGBMRanker, XGBRanker or BoostRanker"
         )
-        raise ParameterError(f"model={type(source).__name__}: {words}")
     return model

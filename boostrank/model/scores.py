@@ -355,19 +355,19 @@ def _matched(
         )
     else:
         if documents is None and any(rows.names) and rows.columns.get("id") != "id":
-            words_of_file = (
-                f"{rows.file}: the data name no documents, so the scores are taken in the order of"
-                " the rows"
+            warn_user(
+                f"{rows.file}: the data name no documents, so the scores are taken in the order"
+                " of the rows; --id COLUMN, or comments in libsvm text, name them (in Python,"
+                " keep_names=True reads them)",
+                DataWarning,
             )
-            mend = (
-                "--id COLUMN, or comments in libsvm text, name them (in Python, keep_names=True"
-                " reads them)"
-            )
-            warn_user(f"{words_of_file}; {mend}", DataWarning)
         for row, (name, other) in enumerate(zip(of_rows, of_data, strict=True)):
             if name != other:
-                what = f"the score is for {name}, but data row {row + 1:,} is for {other}"
-                raise rows.refuse(row, f"{what}: write the scores in the order of the data")
+                raise rows.refuse(
+                    row,
+                    f"the score is for {name}, but data row {row + 1:,} is for {other}: write the"
+                    " scores in the order of the data",
+                )
     words = [words[i] for i in order]
     return np.array(words, np.float64), words
 
@@ -398,17 +398,19 @@ def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -
             raise rows.refuse(row, f"{name} has two scores; keep one of the lines")
     missing = [name for name in of_data if name not in at]
     if missing:
-        words = (
-            f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score"
-        )
         raise FileFormatError(
-            f"{words}; first: {missing[0]}; the scores begin with {of_rows[0]}", file=rows.file
+            f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score;"
+            f" first: {missing[0]}; the scores begin with {of_rows[0]}",
+            file=rows.file,
         )
     documents = set(of_data)
     others = [row for name, row in at.items() if name not in documents]
     if others:
-        words = f"{count_of(len(others), 'score')} of documents that the data lack left out"
-        warn_user(f"{words}; first: {rows.refuse(others[0], of_rows[others[0]])}", DataWarning)
+        warn_user(
+            f"{count_of(len(others), 'score')} of documents that the data lack left out; first:"
+            f" {rows.refuse(others[0], of_rows[others[0]])}",
+            DataWarning,
+        )
     return [at[name] for name in of_data]
 
 
@@ -454,8 +456,11 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     last = [(line.split() or [""])[-1] for line in lines]
     if cut == "," and all(map(WRITTEN.fullmatch, last)) and not all(map(NUMBER.fullmatch, last)):
         row = next(i for i, word in enumerate(last) if not NUMBER.fullmatch(word))
-        words = f"{no_number(last[row])}; if commas separate columns, name them in the first line"
-        raise FileFormatError(words, file=path, line=row + 1)
+        raise FileFormatError(
+            f"{no_number(last[row])}; if commas separate columns, name them in the first line",
+            file=path,
+            line=row + 1,
+        )
     heading = _split(lines[0], cut)
     has_names = not any(map(NUMERIC.fullmatch, heading))
     rows.columns = _roles_in(heading) if has_names else {}
@@ -468,11 +473,12 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
             re.fullmatch(r"[+-]?0\d+", cell) for cell in cells[roles["score"] :][:1]
         )
         if halved or (len(cells) != len(heading) and (cut or len(roles) > 1)):
-            words = (
+            raise FileFormatError(
                 f"{line[:40]!r} has {len(cells)} columns, and the first line {len(heading)}:"
-                f" {PLAIN_DIGITS}"
+                f" {PLAIN_DIGITS}",
+                file=path,
+                line=number,
             )
-            raise FileFormatError(words, file=path, line=number)
         yield number, {role: cells[at] for role, at in roles.items() if cells and at < len(cells)}
 
 

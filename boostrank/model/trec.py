@@ -32,18 +32,19 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
     queries = set[str]()
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
         if qid in queries:
-            words = f"the rows of query {qid!r} are not contiguous, as a run requires"
-            raise InputError(f"{words}: run boostrank data sort first")
+            raise InputError(
+                f"the rows of query {qid!r} are not contiguous, as a run requires: run boostrank"
+                " data sort first"
+            )
         queries.add(qid)
         ranked, seen = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], set[str]()
         for rank, (_, name, score, _) in enumerate(ranked, 1):
             line = f"{qid} Q0 {name} {rank} {score!r} {tag}"
             if len(line.split()) != len(RUN.split()):
-                words = (
-                    "names must not be empty or contain blanks: use other names, or write a table,"
-                    " -o scores.csv"
+                raise InputError(
+                    f"{line!r} is not a line of a run, `{RUN}`: names must not be empty or"
+                    " contain blanks: use other names, or write a table, -o scores.csv"
                 )
-                raise InputError(f"{line!r} is not a line of a run, `{RUN}`: {words}")
             if name in seen:
                 raise InputError(
                     f"query {qid!r} has two documents {name!r}, but a run lists each document once"

@@ -188,8 +188,10 @@ def why(
         for row, label in zip(rows, data.labels[rows].tolist(), strict=True)
     ]
     if document_a == document_b:
-        name = f"{document_a.name}, rank {document_a.rank}"
-        raise DataError(f"{a} and {b} are the same document of query {qid}: {name}")
+        raise DataError(
+            f"{a} and {b} are the same document of query {qid}: {document_a.name}, rank"
+            f" {document_a.rank}"
+        )
     # Attribute both scores to the features that the trees use.
     used_columns, notes = ranker.trees().used, []
     features = tuple(ranker.feature_names[i] for i in used_columns)

@@ -23,8 +23,9 @@ def pandas() -> Any:
     try:
         import pandas as module
     except ImportError as error:
-        message = "data frames need pandas: pip install 'boostrank[report]'"
-        raise MissingDependency(message) from error
+        raise MissingDependency(
+            "data frames need pandas: pip install 'boostrank[report]'"
+        ) from error
     return module
 
 

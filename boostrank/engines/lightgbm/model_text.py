@@ -268,13 +268,17 @@ def _header(text: str) -> dict[str, str]:
 
 def _check_header(header: dict[str, str]) -> int:
     """Check the header and return the number of features."""
-    words = f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}"
-    refuse("version" not in header, words)
+    refuse(
+        "version" not in header,
+        f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}",
+    )
     for key in ("num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
         refuse(key not in header, f"the model's header has no {key!r}")
     if header["version"] not in _VERSIONS:
-        words = f"the model is in LightGBM's format version {header['version'][:20]!r}"
-        raise ModelError(f"{words}; supported: {', '.join(_VERSIONS)}")
+        raise ModelError(
+            f"the model is in LightGBM's format version {header['version'][:20]!r}; supported:"
+            f" {', '.join(_VERSIONS)}"
+        )
     outputs = _parse_whole(header["num_class"], "num_class", 1)
     outputs = max(
         outputs,
@@ -604,8 +608,11 @@ def _check_importances(parsed: LightGBMText) -> None:
     n_counted = sum(map(int, re.findall("(?m)^.*=([0-9]{1,10})$", tail)))
     is_cut = not re.search(f"\n(parameters|{_CATEGORIES[:-1]}):", tail)
     is_cut &= n_counted not in (gains.size, (gains > 0).sum())
-    fault = f"the importances count {n_counted} splits, but the trees have {gains.size}"
-    refuse(is_cut, f"{fault}: the file is truncated")
+    refuse(
+        is_cut,
+        f"the importances count {n_counted} splits, but the trees have {gains.size}: the file is"
+        " truncated",
+    )
 
 
 def _check_tail(tail: str) -> None:

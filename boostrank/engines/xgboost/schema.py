@@ -210,8 +210,11 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     _check_length(forest, "tree_info", n_trees, "the forest")
     refuse(any(forest.tree_info), "tree_info has trees of several outputs")
     if forest.iteration_indptr is not UNSET:
-        fault = f"iteration_indptr does not divide {n_trees} trees into rounds"
-        _check_ends(forest.iteration_indptr, n_trees, fault)
+        _check_ends(
+            forest.iteration_indptr,
+            n_trees,
+            f"iteration_indptr does not divide {n_trees} trees into rounds",
+        )
     bits, largest_leaf = 0, np.zeros(n_trees)
     for number, tree in enumerate(forest.trees):
         # The loader places trees by id: each place must be filled once.
@@ -392,5 +395,7 @@ def count_categories(column: CategoryNames, where: str) -> int:
 
 def _check_whole(values: list[int | float], low: int, high: int, where: str) -> None:
     are_whole = set(map(type, values)) <= {int} and all(low <= value <= high for value in values)
-    fault = f"values has an entry that is not a whole number from {low} to {high}"
-    refuse(not are_whole, f"{where}: {fault}")
+    refuse(
+        not are_whole,
+        f"{where}: values has an entry that is not a whole number from {low} to {high}",
+    )
