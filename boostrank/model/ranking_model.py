@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -188,9 +188,9 @@ class RankingModel:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Feature names, in column order."""
-        inside = self._booster.feature_names[: self.n_features]
-        real = self.info.feature_names
-        return real if len(real) == len(inside) else inside
+        booster_names = self._booster.feature_names[: self.n_features]
+        recorded_names = self.info.feature_names
+        return recorded_names if len(recorded_names) == len(booster_names) else booster_names
 
     @property
     def n_features(self) -> int:
@@ -253,10 +253,12 @@ class RankingModel:
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
         """Metrics at the best round (data set -> metric -> value)."""
-        at = self.best_iteration - self.info.rounds_before - 1
+        position = self.best_iteration - self.info.rounds_before - 1
         return {
             name: {
-                metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)
+                metric: values[position]
+                for metric, values in metrics.items()
+                if 0 <= position < len(values)
             }
             for name, metrics in self.evals_result.items()
         }
@@ -317,19 +319,24 @@ class RankingModel:
             return calibrated_scores(self.info.calibration, scores)
         if pred_leaf and pred_contrib:
             raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
-        count, last, more = self._booster.rounds, self._rounds(num_iteration), num_iteration or 0
-        first = min(max(0, start_iteration), count)
-        if first:
-            last = count if more <= 0 else min(count, first + more)
+        # Find the rounds to use.
+        all_rounds, last_round = self._booster.rounds, self._rounds(num_iteration)
+        first_round = min(max(0, start_iteration), all_rounds)
+        if first_round:
+            last_round = all_rounds
+            if num_iteration is not None and num_iteration > 0:
+                last_round = min(all_rounds, first_round + num_iteration)
         if pred_leaf:
             self._need_trees("pred_leaf=True")
-            start, each = tree_counts(self)
-            leaves = self._each_row(
-                LEAVES, data, last, threads, start + each * (last or count)
-            ).astype(np.int32)
-            return leaves[:, start + each * first if first else 0 :]  # type: ignore[return-value]
-        output = self._rows_worth(data, last, threads, pred_contrib)
-        return output - self._rows_worth(data, first, threads, pred_contrib) if first else output
+            counts = tree_counts(self)
+            width = counts.after(last_round or all_rounds)
+            leaves = self._each_row(LEAVES, data, last_round, threads, width).astype(np.int32)
+            first_tree = counts.after(first_round) if first_round else 0
+            return leaves[:, first_tree:]  # type: ignore[return-value]
+        output = self._rows_worth(data, last_round, threads, by_feature=pred_contrib)
+        if first_round:
+            output = output - self._rows_worth(data, first_round, threads, by_feature=pred_contrib)
+        return output
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
         """Compute the contribution of each feature to each score, using TreeSHAP for trees.
@@ -351,9 +358,8 @@ class RankingModel:
     ) -> Float64Array:
         if not by_feature:
             return self._each_row(SCORES, data, rounds, threads)
-        return self._of_features(
-            self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
-        )
+        width = len(self.column_names) + 1
+        return self._of_features(self._each_row(CONTRIBUTIONS, data, rounds, threads, width))
 
     def _of_features(self, contributions: Array) -> Array:
         """Add the values for columns within queries, on the last axis, to those for their source
@@ -362,12 +368,11 @@ class RankingModel:
         if self.within_query is None:
             return contributions
         sources = self.within_query.sources
-        merged = np.delete(
-            contributions, np.s_[self.n_features : self.n_features + len(sources)], axis=-1
-        )
+        added = np.s_[self.n_features : self.n_features + len(sources)]
+        of_features = np.delete(contributions, added, axis=-1)
         for i, source in enumerate(sources):
-            merged[..., source] += contributions[..., self.n_features + i]
-        return merged
+            of_features[..., source] += contributions[..., self.n_features + i]
+        return of_features
 
     def over_columns(self, data: D) -> tuple[RankingModel, D]:
         """Return an equivalent model whose features are the `column_names`, and the data with these
@@ -379,8 +384,8 @@ class RankingModel:
         if data is not None:
             columns = replace(within, features=self.feature_names)
             data = columns.dataset(data, resolve_threads(None))
-        about_data = {**(self.info.data or {}), "feature_names": self.column_names}
-        info = self.info | {"within_query": {"kinds": []}, "data": about_data}
+        data_record = {**(self.info.data or {}), "feature_names": self.column_names}
+        info = self.info | {"within_query": {"kinds": []}, "data": data_record}
         return self.altered(info=info), data
 
     def altered(self, **changes: Any) -> RankingModel:
@@ -391,7 +396,7 @@ class RankingModel:
         )
 
     def _each_row(
-        self, what: str, data: Any, rounds: int, threads: int | None, *row_shape: int
+        self, output_kind: str, data: Any, rounds: int, threads: int | None, *row_shape: int
     ) -> Float64Array:
         if self.within_query is not None:
             threads = resolve_threads(threads)
@@ -400,11 +405,13 @@ class RankingModel:
             return np.zeros((0, *row_shape))
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
-        request = PredictRequest(what, rounds, resolve_threads(threads), self.absent_is_missing)
+        request = PredictRequest(
+            output_kind, rounds, resolve_threads(threads), self.absent_is_missing
+        )
         try:
             output: Float64Array = self._booster.predict(features, request)
         except Exception as error:  # each engine raises its own kind
-            if what != CONTRIBUTIONS:
+            if output_kind != CONTRIBUTIONS:
                 raise
             reason = str(error).partition("\n")[0]
             raise ModelError(f"{self.backend} cannot compute contributions: {reason}") from error
@@ -598,8 +605,7 @@ class RankingModel:
         """Return the number of trees in all rounds and the linear start, or raise ParameterError
         for linear models.
         """
-        start, each = tree_counts(self)
-        return start + each * self._booster.rounds
+        return tree_counts(self).after(self._booster.rounds)
 
     def save_model(
         self, filename: str | PathLike[str], num_iteration: int | None = None
@@ -608,10 +614,10 @@ class RankingModel:
         self.save(filename, num_iteration=num_iteration)
         return self
 
-    def _need_trees(self, what: str) -> None:
+    def _need_trees(self, caller: str) -> None:
         if not self._engine.grows_trees:
             raise ParameterError(
-                f"{what}: models of backend={self.backend!r} have no trees; use contributions()"
+                f"{caller}: models of backend={self.backend!r} have no trees; use contributions()"
                 " for the effect of features"
             )
 
@@ -666,13 +672,16 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
             "the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries"
         )
     distinct, rank_of_score = np.unique(scores, return_inverse=True)
-    x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
-    grades = np.interp(distinct, x, y)
+    mean_scores, values, (lowest, highest) = record["scores"], record["values"], record["ends"]
+    grades = np.interp(distinct, mean_scores, values)
     # Beyond the known scores, approach the extreme grades, half of the way at ten times their
     # range.
-    for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
-        far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
-        grades += room * far / (10.0 + far)
+    for beyond, room in (
+        (distinct - mean_scores[-1], highest - values[-1]),
+        (mean_scores[0] - distinct, lowest - values[0]),
+    ):
+        distance = np.maximum(beyond, 0.0) / (mean_scores[-1] - mean_scores[0])
+        grades += room * distance / (10.0 + distance)
     # Keep the order of scores that differ only in their last digits and may round to the same
     # value.
     while (tied := np.flatnonzero(np.diff(grades) <= 0.0)).size:
@@ -680,16 +689,25 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
     return grades[rank_of_score]
 
 
-def tree_counts(model: RankingModel) -> tuple[int, int]:
-    """Return the number of trees in the linear start, and the number of trees per round."""
+class TreeCounts(NamedTuple):
+    """The numbers of trees in the linear start, and in each round."""
+
+    start: int
+    each_round: int
+
+    def after(self, rounds: int) -> int:
+        """Return the number of trees after some rounds."""
+        return self.start + self.each_round * rounds
+
+
+def tree_counts(model: RankingModel) -> TreeCounts:
+    """Return the numbers of trees, or raise ParameterError for models without trees."""
     engine = model._engine
     if not engine.grows_trees:
         raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
     parsed = engine.format.parse(model.to_bytes(1))
-    return (
-        int(getattr(parsed, "start_trees", 0)),
-        engine.format.trees(parsed, len(model.column_names)).count,
-    )
+    trees = engine.format.trees(parsed, len(model.column_names))
+    return TreeCounts(int(getattr(parsed, "start_trees", 0)), trees.count)
 
 
 def find_model(source: Any) -> RankingModel | None:
@@ -708,16 +726,18 @@ def find_model(source: Any) -> RankingModel | None:
         return model
     if engine == "lightgbm" and hasattr(type(source), "booster_"):
         source = source.booster_
-    sklearn = engine == "xgboost" and hasattr(source, "get_booster")
-    if sklearn and source.missing is not None and source.missing == source.missing:  # not NaN
+    is_xgboost_ranker = engine == "xgboost" and hasattr(source, "get_booster")
+    if (
+        is_xgboost_ranker and source.missing is not None and source.missing == source.missing
+    ):  # not NaN
         raise ModelError(
             f"{type(source).__name__}(missing={source.missing:g}): the model does not store this"
             " value, and scores would differ: fit it with NaN for missing values"
         )
-    booster = booster_of(source.get_booster() if sklearn else source)
+    booster = booster_of(source.get_booster() if is_xgboost_ranker else source)
     if booster is None:
         return None
-    rounds = booster.stopped_rounds if sklearn else booster.best_rounds
+    rounds = booster.stopped_rounds if is_xgboost_ranker else booster.best_rounds
     return RankingModel(booster, best_rounds=rounds)
 
 
