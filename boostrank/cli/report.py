@@ -159,10 +159,10 @@ def _clicks_beside(
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
     from boostrank.files.side_files import find_sidecar
-    from boostrank.reporting.sections.clicks import learnt_from
+    from boostrank.reporting.sections.clicks import read_trained_clicks
 
     in_order = len(options.data) == 1 and reading.on_bad_line != "skip" and not reading.regroup
-    if not in_order or learnt_from(model)[0] is None:
+    if not in_order or read_trained_clicks(model).propensities is None:
         return None
     try:
         name = find_sidecar(options.data[0], (ENDING,))

@@ -86,7 +86,7 @@ class _Screen(RoundProgress):
             return
         # Print the size of the model and, for folds, the metric on held-out queries.
         if model._engine.grows_trees:
-            size, start = f"{count_trees(model):,} trees", model.tree_counts[0]
+            size, start = f"{count_trees(model):,} trees", model.tree_counts.start
             if start:
                 size += f", {start:,} of them the linear start's"
             say(f"{size}; trained in {duration(self.seconds)}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -41,11 +41,18 @@ Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
 
+class FrameColumns(NamedTuple):
+    """A narwhals frame of features, and the columns with the roles label, qid, weight and id (as
+    text)."""
+
+    features: Any
+    columns: dict[str, Array]
+
+
 def read_frame(
     table: Any, roles: Mapping[str, str | None], drop: Sequence[str], features: Collection[str] = ()
-) -> tuple[Any, dict[str, Array]]:
-    """Return a narwhals frame's features, and the columns with the roles label, qid, weight and id
-    (as text).
+) -> FrameColumns:
+    """Divide a narwhals frame into features and the columns with roles.
 
     Args:
         roles: column by role. None means the usual names of labels and query ids, as in files, and
@@ -58,32 +65,35 @@ def read_frame(
         raise DataError("drop must be a list of columns")
     # Choose the columns.
     names, dropped = names_of(table), list(map(str, drop))
-    chosen = {role: str(column) for role, column in roles.items() if column is not None}
-    for column in (*chosen.values(), *dropped):
+    column_of_role = {role: str(column) for role, column in roles.items() if column is not None}
+    for column in (*column_of_role.values(), *dropped):
         if column not in names:
             raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
     for role in ("label", "qid"):
-        taken = {*chosen.values(), *dropped}
-        plain = role if role in names and role not in taken else None
-        usual = chosen.get(role) or plain or usual_column(role, names, taken)
-        if usual is None:
+        used_columns = {*column_of_role.values(), *dropped}
+        plain_name = role if role in names and role not in used_columns else None
+        usual_name = (
+            column_of_role.get(role) or plain_name or usual_column(role, names, used_columns)
+        )
+        if usual_name is None:
             raise DataError(
                 f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))};"
                 f" name it with {role}=; it has {', '.join(names)}"
             )
-        chosen[role] = usual
+        column_of_role[role] = usual_name
     # Read them, and leave out the index of pandas.
     columns = {
-        role: (ids_of if role == "qid" else values_of)(table, name) for role, name in chosen.items()
+        role: (ids_of if role == "qid" else values_of)(table, name)
+        for role, name in column_of_role.items()
     }
     if "id" in columns:
         documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
         columns["id"] = np.array(documents, object)
-    others = {*chosen.values(), *dropped}
-    table = without_index(table, {*others, *features})
-    table = table[:, [i for i, name in enumerate(names_of(table)) if name not in others]]
+    other_columns = {*column_of_role.values(), *dropped}
+    table = without_index(table, {*other_columns, *features})
+    table = table[:, [i for i, name in enumerate(names_of(table)) if name not in other_columns]]
     say_query_columns(names_of(table))
-    return table, columns
+    return FrameColumns(table, columns)
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
@@ -120,20 +130,18 @@ def as_features(X: Any) -> Features:
         if X.ndim != 2:
             raise DataError(f"features must be two-dimensional, but have shape {X.shape}")
         _check_sparse(X)
-        matrix = sparse.csr_matrix(X)
-        check_real(matrix.data, "features")
-        if (
-            not matrix.has_canonical_format
-        ):  # sum duplicates in place, but not in the caller's buffers
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        if matrix.dtype != np.float32:
-            matrix = sparse.csr_matrix(
-                (_as_float32(matrix.data), matrix.indices, matrix.indptr),
-                shape=matrix.shape,
+        csr = sparse.csr_matrix(X)
+        check_real(csr.data, "features")
+        if not csr.has_canonical_format:  # sum duplicates in place, but not in the caller's buffers
+            csr = csr.copy()
+            csr.sum_duplicates()
+        if csr.dtype != np.float32:
+            csr = sparse.csr_matrix(
+                (_as_float32(csr.data), csr.indices, csr.indptr),
+                shape=csr.shape,
                 copy=False,
             )
-        return matrix
+        return csr
     try:
         array = X.to_numpy() if hasattr(X, "to_numpy") else np.asanyarray(X)
     except ValueError as error:
@@ -200,32 +208,40 @@ def copy_if_shared(converted: Any, original: Any) -> Any:
     """Return converted data that do not share memory with the input."""
     if isinstance(converted, np.ndarray):  # lists share no memory
         is_array = not isinstance(original, list | tuple)
-        shared = is_array and np.may_share_memory(converted, np.asarray(original))
+        shares_memory = is_array and np.may_share_memory(converted, np.asarray(original))
     else:
         is_csr = sparse.issparse(original) and original.format == "csr"
-        shared = is_csr and np.may_share_memory(converted.indices, original.indices)
-    return converted.copy() if shared else converted
+        shares_memory = is_csr and np.may_share_memory(converted.indices, original.indices)
+    return converted.copy() if shares_memory else converted
 
 
 def _as_float32(values: Array) -> Float32Array:
-    out = as_float32(values, "the features array")
+    converted = as_float32(values, "the features array")
     if (
         values.dtype.kind in "iu"
         and values.ndim == 2
         and values.size
-        and max(-out.min(), out.max()) >= EXACT
+        and max(-converted.min(), converted.max()) >= EXACT
     ):
         names = default_feature_names(values.shape[1])
-        coarse = [name for column, name in enumerate(names) if is_coarse(values[:, column])]
-        if coarse:
-            warn_user(coarse_words(coarse))
-    return out
+        rounded_names = [name for column, name in enumerate(names) if is_coarse(values[:, column])]
+        if rounded_names:
+            warn_user(coarse_words(rounded_names))
+    return converted
+
+
+class FeatureRows(NamedTuple):
+    """Rows of features, the names of their columns, and the categories of the categorical ones."""
+
+    features: Features
+    names: tuple[str, ...]
+    categories: dict[str, Categories]
 
 
 def read_rows(
     X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
-) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
-    """Return the features, feature names and categories in the input to `from_arrays`."""
+) -> FeatureRows:
+    """Return the features in the input to `from_arrays`."""
     table = None
     if not isinstance(X, np.ndarray) and not sparse.issparse(X):
         from boostrank.data.frames import as_frame, names_of, read_table, without_index
@@ -238,17 +254,16 @@ def read_rows(
                 f"features have {features.shape[1]:,} columns, more than the limit of "
                 f"{_MOST_COLUMNS:,}; drop empty columns, or hash the names into fewer columns"
             )
-        feature_names = (
-            _as_names(names) if names is not None else default_feature_names(features.shape[1])
-        )
-        categories = {
-            name: Categories() for name in named_columns(categorical_feature, feature_names)
-        }
+        feature_names: tuple[str, ...] = default_feature_names(features.shape[1])
+        if names is not None:
+            feature_names = _as_names(names)
+        coded = named_columns(categorical_feature, feature_names)
+        categories = {name: Categories() for name in coded}
         for name in categories if len(feature_names) == features.shape[1] else ():
             column = features[:, feature_names.index(name)]
             codes = column.data if sparse.issparse(column) else column
             check_codes(codes, name)
-        return features, feature_names, categories
+        return FeatureRows(features, feature_names, categories)
     if names is not None:
         column_names = _as_names(names)
         if len(set(column_names)) < len(column_names) or len(column_names) != len(table.columns):
@@ -262,19 +277,18 @@ def read_rows(
         categorical_feature = named_columns(categorical_feature, names_of(table))
         table = without_index(table, categorical_feature)
     feature_names = names_of(table)
-    features, categories = read_table(
-        table, feature_names, categorical=named_columns(categorical_feature, feature_names)
-    )
-    return features, feature_names, categories
+    categorical = named_columns(categorical_feature, feature_names)
+    features, categories = read_table(table, feature_names, categorical=categorical)
+    return FeatureRows(features, feature_names, categories)
 
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
     """Return feature names as text. Integers, which are common in tables, are converted."""
     if isinstance(names, str | set | frozenset) or not isinstance(names, Iterable):
         raise DataError(f"feature_names={names!r} has no order; pass a list of names")
-    odd = [name for name in names if not isinstance(name, str | int | np.integer)]
-    if odd:
-        raise DataError(f"feature names must be text, not {odd[0]!r}")
+    not_text = [name for name in names if not isinstance(name, str | int | np.integer)]
+    if not_text:
+        raise DataError(f"feature names must be text, not {not_text[0]!r}")
     return tuple(map(str, names))
 
 
@@ -313,14 +327,14 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
             f"there are {values.size} {what} for {len(queries)} queries and "
             f"{queries.n_documents} rows; expected one per query or per row"
         )
-    firsts = values[queries.ptr[:-1]]
-    uneven = first_true(values != np.repeat(firsts, queries.sizes))
-    if uneven is not None:
-        q = queries.of_row(uneven)
+    first_values = values[queries.ptr[:-1]]
+    uneven_row = first_true(values != np.repeat(first_values, queries.sizes))
+    if uneven_row is not None:
+        query = queries.of_row(uneven_row)
         raise DataError(
-            f"the rows of query {queries.qid[q]} have different {what}; they must be equal"
+            f"the rows of query {queries.qid[query]} have different {what}; they must be equal"
         )
-    return firsts
+    return first_values
 
 
 # Gains of several columns -------------------------------------------------------------------------
@@ -342,26 +356,20 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     # Evaluate a block of rows at a time, to bound the memory for dense features.
     features = feature_places(data, expression, columns)
     gains = np.empty(data.n_documents)
-    for first in range(0, data.n_documents, _ROWS_AT_A_TIME):
-        rows = slice(first, min(first + _ROWS_AT_A_TIME, data.n_documents))
-        values = {LABEL: data.labels[rows]} | {
-            name: column[rows] for name, column in columns.items()
-        }
+    for start in range(0, data.n_documents, _ROWS_AT_A_TIME):
+        rows = slice(start, min(start + _ROWS_AT_A_TIME, data.n_documents))
+        values = {LABEL: data.labels[rows]}
+        values |= {name: column[rows] for name, column in columns.items()}
         if features:
-            part = data.features[rows][:, list(features.values())]
-            dense = part.toarray() if sparse.issparse(part) else np.asarray(part)
+            block = data.features[rows][:, list(features.values())]
+            dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
             values |= {name: dense[:, i].astype(np.float64) for i, name in enumerate(features)}
         gains[rows] = expression.evaluate(values)
-        bad = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
-        if bad is not None:
-            row = first + bad
-            _refuse(
-                data,
-                row,
-                expression,
-                float(gains[row]),
-                {n: float(c[bad]) for n, c in values.items()},
-            )
+        invalid_row = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
+        if invalid_row is not None:
+            row = start + invalid_row
+            row_values = {name: float(column[invalid_row]) for name, column in values.items()}
+            _refuse(data, row, expression, value=float(gains[row]), values=row_values)
     # Record the expression, from which other data get the same gain.
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
@@ -382,24 +390,28 @@ def feature_places(
     for name in expression.columns:
         if name == LABEL or name in others:
             continue
-        numbered = base is not None and NUMBERED.fullmatch(name)
-        number = int(name[1:]) - (base or 0) if numbered else -1
-        at = names.get(name, number)
-        if not 0 <= at < data.n_features:
+        is_numbered = base is not None and NUMBERED.fullmatch(name)
+        number = int(name[1:]) - (base or 0) if is_numbered else -1
+        place = names.get(name, number)
+        if not 0 <= place < data.n_features:
             raise DataError(unknown_column(name, expression, [*names, *others]))
-        if data.feature_names[at] in data.categories:
+        if data.feature_names[place] in data.categories:
             raise DataError(
                 f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
                 " quantities"
             )
-        columns[name] = at
+        columns[name] = place
     return columns
 
 
 def unknown_column(name: str, expression: GainExpression, column_names: Collection[str]) -> str:
     """Return the message about an unknown name in an expression."""
-    words = [LABEL, *column_names, *(("exponential", "linear") if expression.text == name else ())]
-    listed = did_you_mean(name, words, list_all=len(words) < 13)
+    candidates = [
+        LABEL,
+        *column_names,
+        *(("exponential", "linear") if expression.text == name else ()),
+    ]
+    listed = did_you_mean(name, candidates, list_all=len(candidates) < 13)
     return (
         f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not"
         " features (--drop) are only available while a table is read, with --gain or the argument"
@@ -413,12 +425,12 @@ def _refuse(
     """Raise an error for a row with an invalid gain."""
     listed = ", ".join(f"{name}={values[name]:g}" for name in expression.columns)
     missing = next((name for name in expression.columns if np.isnan(values[name])), None)
-    mend = "gains must be finite and at least 0"
+    remedy = "gains must be finite and at least 0"
     if missing is not None:
-        mend += f"; where(isnan({missing}), 0, {missing}) replaces missing values"
+        remedy += f"; where(isnan({missing}), 0, {missing}) replaces missing values"
     elif value < 0.0:
-        mend += "; limit them with max(..., 0) or clip"
-    raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({listed}): {mend}")
+        remedy += "; limit them with max(..., 0) or clip"
+    raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({listed}): {remedy}")
 
 
 def common_space(
@@ -429,23 +441,21 @@ def common_space(
 
     Categories are coded in file order, and a model's `trained` categories keep their codes.
     """
-    start, first = next(iter(spaces.items()))
+    first_file, first_space = next(iter(spaces.items()))
     bases = {space.index_base for space in spaces.values() if space.index_base is not None}
     if not bases:
         categories: dict[str, Categories] = {}
         for file, space in spaces.items():
-            if space.feature_names != first.feature_names:
-                name = next(
-                    iter(set(space.feature_names) ^ set(first.feature_names)), "their order"
-                )
-                raise DataError(f"the features of {start} and {file} differ: {name}")
-            for name, in_file in space.categories.items():
-                before = categories.setdefault(name, in_file)
-                if before.values is not None and in_file.values is not None:
-                    categories[name] = replace(
-                        before, values=tuple(dict.fromkeys([*before.values, *in_file.values]))
-                    )
-        return replace(first, categories={**categories, **trained})
+            if space.feature_names != first_space.feature_names:
+                differing = set(space.feature_names) ^ set(first_space.feature_names)
+                name = next(iter(differing), "their order")
+                raise DataError(f"the features of {first_file} and {file} differ: {name}")
+            for name, file_categories in space.categories.items():
+                known_categories = categories.setdefault(name, file_categories)
+                if known_categories.values is not None and file_categories.values is not None:
+                    values = dict.fromkeys([*known_categories.values, *file_categories.values])
+                    categories[name] = replace(known_categories, values=tuple(values))
+        return replace(first_space, categories={**categories, **trained})
     base, widths = min(bases), {}
     for file, space in spaces.items():
         names = tuple(space.feature_names)
@@ -456,12 +466,15 @@ def common_space(
             )
         # A file whose features are read from number 1 has one column fewer than one read from 0.
         widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
-    narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
-    if widths[narrow] < width:
+    narrowest, width = min(widths, key=lambda file: widths[file]), max(widths.values())
+    if widths[narrowest] < width:
         warn_user(
-            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent"
-            " features are zero"
+            f"{narrowest} has {spaces[narrowest].n_features:,} features, others up to {width:,}:"
+            " absent features are zero"
         )
     return replace(
-        first, index_base=base, n_features=width, feature_names=default_feature_names(width, base)
+        first_space,
+        index_base=base,
+        n_features=width,
+        feature_names=default_feature_names(width, base),
     )

@@ -85,12 +85,12 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
 
 def check_codes(values: Float32Array | Float64Array, name: str) -> None:
     """Check that the numbers of a column are category codes."""
-    wrong = values[are_not_codes(values, _LARGEST_CODE)]
-    if wrong.size:
+    invalid = values[are_not_codes(values, _LARGEST_CODE)]
+    if invalid.size:
         raise DataError(
-            f"categorical feature {name!r} contains {wrong[0]:g}, but codes must be integers from 0"
-            f" to {_LARGEST_CODE - 1}: use NaN, not -1, for a missing category; categorical columns"
-            " in a frame (astype('category')) are coded automatically"
+            f"categorical feature {name!r} contains {invalid[0]:g}, but codes must be integers"
+            f" from 0 to {_LARGEST_CODE - 1}: use NaN, not -1, for a missing category;"
+            " categorical columns in a frame (astype('category')) are coded automatically"
         )
 
 
@@ -122,10 +122,10 @@ class Coding:
         """The categories found so far."""
         return Categories(tuple(self._codes), self._ordered)
 
-    def codes(self, local: Int64Array, values: Sequence[Any]) -> Float32Array:
+    def codes(self, positions: Int64Array, values: Sequence[Any]) -> Float32Array:
         """Return codes, float32[n], for positions in `values`, where -1 is missing. Unknown
         categories become NaN."""
-        counts = np.bincount(local[local >= 0], minlength=len(values))
+        counts = np.bincount(positions[positions >= 0], minlength=len(values))
         code_of_value = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
         for i, item in enumerate(values):
             value = item.item() if isinstance(item, np.generic) else item
@@ -136,10 +136,11 @@ class Coding:
                     "convert them to text, with cat.rename_categories(str) in pandas"
                 )
             if self._kind is not None and kind != self._kind and (self._grows or counts[i]):
-                first = next(iter(self._codes))
+                first_category = next(iter(self._codes))
                 raise DataError(
                     f"column {self.name!r} contains {value!r}, a category that is {kind}, but the"
-                    f" others ({first!r}, ...) are {self._kind}; convert the column to one type"
+                    f" others ({first_category!r}, ...) are {self._kind}; convert the column to"
+                    " one type"
                 )
             code = self._codes.get(value)
             if code is None and self._grows:
@@ -153,19 +154,19 @@ class Coding:
             raise DataError(
                 f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column"
             )
-        return code_of_value[local]
+        return code_of_value[positions]
 
     def warn(self, whose: str) -> None:
         """Warn about unknown categories: how many there are, how many values have them, and the
         most frequent one."""
         if not self._unseen:
             return
-        first, many = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
-        what = f"{many} categories" if many > 1 else "a category"
+        most_frequent, n_unseen = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
+        categories_words = f"{n_unseen} categories" if n_unseen > 1 else "a category"
         warn_user(
-            f"column {self.name!r} has {count_of(sum(self._unseen.values()), 'value')} of "
-            f"{what} that {whose} does not contain ({first!r}{', ...' * (many > 1)}); they are "
-            "treated as missing"
+            f"column {self.name!r} has {count_of(sum(self._unseen.values()), 'value')} of"
+            f" {categories_words} that {whose} does not contain"
+            f" ({most_frequent!r}{', ...' * (n_unseen > 1)}); they are treated as missing"
         )
 
 
@@ -177,19 +178,19 @@ def say_no_codes(
         if name not in categories:
             continue
         values, column = categories[name].values, features[:, i]
-        count = np.inf if values is None else len(values)
-        wrong = column[are_not_codes(column, count)]
-        if wrong.size:
+        n_codes = np.inf if values is None else len(values)
+        invalid = column[are_not_codes(column, n_codes)]
+        if invalid.size:
             codes = f"codes of {whose}, which are integers from 0"
             if values is not None:
                 codes = (
                     f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass"
                     " names in a table"
                 )
-            more, are = (", ...", "are") if wrong.size > 1 else ("", "is")
+            ellipsis, verb = (", ...", "are") if invalid.size > 1 else ("", "is")
             warn_user(
-                f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that"
-                f" {are} not {codes}"
+                f"column {name!r} has {count_of(invalid.size, 'value')}"
+                f" ({invalid[0]:g}{ellipsis}) that {verb} not {codes}"
             )
 
 
@@ -224,15 +225,15 @@ def as_float32(values: Array, name: str) -> Float32Array:
     if values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):
-        out: Float32Array = values.astype(np.float32)
-    lost = np.argwhere(np.isinf(out) & np.isfinite(values))
-    if lost.size:
-        where = tuple(lost[0].tolist())
+        converted: Float32Array = values.astype(np.float32)
+    overflows = np.argwhere(np.isinf(converted) & np.isfinite(values))
+    if overflows.size:
+        position = tuple(overflows[0].tolist())
         raise DataError(
-            f"{name} contains {values[where]!r} at {where}, which exceeds the range of float32;"
-            " rescale it"
+            f"{name} contains {values[position]!r} at {position}, which exceeds the range of"
+            " float32; rescale it"
         )
-    return out
+    return converted
 
 
 def is_coarse(values: Array) -> bool:

@@ -137,19 +137,20 @@ class RankingDataset:
             )
         # Generated names need no check, and there may be millions of them.
         if not isinstance(self.feature_names, NumberedNames):
-            odd = [name for name in self.feature_names if not isinstance(name, str)]
-            if odd:
-                raise DataError(f"feature names must be text, not {odd[0]!r}")
-            at = first_unfit(self.feature_names)
-            if at is not None:
+            not_text = [name for name in self.feature_names if not isinstance(name, str)]
+            if not_text:
+                raise DataError(f"feature names must be text, not {not_text[0]!r}")
+            unfit = first_unfit(self.feature_names)
+            if unfit is not None:
                 raise DataError(
-                    f"the feature name {self.feature_names[at]!r} contains {UNFIT_WORDS}; rename it"
+                    f"the feature name {self.feature_names[unfit]!r} contains {UNFIT_WORDS};"
+                    " rename it"
                 )
             if len(set(self.feature_names)) != columns:
                 raise DataError("feature names must be distinct")
-        bad = first_true(~np.isfinite(labels))
-        if bad is not None:
-            raise self.queries.row_error(bad, f"label {labels[bad]} is not finite")
+        invalid_row = first_true(~np.isfinite(labels))
+        if invalid_row is not None:
+            raise self.queries.row_error(invalid_row, f"label {labels[invalid_row]} is not finite")
 
     def _repr_html_(self) -> str:
         names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
@@ -216,26 +217,28 @@ class RankingDataset:
             raise DataError("pass either qid (one id per row) or group (one size per query)")
         check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
         features, names, categories = read_rows(X, feature_names, categorical_feature, copy)
-        blank = [i for i, name in enumerate(names) if not str(name).strip()]
-        if blank:
-            raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
-        n, rows = features.shape[0], None
+        blank_columns = [i for i, name in enumerate(names) if not str(name).strip()]
+        if blank_columns:
+            raise DataError(f"feature {blank_columns[0]} (from 0) has a blank name; rename it")
+        n_rows, row_order = features.shape[0], None
         if group is not None:
-            queries = queries_of_sizes(group, n)
+            queries = queries_of_sizes(group, n_rows)
         else:
-            ids = ids_of_rows(without_mask(qid, "query id"), n)
+            ids = ids_of_rows(without_mask(qid, "query id"), n_rows)
             if sort:
                 order = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
-                if not np.array_equal(order, np.arange(n)):
-                    rows, ids, features = order, ids[order], features[order]
+                if not np.array_equal(order, np.arange(n_rows)):
+                    row_order, ids, features = order, ids[order], features[order]
             queries = QueryIndex.from_ids(ids)
-        if rows is not None:
-            queries = replace(queries, places=PlacesOf(None, rows))
+        if row_order is not None:
+            queries = replace(queries, places=PlacesOf(None, row_order))
 
-        def read_column(column: npt.ArrayLike, what: str) -> Float64Array:
+        def read_column(column: npt.ArrayLike, column_name: str) -> Float64Array:
             """Return the numbers of a column in the order of the rows."""
-            values = copy_if_shared(as_numbers(column, what), column)
-            return values if rows is None or values.size != rows.size else values[rows]
+            values = copy_if_shared(as_numbers(column, column_name), column)
+            return (
+                values if row_order is None or values.size != row_order.size else values[row_order]
+            )
 
         labels = read_column(y, "labels")
         # Values of queries and documents follow the order of the rows.
@@ -251,10 +254,10 @@ class RankingDataset:
             weights = without_mask(document_weight, "entry in document weights")
             queries = replace(queries, document_weights=read_column(weights, "document weights"))
         if k is not None:
-            each = read_column(without_mask(k, "entry in cut-offs"), "cut-offs")
-            cutoffs: Any = query_values(each, queries, "cut-offs")
+            values = read_column(without_mask(k, "entry in cut-offs"), "cut-offs")
+            cutoffs: Any = query_values(values, queries, "cut-offs")
             queries = replace(queries, k=cutoffs)
-        return cls(features, labels, queries, names, input_rows=rows, categories=categories)
+        return cls(features, labels, queries, names, input_rows=row_order, categories=categories)
 
     @classmethod
     def from_frame(
@@ -294,9 +297,9 @@ class RankingDataset:
         table = frames.as_table(frame)
         space = like.feature_space if isinstance(like, RankingDataset) else like
         # Columns that are named as features are no index of a pandas frame.
-        listed = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
+        named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
         feature_names = (
-            [name for name in listed if isinstance(name, str)]
+            [name for name in named_columns if isinstance(name, str)]
             if space is None
             else space.feature_names
         )
@@ -321,16 +324,17 @@ class RankingDataset:
             data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
-        more = [
+        gain_columns = [
             name
             for name in GainExpression.parse(gain).columns
             if name not in (LABEL, *data.feature_names)
         ]
-        others = {
-            name: data.in_row_order(column) for name, column in read_columns(table, more).items()
+        gain_values = {
+            name: data.in_row_order(column)
+            for name, column in read_columns(table, gain_columns).items()
         }
-        gained: RankingDataset = with_gain(data, gain, others)
-        return gained
+        gain_data: RankingDataset = with_gain(data, gain, gain_values)
+        return gain_data
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -367,8 +371,8 @@ class RankingDataset:
     @property
     def feature_space(self) -> FeatureSpace:
         """Description of the features, for reading later files."""
-        how = self.provenance.options
-        columns = {role: how[role] for role in (*DEFAULTS, "drop") if role in how}
+        options = self.provenance.options
+        columns = {role: options[role] for role in (*DEFAULTS, "drop") if role in options}
         return FeatureSpace(
             self.provenance.index_base,
             self.n_features,
@@ -439,17 +443,17 @@ class RankingDataset:
             raise DataError(
                 f"the data has {self.n_features} features, but {whose} has {len(names)}"
             )
-        present = set(self.feature_names)
-        missing = [name for name in names if name not in present]
+        own_names = set(self.feature_names)
+        missing = [name for name in names if name not in own_names]
         if not missing:
             return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
-        words = (
+        fault = (
             f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are"
             " missing)"
         )
-        raise DataError(words + unnamed(missing))
+        raise DataError(fault + unnamed(missing))
 
     def _columns(
         self, names: Sequence[str], categories: Mapping[str, Categories]
@@ -493,8 +497,8 @@ class RankingDataset:
         # Translate the codes in a copy, where NaN stays missing.
         features = self.features.copy()
         for i, coding in codings.items():
-            local = np.where(np.isnan(features[:, i]), -1, features[:, i]).astype(np.int64)
-            features[:, i] = coding.codes(local, self.categories[coding.name].values or ())
+            positions = np.where(np.isnan(features[:, i]), -1, features[:, i]).astype(np.int64)
+            features[:, i] = coding.codes(positions, self.categories[coding.name].values or ())
             coding.warn(whose)
         return replace(self, features=features, categories=categories)
 
@@ -551,16 +555,23 @@ class RankingDataset:
             names = np.arange(names.size)
         counts, rows = (len(first), len(second)), (self.n_documents, other.n_documents)
         weights = _both(first.weights, second.weights, counts, 1.0)
-        k = None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
-        of_documents = _both(first.document_weights, second.document_weights, rows, 1.0)
+        cutoffs = (
+            None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
+        )
+        document_weights = _both(first.document_weights, second.document_weights, rows, 1.0)
         ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
         queries = QueryIndex(
-            ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, "")
+            ptr,
+            names,
+            weights,
+            cutoffs,
+            document_weights,
+            words=_both(first.words, second.words, counts, ""),
         )
         # The result is as sparse as this data set.
-        same_kind = self.is_sparse or not other.is_sparse
-        more = other.features if same_kind else other.features.toarray()
-        features = joined_rows([self.features, more])
+        is_same_kind = self.is_sparse or not other.is_sparse
+        other_features = other.features if is_same_kind else other.features.toarray()
+        features = joined_rows([self.features, other_features])
         candidates = None
         if self.candidates is not None or other.candidates is not None:
             candidates = Candidates.of_data(self).join(Candidates.of_data(other))
@@ -628,9 +639,9 @@ class RankingDataset:
         order."""
         if self.input_rows is None:
             return values
-        out = np.empty_like(values)
-        out[self.input_rows] = values
-        return out
+        reordered = np.empty_like(values)
+        reordered[self.input_rows] = values
+        return reordered
 
     def constant_features(self) -> tuple[str, ...]:
         """Return the names of the features that have the same value in every row, or only missing
@@ -675,12 +686,12 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
     missing."""
     if first is None and second is None:
         return None
-    kind = (second if first is None else first).dtype
-    parts = (
-        np.full(n, fill, kind) if array is None else array
-        for array, n in zip((first, second), sizes, strict=True)
+    dtype = (second if first is None else first).dtype
+    filled = (
+        np.full(size, fill, dtype) if array is None else array
+        for array, size in zip((first, second), sizes, strict=True)
     )
-    return np.concatenate(list(parts))
+    return np.concatenate(list(filled))
 
 
 def is_lightgbms(data: Any) -> bool:
@@ -711,11 +722,11 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
             " qid=...) creates one"
         )
     # Refuse data without rows or labels, and what a RankingDataset cannot hold.
-    raw, positions = data.data, getattr(data, "position", None)
+    features, positions = data.data, getattr(data, "position", None)
     reasons = {
-        "has discarded its raw data (create it with free_raw_data=False)": raw is None,
-        f"holds a {type(raw).__name__}, which only LightGBM reads": (
-            raw is not None and not hasattr(raw, "shape")
+        "has discarded its raw data (create it with free_raw_data=False)": features is None,
+        f"holds a {type(features).__name__}, which only LightGBM reads": (
+            features is not None and not hasattr(features, "shape")
         ),
         "has an init_score, which LightGBM does not add to predictions": (
             data.init_score is not None
@@ -725,8 +736,8 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
         ),
         "has no labels": data.label is None,
     }
-    for reason, holds in reasons.items():
-        if holds:
+    for reason, applies in reasons.items():
+        if applies:
             raise ParameterError(
                 f"the lgb.Dataset {reason}: pass a RankingDataset as {what}; to train on the"
                 ' lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
@@ -736,10 +747,10 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     queries = queries_given(data.group, data.weight, labels.size)
     if data.feature_name != "auto":
         names = data.feature_name
-    elif hasattr(raw, "columns"):
+    elif hasattr(features, "columns"):
         names = None
     return replace(
-        RankingDataset.from_arrays(raw, labels, group=queries.sizes, feature_names=names),
+        RankingDataset.from_arrays(features, labels, group=queries.sizes, feature_names=names),
         queries=queries,
     )
 

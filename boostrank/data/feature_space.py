@@ -39,25 +39,27 @@ class FeatureSpace:
         return f"FeatureSpace({self.n_features:,} features, {len(self.categories):,} categorical)"
 
 
-def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
+def misfit(missing: Sequence[str], additional: Sequence[str], remedy: str = "") -> str:
     """Return the message about missing and additional columns."""
     faults = []
     if missing:
         faults.append(
             f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}"
         )
-    if more:
-        faults.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
+    if additional:
+        faults.append(
+            f"has {quoted(additional)}, which the model or its training data lacks{remedy}"
+        )
     return "; ".join(faults)
 
 
 def unnamed(missing: Sequence[str]) -> str:
     """Return a hint if the missing names are those that LightGBM gives to array columns, or ""
     otherwise."""
-    numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
+    are_numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
     return (
         " (it was trained on an array: train it on named columns, or score an array)"
-        if numbered
+        if are_numbered
         else ""
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -65,14 +65,11 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
     if isinstance(frame, nw.LazyFrame):
         library = frame.implementation.value
         if library in _UNORDERED and not whole:
-            words = (
+            warn_user(
                 f"a lazy {library} table has no fixed row order: labels, query ids and scores may"
-                " not "
+                " not match its rows; collect it once and use table ="
+                f" frame.{_UNORDERED[library]}()"
             )
-            words += (
-                f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
-            )
-            warn_user(words)
         return frame.collect()
     if isinstance(frame, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
@@ -103,15 +100,15 @@ def names_of(frame: Any) -> tuple[str, ...]:
     return tuple(map(str, frame.columns))
 
 
-def without_index(frame: Any, kept: Collection[str] = (), *, warns: bool = True) -> Any:
-    """Return a frame without columns for the index of a pandas frame, except those in `kept`."""
+def without_index(frame: Any, keep: Collection[str] = (), *, with_warning: bool = True) -> Any:
+    """Return a frame without columns for the index of a pandas frame, except those in `keep`."""
     names, schema = names_of(frame), getattr(frame.to_native(), "schema", None)
     metadata = getattr(schema, "metadata", None)
-    index = [name for name in index_columns(names, metadata) if name not in kept]
-    if index and warns:
-        are = "is" if len(index) == 1 else "are"
+    index = [name for name in index_columns(names, metadata) if name not in keep]
+    if index and with_warning:
+        verb = "is" if len(index) == 1 else "are"
         warn_user(
-            f"{', '.join(map(repr, index))} {are} left out as the index of a pandas frame; "
+            f"{', '.join(map(repr, index))} {verb} left out as the index of a pandas frame; "
             "drop such columns to silence this warning"
         )
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
@@ -129,10 +126,17 @@ def cut(table: Any, qid: str, parts: int) -> list[Any]:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
     if qid not in names_of(frame):
         raise DataError(f"the table has no column {qid!r} with query ids (qid)")
-    number = query_numbers(checked_ids(ids_of(frame, qid)))
-    ends = np.cumsum(np.bincount(number))
-    part = ((ends - 1) * parts // max(1, len(frame)))[number]
-    return [frame[np.flatnonzero(part == i)].to_native() for i in range(parts)]
+    query_of_row = query_numbers(checked_ids(ids_of(frame, qid)))
+    ends = np.cumsum(np.bincount(query_of_row))
+    part_of_row = ((ends - 1) * parts // max(1, len(frame)))[query_of_row]
+    return [frame[np.flatnonzero(part_of_row == i)].to_native() for i in range(parts)]
+
+
+class TableValues(NamedTuple):
+    """Columns of a table, float32[n, d] in C order, and the categories of the categorical ones."""
+
+    values: Float32Array
+    categories: dict[str, Categories]
 
 
 def read_table(
@@ -142,8 +146,8 @@ def read_table(
     categorical: Collection[str] = (),
     trained_categories: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
-) -> tuple[Float32Array, dict[str, Categories]]:
-    """Return the columns `names` in a table as float32[n, d] in C order, and their categories.
+) -> TableValues:
+    """Return the columns `names` of a table.
 
     Warn about rounded integers and about unknown categories, which become missing values.
 
@@ -155,36 +159,33 @@ def read_table(
     """
     all_columns = table if isinstance(table, nw.DataFrame) else as_frame(table)
     frame = _with_columns(all_columns, tuple(names), whose)
-    kinds, coarse = list(frame.schema.values()), dict[str, None]()
+    dtypes, rounded_columns = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
-    trained = None if trained_categories is None else whose
-    out = np.empty((len(frame), len(names)), np.float32)
+    trained_on = None if trained_categories is None else whose
+    values = np.empty((len(frame), len(names)), np.float32)
     step = max(1, _VALUES_AT_A_TIME // max(1, len(names)))
     for start in range(0, len(frame), step):
-        target = out[start : start + step]
+        target = values[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
-            name, kind, coding = names[i], kinds[i], codings[i]
-            if not kind.is_numeric() and series.null_count() == len(series):  # even text
+            name, dtype, coding = names[i], dtypes[i], codings[i]
+            if not dtype.is_numeric() and series.null_count() == len(series):  # even text
                 target[:, i] = np.nan
                 continue
             if isinstance(coding, Coding):
                 target[:, i] = coding.codes(*read_codes(series))
                 continue
-            if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
-                what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
-                raise DataError(
-                    _not_a_number(
-                        name, f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)", coding, trained
-                    )
-                )
-            numbers = _numbers(series, kind, name, trained)
+            if isinstance(dtype, (nw.String, *_OF_CATEGORIES)):
+                description = "categories" if isinstance(dtype, _OF_CATEGORIES) else "text"
+                description += f" ({series.drop_nulls().to_list()[0]!r}, ...)"
+                raise DataError(_not_a_number(name, description, coding, trained_on))
+            numbers = _numbers(series, dtype, name, trained_on)
             target[:, i] = as_float32(numbers, f"column {name!r}")
-            if kind.is_integer() and is_coarse(numbers):
-                coarse[name] = None
+            if dtype.is_integer() and is_coarse(numbers):
+                rounded_columns[name] = None
             if coding is not None:
                 check_codes(target[:, i], name)
-    if coarse:
-        warn_user(coarse_words(coarse))
+    if rounded_columns:
+        warn_user(coarse_words(rounded_columns))
     categories = {}
     for name, column_coding in zip(names, codings, strict=True):
         if isinstance(column_coding, Coding):
@@ -192,7 +193,7 @@ def read_table(
             categories[name] = column_coding.categories
         elif column_coding is not None:
             categories[name] = column_coding
-    return out, categories
+    return TableValues(values, categories)
 
 
 def read_like(
@@ -202,19 +203,21 @@ def read_like(
     others = sorted(set(names_of(table)) - set(names))
     if others:
         warn_user(f"columns that the training data lacks are ignored: {', '.join(others[:9])}")
-    return read_table(table, names, trained_categories=trained_categories)[0]
+    return read_table(table, names, trained_categories=trained_categories).values
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
     """Return the columns `names` in a frame, in this order."""
-    there = names_of(frame)
-    places = {name: i for i, name in enumerate(there)}
+    frame_names = names_of(frame)
+    places = {name: i for i, name in enumerate(frame_names)}
     missing = [name for name in names if name not in places]
     if missing:
-        hint = did_you_mean(missing[0], there, list_all=False)
-        many = f" ({len(missing)} of {len(names)} are missing)" if len(missing) > 1 else ""
-        raise DataError(f"the table has no column {missing[0]!r}, which {whose} has{many}.{hint}")
-    return frame if there == names else frame[:, [places[name] for name in names]]
+        hint = did_you_mean(missing[0], frame_names, list_all=False)
+        count_words = f" ({len(missing)} of {len(names)} are missing)" if len(missing) > 1 else ""
+        raise DataError(
+            f"the table has no column {missing[0]!r}, which {whose} has{count_words}.{hint}"
+        )
+    return frame if frame_names == names else frame[:, [places[name] for name in names]]
 
 
 def _coding_of(
@@ -235,24 +238,23 @@ def _coding_of(
         native = series.to_native()
         # In polars, the order has no meaning.
         native_type = getattr(native, "dtype", getattr(native, "type", None))
-        return Coding(
-            name, ordered=name not in categorical and bool(getattr(native_type, "ordered", False))
-        )
+        is_ordered = bool(getattr(native_type, "ordered", False))
+        return Coding(name, ordered=is_ordered and name not in categorical)
     if name not in categorical:
         return None
     has_values = isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown))  # Unknown: nulls only
     return Coding(name) if has_values else Categories()
 
 
-def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> Array:
+def _numbers(series: Any, dtype: Any, name: str, whose: str | None) -> Array:
     """Return the numbers in a column, with NaN for missing values."""
-    if isinstance(kind, _OF_TIME):
+    if isinstance(dtype, _OF_TIME):
         raise DataError(
-            f"column {name!r} contains times ({kind}); convert them to numbers, such as days "
+            f"column {name!r} contains times ({dtype}); convert them to numbers, such as days "
             "since a date, or drop the column"
         )
-    _check_one_value(series, kind)
-    if kind.is_float() or (kind.is_integer() and not isinstance(kind, (nw.Int128, nw.UInt128))):
+    _check_one_value(series, dtype)
+    if dtype.is_float() or (dtype.is_integer() and not isinstance(dtype, (nw.Int128, nw.UInt128))):
         values = series.to_numpy()  # old versions return objects if values are missing
         return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
     # Only pandas has complex numbers, and casting would drop the imaginary part.
@@ -261,14 +263,14 @@ def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> Array:
             f"column {name!r} contains complex numbers; convert them to real numbers, or drop the"
             " column"
         )
-    if isinstance(kind, nw.Object):
+    if isinstance(dtype, nw.Object):
         return _numbers_of_objects(_with_none(series, series.to_numpy()), name, whose)
     try:
         return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
     except Exception as error:  # each library raises its own type
-        dtype = getattr(series.to_native(), "dtype", kind)
+        native_dtype = getattr(series.to_native(), "dtype", dtype)
         raise DataError(
-            f"column {name!r} contains {dtype}, not numbers; convert or drop it"
+            f"column {name!r} contains {native_dtype}, not numbers; convert or drop it"
         ) from error
 
 
@@ -289,53 +291,55 @@ def _numbers_of_objects(values: Array, name: str, whose: str | None) -> Float64A
     return numbers
 
 
-def _not_a_number(name: str, what: str, coding: Categories | None, whose: str | None) -> str:
+def _not_a_number(name: str, description: str, coding: Categories | None, whose: str | None) -> str:
     """Return the message about text, categories or other objects in a numeric column."""
-    begin = f"column {name!r} contains {what}"
+    fault = f"column {name!r} contains {description}"
     if whose is None:
-        return f"{begin}; list it in categorical_feature, convert it to numbers, or drop it"
+        return f"{fault}; list it in categorical_feature, convert it to numbers, or drop it"
     if coding is not None:
-        return f"{begin}, but {whose} has only codes without names there; pass codes"
-    return f"{begin}, but {whose} has numbers there"
+        return f"{fault}, but {whose} has only codes without names there; pass codes"
+    return f"{fault}, but {whose} has numbers there"
 
 
-def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
-    """Return positions in a category list, int64[n], -1 if missing, and this list, as declared or
-    by appearance.
+class LocalCodes(NamedTuple):
+    """Positions in a list of categories, int64[n], or -1 if missing, and this list, as declared or
+    by appearance."""
+
+    positions: Int64Array
+    categories: list[Any]
+
+
+def read_codes(column: Any) -> LocalCodes:
+    """Return the codes of a column.
 
     Args:
         column: a column of a frame, or an Arrow array of a file.
     """
     series = nw.from_native(column, series_only=True)
-    kind = series.dtype
-    if series.implementation.is_pyarrow() and not isinstance(kind, _OF_SEVERAL):
-        coded = series.to_native().unify_dictionaries().combine_chunks()
-        coded = coded if isinstance(kind, _OF_CATEGORIES) else coded.dictionary_encode()
-        values, positions = (
-            coded.dictionary.to_pylist(),
-            coded.indices.cast("int64").fill_null(-1).to_numpy(),
-        )
+    dtype = series.dtype
+    if series.implementation.is_pyarrow() and not isinstance(dtype, _OF_SEVERAL):
+        encoded = series.to_native().unify_dictionaries().combine_chunks()
+        encoded = encoded if isinstance(dtype, _OF_CATEGORIES) else encoded.dictionary_encode()
+        values = encoded.dictionary.to_pylist()
+        positions = encoded.indices.cast("int64").fill_null(-1).to_numpy()
     else:
-        positions, values = _encode(series, kind)
+        positions, values = _encode(series, dtype)
     # Dictionaries may contain missing values.
-    present = np.array([value is not None and value == value for value in values], bool)
-    codes = np.append(np.where(present, np.cumsum(present) - 1, -1), -1)
-    return codes[positions], [
-        value for value, is_present in zip(values, present, strict=True) if is_present
-    ]
+    is_present = np.array([value is not None and value == value for value in values], bool)
+    codes = np.append(np.where(is_present, np.cumsum(is_present) - 1, -1), -1)
+    categories = [value for value, keep in zip(values, is_present.tolist(), strict=True) if keep]
+    return LocalCodes(codes[positions], categories)
 
 
-def _encode(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
-    """Return positions in a list of the values, int64[n], and this list, for tables of any
-    library."""
+def _encode(series: Any, dtype: Any) -> LocalCodes:
+    """Return the codes of a column of any library."""
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     declared: list[Any] = []
-    if isinstance(kind, nw.Enum) or (
-        isinstance(kind, nw.Categorical) and not series.implementation.is_polars()
-    ):
+    is_polars = series.implementation.is_polars()
+    if isinstance(dtype, nw.Enum) or (isinstance(dtype, nw.Categorical) and not is_polars):
         with suppress(AttributeError):  # pandas does not list the categories of an Arrow dictionary
             declared = series.cat.get_categories().to_list()
-    elif not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
+    elif not isinstance(dtype, (nw.String, *_OF_CATEGORIES)):
         for value in values:
             if isinstance(value, Iterable) and not isinstance(value, str | bytes):
                 raise DataError(
@@ -346,7 +350,7 @@ def _encode(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     positions = [
         places.setdefault(value, len(places)) if value == value else -1 for value in values
     ]
-    return np.array(positions, np.int64), list(places)
+    return LocalCodes(np.array(positions, np.int64), list(places))
 
 
 def _column(frame: Any, name: str) -> Any:
@@ -357,13 +361,13 @@ def values_of(frame: Any, name: str) -> Array:
     """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing
     values are None."""
     series = _column(frame, name)
-    kind = series.dtype
-    _check_one_value(series, kind)
-    if isinstance(kind, _OF_CATEGORIES):
-        local, values = read_codes(series)
-        return np.array([*values, None], dtype=object)[local]
-    if isinstance(kind, nw.Boolean) or (
-        kind.is_numeric() and not (kind.is_integer() or kind.is_float())
+    dtype = series.dtype
+    _check_one_value(series, dtype)
+    if isinstance(dtype, _OF_CATEGORIES):
+        codes, values = read_codes(series)
+        return np.array([*values, None], dtype=object)[codes]
+    if isinstance(dtype, nw.Boolean) or (
+        dtype.is_numeric() and not (dtype.is_integer() or dtype.is_float())
     ):
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
@@ -373,19 +377,19 @@ def ids_of(frame: Any, name: str) -> Array:
     """Return a column with query ids like `values_of`, with times as text and exact decimals."""
     series = _column(frame, name)
     if isinstance(series.dtype, nw.Date | nw.Datetime):
-        words = map(str, series.cast(nw.String).to_list())
-        return _with_none(series, np.array(list(map(time_text, words)), object))
+        texts = map(str, series.cast(nw.String).to_list())
+        return _with_none(series, np.array(list(map(time_text, texts)), object))
     if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
         return np.array(series.to_list(), object)
-    exact = series.dtype.is_decimal()
-    return _with_none(series, series.to_numpy()) if exact else values_of(frame, name)
+    is_exact = series.dtype.is_decimal()
+    return _with_none(series, series.to_numpy()) if is_exact else values_of(frame, name)
 
 
-def _check_one_value(series: Any, kind: Any) -> None:
+def _check_one_value(series: Any, dtype: Any) -> None:
     """Refuse a column with several values per row."""
-    if isinstance(kind, _OF_SEVERAL):
+    if isinstance(dtype, _OF_SEVERAL):
         raise DataError(
-            f"column {series.name!r} contains {kind}, not numbers; extract one value, or drop the"
+            f"column {series.name!r} contains {dtype}, not numbers; extract one value, or drop the"
             " column"
         )
 

@@ -36,9 +36,11 @@ def usual_column(
 ) -> str | None:
     """Return the column with a usual name for a role, or None. Several labels or ids raise
     `DataError`."""
-    free = [name for name in names if name not in taken]
+    candidates = [name for name in names if name not in taken]
     columns = next(
-        filter(None, ([name for name in free if is_among(name, tier)] for tier in defaults[role])),
+        filter(
+            None, ([name for name in candidates if is_among(name, tier)] for tier in defaults[role])
+        ),
         [],
     )
     if len(columns) > 1 and role != "id":
@@ -70,17 +72,19 @@ def plain_name(name: str) -> str:
 def index_columns(names: Sequence[str], metadata: Mapping[bytes, bytes] | None = None) -> list[str]:
     """Return the columns with the index of a pandas frame, by name or by an Arrow schema's
     metadata."""
-    noted = map(str, pandas_metadata(metadata).get("index_columns", ()))
-    first = {*takewhile(_RESET_INDEX.fullmatch, names), *noted}
-    return [name for name in names if name in first or _INDEX.fullmatch(name)]
+    recorded = map(str, pandas_metadata(metadata).get("index_columns", ()))
+    index_names = {*takewhile(_RESET_INDEX.fullmatch, names), *recorded}
+    return [name for name in names if name in index_names or _INDEX.fullmatch(name)]
 
 
 def pandas_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     """Return what pandas noted in the metadata of an Arrow schema, or {} if it cannot be read."""
     try:
-        noted = from_json((metadata or {}).get(b"pandas", b"{}"))
+        recorded = from_json((metadata or {}).get(b"pandas", b"{}"))
     except ValueError:
         return {}
     keys = ("columns", "index_columns")
-    usable = isinstance(noted, dict) and all(isinstance(noted.get(key, []), list) for key in keys)
-    return noted if usable else {}
+    is_usable = isinstance(recorded, dict) and all(
+        isinstance(recorded.get(key, []), list) for key in keys
+    )
+    return recorded if is_usable else {}

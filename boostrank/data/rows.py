@@ -7,7 +7,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -94,34 +94,30 @@ class InParts(Rows):
             raise IndexError(f"there are {self.shape[0]} rows")
         # Read the range of each part that contains the rows.
         order = np.argsort(numbers, kind="stable")
-        part, picked = np.searchsorted(self.starts, numbers[order], side="right") - 1, []
-        for i in np.unique(part).tolist():
-            local = numbers[order][part == i] - self.starts[i]
-            picked.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
-        joined = self._join(picked)
+        part_of_row, part_rows = np.searchsorted(self.starts, numbers[order], side="right") - 1, []
+        for i in np.unique(part_of_row).tolist():
+            local = numbers[order][part_of_row == i] - self.starts[i]
+            part_rows.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
+        joined = self._join(part_rows)
         return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
 
     def _join(self, parts: Sequence[Any]) -> Any:
         if parts:
             return joined_rows(parts)
-        shape = 0, self.shape[1]
-        return (
-            sparse.csr_matrix(shape, dtype=np.float32)
-            if self.is_sparse
-            else np.zeros(shape, np.float32)
-        )
+        empty = np.zeros((0, self.shape[1]), np.float32)
+        return sparse.csr_matrix(empty) if self.is_sparse else empty
 
 
 class View(Rows):
     """A lazy selection of rows, ascending if on disk. Data derived from a view are not cached for
     other runs."""
 
-    def __init__(self, of: Any, rows: Int64Array, whole: Whole | None = None) -> None:
+    def __init__(self, source: Any, rows: Int64Array, whole: Whole | None = None) -> None:
         super().__init__()
-        self.of, self.rows, self.whole = of, rows, whole
-        self.shape = rows.size, of.shape[1]
-        self.is_sparse, self.on_disk = is_sparse(of), is_on_disk(of)
-        self.external = self.on_disk and of.external
+        self.of, self.rows, self.whole = source, rows, whole
+        self.shape = rows.size, source.shape[1]
+        self.is_sparse, self.on_disk = is_sparse(source), is_on_disk(source)
+        self.external = self.on_disk and source.external
 
     @property
     def store(self) -> Any:
@@ -136,12 +132,12 @@ class View(Rows):
         if not self.on_disk:
             yield from super().pieces()
             return
-        done = 0
+        yielded = 0
         for start, piece in self.of.pieces():
             stop = int(np.searchsorted(self.rows, start + piece.shape[0]))
-            if stop > done:
-                yield done, piece[self.rows[done:stop] - start]
-            done = stop
+            if stop > yielded:
+                yield yielded, piece[self.rows[yielded:stop] - start]
+            yielded = stop
 
     def take(self, rows: Int64Array) -> View:
         """Return a view of some of these rows, int64[n], as positions in this view."""
@@ -252,7 +248,7 @@ def dense_batches(features: Any) -> list[tuple[int, int]]:
     """Return row ranges that each take about 16 MiB in dense float32 form."""
     rows, columns = features.shape
     step = max(1, (4 << 20) // max(1, columns))
-    return [(a, min(a + step, rows)) for a in range(0, rows, step)]
+    return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
 def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
@@ -260,8 +256,8 @@ def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
     return _dense(features[start:stop])
 
 
-def _dense(part: Any) -> Float32Array:
-    dense = part.toarray() if sparse.issparse(part) else part
+def _dense(rows: Any) -> Float32Array:
+    dense = rows.toarray() if sparse.issparse(rows) else rows
     return np.ascontiguousarray(dense, dtype=np.float32)
 
 
@@ -276,11 +272,11 @@ class DenseRows:
 
     def __getitem__(self, rows: slice | Int64Array) -> Float32Array:
         """Return float32[n, c] in C order."""
-        part = self.data.features[rows][:, self.columns]
-        dense = _dense(part)
-        if self.absent_is_missing and sparse.issparse(part):
-            part.data = np.ones_like(part.data)
-            dense[part.toarray() == 0] = np.nan
+        selected = self.data.features[rows][:, self.columns]
+        dense = _dense(selected)
+        if self.absent_is_missing and sparse.issparse(selected):
+            selected.data = np.ones_like(selected.data)
+            dense[selected.toarray() == 0] = np.nan
         return dense
 
     def blocks(self) -> list[tuple[int, int]]:
@@ -291,36 +287,45 @@ class DenseRows:
         """Return the positions of the columns that are constant within every query."""
         ptr = self.data.queries.ptr
 
-        def varies(span: tuple[int, int]) -> Float64Array:
-            a, b = int(ptr[span[0]]), int(ptr[span[1]])
-            rows = self[a:b]
+        def varies(query_span: tuple[int, int]) -> Float64Array:
+            first_row, last_row = int(ptr[query_span[0]]), int(ptr[query_span[1]])
+            rows = self[first_row:last_row]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-            differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # between queries
+            differs[ptr[query_span[0] + 1 : query_span[1]] - first_row - 1] = (
+                False  # between queries
+            )
             return np.asarray(differs.any(axis=0))
 
-        differ = run_parallel(varies, self.blocks(), threads)
-        return np.flatnonzero(~np.any([np.zeros(self.columns.size), *differ], axis=0))
+        variations = run_parallel(varies, self.blocks(), threads)
+        return np.flatnonzero(~np.any([np.zeros(self.columns.size), *variations], axis=0))
 
 
-def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
-    """Return (part, first row, last row + 1) for each part of a slice, where part i begins at row
-    starts[i]."""
+class PartSpan(NamedTuple):
+    """Rows from `first` to below `stop` of a part."""
+
+    part: int
+    first: int
+    stop: int
+
+
+def spans(starts: Int64Array, rows: slice) -> list[PartSpan]:
+    """Return the rows of each part of a slice, where part i begins at row starts[i]."""
     ends = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
     first, last = ends.tolist()
     clipped = [
         (i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i])
         for i in range(first, last + 1)
     ]
-    return [(i, int(a), int(b)) for i, a, b in clipped if a < b]
+    return [PartSpan(i, int(start), int(stop)) for i, start, stop in clipped if start < stop]
 
 
 def joined_rows(rows: Sequence[Any]) -> Any:
     """Concatenate rows, into a CSR matrix if any of them are sparse."""
     if len(rows) == 1:
         return rows[0]
-    if any(sparse.issparse(part) for part in rows):
-        return sparse.vstack([sparse.csr_matrix(part) for part in rows], format="csr")
+    if any(sparse.issparse(block) for block in rows):
+        return sparse.vstack([sparse.csr_matrix(block) for block in rows], format="csr")
     return np.concatenate(rows)
 
 
@@ -333,16 +338,16 @@ def constant_columns(features: Any) -> Int64Array:
     cached = features.known if isinstance(features, Rows) else {}
     if "constant" not in cached:
         rows, columns = features.shape
-        low, high = np.full(columns, np.inf, np.float32), np.full(columns, -np.inf, np.float32)
-        missing = np.zeros(columns, np.int64)
+        lowest = np.full(columns, np.inf, np.float32)
+        highest = np.full(columns, -np.inf, np.float32)
+        n_missing = np.zeros(columns, np.int64)
         for _, piece in _pieces_of(features):
-            missing += missing_in(piece)
-            np.fmin(low, _extreme(piece, np.fmin), out=low)
-            np.fmax(high, _extreme(piece, np.fmax), out=high)
-        cached["missing"] = np.flatnonzero(missing).tolist()
-        cached["constant"] = np.flatnonzero(
-            ((low == high) & (missing == 0)) | (missing == rows)
-        ).tolist()
+            n_missing += missing_in(piece)
+            np.fmin(lowest, _extreme(piece, np.fmin), out=lowest)
+            np.fmax(highest, _extreme(piece, np.fmax), out=highest)
+        cached["missing"] = np.flatnonzero(n_missing).tolist()
+        is_constant = ((lowest == highest) & (n_missing == 0)) | (n_missing == rows)
+        cached["constant"] = np.flatnonzero(is_constant).tolist()
     return np.array(cached["constant"], dtype=np.int64)
 
 
@@ -350,8 +355,8 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     """Return a hash of features, labels and query boundaries."""
     cached = features.known.setdefault("fingerprints", {}) if isinstance(features, Rows) else {}
 
-    def add(part: Array) -> None:
-        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    def add(array: Array) -> None:
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(features.shape).encode())
@@ -361,11 +366,11 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     if key in cached:
         return str(cached[key])
     if is_sparse(features):
-        end = 0
+        n_stored = 0
         add(np.zeros(1, np.int64))
         for _, piece in _pieces_of(features):
-            add(piece.indptr[1:].astype(np.int64) + end)
-            end += int(piece.indptr[-1])
+            add(piece.indptr[1:].astype(np.int64) + n_stored)
+            n_stored += int(piece.indptr[-1])
         for _, piece in _pieces_of(features):
             add(piece.indices.astype(np.int32, copy=False))
         for _, piece in _pieces_of(features):
@@ -398,22 +403,18 @@ def missing_columns(features: Any) -> Int64Array:
     read."""
     cached = features.known if isinstance(features, Rows) else {}
     if "missing" not in cached:
-        cached["missing"] = np.flatnonzero(
-            sum(missing_in(piece) for _, piece in _pieces_of(features))
-        ).tolist()
+        n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
+        cached["missing"] = np.flatnonzero(n_missing).tolist()
     return np.array(cached["missing"], dtype=np.int64)
 
 
-def _extreme(piece: Any, of: np.ufunc) -> Float32Array:
+def _extreme(piece: Any, extreme: np.ufunc) -> Float32Array:
     """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values
     are missing."""
+    extremes = np.full(piece.shape[1], np.nan, np.float32)
     if not sparse.issparse(piece):
-        return (
-            of.reduce(piece, axis=0)
-            if piece.shape[0]
-            else np.full(piece.shape[1], np.nan, np.float32)
-        )
-    out = np.full(piece.shape[1], np.nan, np.float32)
-    of.at(out, piece.indices, piece.data)
-    stored = np.bincount(piece.indices, minlength=piece.shape[1])
-    return np.where(stored < piece.shape[0], of(out, np.float32(0.0)), out).astype(np.float32)
+        return extreme.reduce(piece, axis=0) if piece.shape[0] else extremes
+    extreme.at(extremes, piece.indices, piece.data)
+    n_stored = np.bincount(piece.indices, minlength=piece.shape[1])
+    with_zero = extreme(extremes, np.float32(0.0))
+    return np.where(n_stored < piece.shape[0], with_zero, extremes).astype(np.float32)

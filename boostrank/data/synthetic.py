@@ -69,14 +69,14 @@ class SyntheticData:
     def split(self) -> SyntheticSplit:
         """Split the data into training (60%), validation and test queries, in order. Queries are
         independent draws."""
-        total = len(self.dataset.queries)
-        fifth, parts = round(0.2 * total), []
-        for queries in np.split(np.arange(total), [total - 2 * fifth, total - fifth]):
+        n_queries = len(self.dataset.queries)
+        fifth, splits = round(0.2 * n_queries), []
+        for queries in np.split(np.arange(n_queries), [n_queries - 2 * fifth, n_queries - fifth]):
             index, rows = self.dataset.queries.take(queries)
-            parts.append(
+            splits.append(
                 SyntheticData(self.dataset.of_rows(index, rows), self.roles, self.relevance[rows])
             )
-        return SyntheticSplit(*parts)
+        return SyntheticSplit(*splits)
 
 
 class SyntheticSplit(NamedTuple):
@@ -119,16 +119,18 @@ def make_ranking_data(
     def stream(name: str) -> np.random.Generator:
         return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
-    location = np.log(mean_length) - _LENGTH_SPREAD**2 / 2
-    lengths = stream("list length").lognormal(location, _LENGTH_SPREAD, queries)
+    log_mean = np.log(mean_length) - _LENGTH_SPREAD**2 / 2
+    lengths = stream("list length").lognormal(log_mean, _LENGTH_SPREAD, queries)
     sizes = np.clip(np.rint(lengths), 1, max_length).astype(np.int64)
     world = _World(sizes, stream)
     columns, roles = _measure(world, useless)
-    seen = world.relevance + LABEL_NOISE * stream("judges").normal(size=world.relevance.size)
-    cuts = np.quantile(seen, np.cumsum(GRADE_SHARES)[:-1])
+    judged_relevance = world.relevance + LABEL_NOISE * stream("judges").normal(
+        size=world.relevance.size
+    )
+    thresholds = np.quantile(judged_relevance, np.cumsum(GRADE_SHARES)[:-1])
     dataset = RankingDataset(
         features=np.column_stack(list(columns.values())),
-        labels=np.searchsorted(cuts, seen, side="left").astype(np.float64),
+        labels=np.searchsorted(thresholds, judged_relevance, side="left").astype(np.float64),
         queries=QueryIndex.from_sizes(sizes),
         feature_names=tuple(columns),
         provenance=Provenance(options={"generator": "boostrank.data.synthetic", "seed": seed}),
@@ -141,21 +143,21 @@ class _World:
     relevance."""
 
     def __init__(self, sizes: Int64Array, stream: Stream) -> None:
-        q, n = sizes.size, int(sizes.sum())
-        self.stream, self.size = stream, n
+        n_queries, n_documents = sizes.size, int(sizes.sum())
+        self.stream, self.size = stream, n_documents
 
         def of_query(values: npt.NDArray[np.generic]) -> Float64Array:
             return np.repeat(values.astype(np.float64), sizes)
 
         def normal(name: str) -> Float64Array:
-            return stream(name).normal(size=n)
+            return stream(name).normal(size=n_documents)
 
-        self.terms = of_query(np.minimum(1 + stream("terms").poisson(1.8, q), 10))
-        self.rarity = of_query(stream("rarity").gamma(9.0, 0.7, q))
-        self.hits = of_query(np.rint(stream("hits").lognormal(9.0, 2.0, q)).clip(max=2e7))
-        self.navigational = of_query(stream("intent").beta(0.6, 0.9, q))
-        self.freshness_need = of_query(stream("news").beta(0.4, 1.6, q))
-        self.richness = of_query(stream("richness").normal(size=q))
+        self.terms = of_query(np.minimum(1 + stream("terms").poisson(1.8, n_queries), 10))
+        self.rarity = of_query(stream("rarity").gamma(9.0, 0.7, n_queries))
+        self.hits = of_query(np.rint(stream("hits").lognormal(9.0, 2.0, n_queries)).clip(max=2e7))
+        self.navigational = of_query(stream("intent").beta(0.6, 0.9, n_queries))
+        self.freshness_need = of_query(stream("news").beta(0.4, 1.6, n_queries))
+        self.richness = of_query(stream("richness").normal(size=n_queries))
 
         match = normal("match")
         self.body = 0.7 * match + 0.7 * normal("body")
@@ -164,16 +166,16 @@ class _World:
         self.anchor = 0.5 * match + 0.4 * self.authority + 0.8 * normal("anchor")
         self.quality = 0.3 * self.authority + 0.95 * normal("quality")
         self.spam = normal("spam") - 0.2 * self.authority
-        self.age = stream("age").lognormal(4.5, 1.8, n).clip(max=20_000)  # days
-        self.depth = stream("depth").poisson(2.2, n).astype(np.float64)
+        self.age = stream("age").lognormal(4.5, 1.8, n_documents).clip(max=20_000)  # days
+        self.depth = stream("depth").poisson(2.2, n_documents).astype(np.float64)
 
         topical = 1.3 * np.tanh(self.body) + 1.0 * _sigmoid(3.0 * self.title)
-        meant = 0.9 * np.maximum(self.anchor, 0.0) * _sigmoid(2.0 * self.authority) - 0.1 * np.abs(
-            self.depth - 1.0
-        )
+        navigational_match = 0.9 * np.maximum(self.anchor, 0.0) * _sigmoid(
+            2.0 * self.authority
+        ) - 0.1 * np.abs(self.depth - 1.0)
         utility = (
             (1.0 - self.navigational) * topical
-            + 1.6 * self.navigational * meant
+            + 1.6 * self.navigational * navigational_match
             + 2.0 * self.freshness_need * np.exp(-self.age / 60.0)
             + 0.3 * np.tanh(self.quality)
             - 1.2 * (self.spam > 1.3)
@@ -221,16 +223,16 @@ def _measure(world: _World, useless: int) -> tuple[dict[str, Float32Array], tupl
 def _measure_matches(world: _World) -> dict[str, Float64Array]:
     """Return the features of the match of query and document."""
     columns: dict[str, Float64Array] = {}
-    for field, hidden, ease in (
+    for field, match, bias in (
         ("body", world.body, 1.5),
         ("title", world.title, -0.4),
         ("anchor", world.anchor, -1.4),
     ):
-        draws = world.stream(f"coverage_{field}")
-        covered = draws.binomial(world.terms.astype(np.int64), _sigmoid(1.2 * hidden + ease))
+        rng = world.stream(f"coverage_{field}")
+        covered = rng.binomial(world.terms.astype(np.int64), _sigmoid(1.2 * match + bias))
         columns[f"coverage_{field}"] = covered / world.terms
         spread = world.blur(f"tf_{field} spread", 0.5)
-        frequency = covered + world.count(f"tf_{field}", 0.4 * ease + 0.9 * hidden + spread)
+        frequency = covered + world.count(f"tf_{field}", 0.4 * bias + 0.9 * match + spread)
         frequency = np.where(covered > 0, frequency, 0.0)
         columns[f"tf_{field}"] = frequency
         saturation = frequency / (frequency + 2.5 * np.exp(world.blur(f"bm25_{field}", 0.25)))
@@ -277,18 +279,18 @@ def _derive(informative: dict[str, Float64Array], world: _World) -> dict[str, Fl
 
 def _make_useless(count: int, world: _World) -> dict[str, Float64Array]:
     """Return features that are noise, of several kinds in turn."""
-    n = world.size
-    kinds: dict[str, Callable[[np.random.Generator], Any]] = {
-        "normal": lambda rng: rng.normal(size=n),
-        "count": lambda rng: rng.poisson(rng.lognormal(-1.0, 1.5, n)),
-        "hash": lambda rng: rng.integers(0, 65536, n),
-        "uniform": lambda rng: rng.random(n),
+    size = world.size
+    distributions: dict[str, Callable[[np.random.Generator], Any]] = {
+        "normal": lambda rng: rng.normal(size=size),
+        "count": lambda rng: rng.poisson(rng.lognormal(-1.0, 1.5, size)),
+        "hash": lambda rng: rng.integers(0, 65536, size),
+        "uniform": lambda rng: rng.random(size),
     }
     columns = {}
     for i in range(count):
-        kind = list(kinds)[i % len(kinds)]
-        name = f"noise_{kind}_{i // len(kinds) + 1}"
-        columns[name] = kinds[kind](world.stream(name)).astype(np.float64)
+        distribution = list(distributions)[i % len(distributions)]
+        name = f"noise_{distribution}_{i // len(distributions) + 1}"
+        columns[name] = distributions[distribution](world.stream(name)).astype(np.float64)
     return columns
 
 

@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boostrank.core.errors import (
     MissingDependency,
@@ -72,17 +72,24 @@ ENGINES = {
 _SERVED = "boostrank.engines.served.adapter"
 
 
-def of_engine(objective: str) -> tuple[str, str] | None:
+class NativeObjective(NamedTuple):
+    """An objective of an engine's own."""
+
+    engine: str
+    objective: str
+
+
+def of_engine(objective: str) -> NativeObjective | None:
     """Return the engine and the name of an objective of its own, or None for boostrank's.
 
     The name may contain the engine: "xgboost:rank:ndcg". Without it, lambdarank is boostrank's.
     """
-    name, _, native = objective.partition(":")
-    if native and name in ENGINES and ENGINES[name].native_objectives:
-        return name, native
+    name, _, own_name = objective.partition(":")
+    if own_name and name in ENGINES and ENGINES[name].native_objectives:
+        return NativeObjective(name, own_name)
     for name, engine in ENGINES.items():
         if objective in engine.native_objectives and objective != "lambdarank":
-            return name, objective
+            return NativeObjective(name, objective)
     return None
 
 
@@ -100,23 +107,24 @@ def get_backend(name: str) -> Backend:
     """Import an engine, or raise ParameterError (unknown name) or MissingDependency (with a command
     to install it).
     """
-    word = str(name).lower()
-    if word not in ENGINES:
-        raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")
-    engine = ENGINES[word]
+    lower_name = str(name).lower()
+    if lower_name not in ENGINES:
+        raise ParameterError(f"unknown backend {name!r}.{did_you_mean(lower_name, tuple(ENGINES))}")
+    engine = ENGINES[lower_name]
     try:
         module = import_module(engine.module)
     except ModuleNotFoundError as error:
-        if error.name != word:
+        if error.name != lower_name:
             raise
-        raise MissingDependency(f"backend {word!r} is not installed: {engine.install}") from error
-    except (
-        OSError
-    ) as error:  # LightGBM's Linux wheel needs the system's OpenMP library, which may be missing
         raise MissingDependency(
-            f"backend {word!r} cannot be loaded: {error}; if memory is limited (ulimit -v), allow"
-            " more; if OpenMP is missing: apt-get install libgomp1 (Debian, Ubuntu), brew install"
-            " libomp (macOS)"
+            f"backend {lower_name!r} is not installed: {engine.install}"
+        ) from error
+    except OSError as error:
+        # LightGBM's Linux wheel needs the system's OpenMP library, which may be missing.
+        raise MissingDependency(
+            f"backend {lower_name!r} cannot be loaded: {error}; if memory is limited (ulimit -v),"
+            " allow more; if OpenMP is missing: apt-get install libgomp1 (Debian, Ubuntu), brew"
+            " install libomp (macOS)"
         ) from error
     backend: Backend = module.BACKEND
     return backend
@@ -167,14 +175,19 @@ def format_of(body: bytes) -> ModelFormat:
         if model_format.recognises(body):
             return model_format
         if model_format.recognises(body.removeprefix(codecs.BOM_UTF8)):
-            mend = "`tail -c +4 FILE > model.txt` removes it"
-            raise ModelError(f"the file begins with a byte order mark (BOM): {mend}")
+            raise ModelError(
+                "the file begins with a byte order mark (BOM): `tail -c +4 FILE > model.txt`"
+                " removes it"
+            )
     kind = foreign_kind(_ends_of(body)) if body else "empty"
     if kind in (None, LOGGED):
-        kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
-    why = f": it is {kind}" if kind else ""
+        kind = next(
+            (description for pattern, description in _OTHERS if re.match(pattern, body[:1000])),
+            None,
+        )
+    reason = f": it is {kind}" if kind else ""
     titles = [model_format.title for model_format in model_formats]
-    raise ModelError(f"the file is not {', '.join(titles[:-1])} or {titles[-1]}{why}")
+    raise ModelError(f"the file is not {', '.join(titles[:-1])} or {titles[-1]}{reason}")
 
 
 def parse_model(body: bytes) -> Any:
@@ -205,9 +218,9 @@ def _read_served(body: bytes) -> Any:
     except ModelError as error:
         # A dump has a remedy of its own: the model itself.
         _, _, remedy = (foreign_kind(_ends_of(body)) or "").partition(": save the model, ")
-        instead = f"use {remedy}, or " if remedy else ""
+        advice = f"use {remedy}, or " if remedy else ""
         raise ModelError(
-            f"{error}; {instead}to compare its ranking, pass its scores, one per row"
+            f"{error}; {advice}to compare its ranking, pass its scores, one per row"
         ) from None
 
 

@@ -297,6 +297,13 @@ class TrainRequest:
     objective: TrainingObjective | None = None
 
 
+class Trained(NamedTuple):
+    """A trained model, and its best number of rounds (0 for all)."""
+
+    booster: Booster
+    best_rounds: int
+
+
 class Rounds:
     """The loop over a training's rounds, which computes metrics and calls callbacks in LightGBM's
     order.
@@ -315,10 +322,15 @@ class Rounds:
         self._end = self._begin + request.rounds
         # Callbacks without `order` come first.
         callbacks = sorted(
-            request.callbacks, key=lambda cb: getattr(cb, "order", -len(request.callbacks))
+            request.callbacks,
+            key=lambda callback: getattr(callback, "order", -len(request.callbacks)),
         )
-        self._early = [cb for cb in callbacks if getattr(cb, "before_iteration", False)]
-        self._late = [cb for cb in callbacks if not getattr(cb, "before_iteration", False)]
+        self._early = [
+            callback for callback in callbacks if getattr(callback, "before_iteration", False)
+        ]
+        self._late = [
+            callback for callback in callbacks if not getattr(callback, "before_iteration", False)
+        ]
         self._params = dict(request.params)
         self.round, self.best_rounds, self.stopped = before, 0, False
 
@@ -326,34 +338,42 @@ class Rounds:
         # Replay the rounds before a resumption to stateful callbacks: LightGBM's early stopping and
         # recorder, and ours.
         if self._request.resumed is not None:
-            marks = ("stopping_rounds", "eval_result", "remembers_rounds")
-            stateful = [cb for cb in self._late if any(hasattr(cb, mark) for mark in marks)]
-            for earlier, results in enumerate(self._request.resumed.results, self._begin):
-                self._call(stateful, earlier, list(results))
-        for number in range(self.round, self._end):
-            self.round = number
-            if self._call(self._early, number, None):
+            state_attributes = ("stopping_rounds", "eval_result", "remembers_rounds")
+            stateful = [
+                callback
+                for callback in self._late
+                if any(hasattr(callback, attribute) for attribute in state_attributes)
+            ]
+            for past_round, results in enumerate(self._request.resumed.results, self._begin):
+                self._call(stateful, past_round, list(results))
+        for round in range(self.round, self._end):
+            self.round = round
+            if self._call(self._early, round, None):
                 return
-            yield number
-            measured = [
+            yield round
+            results = [
                 EvalResult(name, *result)
                 for name, data in self._request.valid
-                for function in self._request.metrics
-                for result in function(self._scores(data), data)
+                for metric in self._request.metrics
+                for result in metric(self._scores(data), data)
             ]
-            if self._call(self._late, number, measured):
+            if self._call(self._late, round, results):
                 return
 
     def _call(
         self, callbacks: Sequence[Callback], round: int, results: list[EvalResult] | None
     ) -> bool:
         """Call the callbacks, and return True if one of them stops the training."""
-        trained_on = [name for name, data in self._request.valid if data is self._request.train]
-        held_out = [result for result in results or () if result.dataset_name not in trained_on]
+        training_names = [name for name, data in self._request.valid if data is self._request.train]
+        held_out = [result for result in results or () if result.dataset_name not in training_names]
         for callback in callbacks:
             # Early stopping ignores the training set, unless it is the only set.
-            watched = held_out if held_out and hasattr(callback, "stopping_rounds") else results
-            env = CallbackEnv(self._model, self._params, round, self._begin, self._end, watched)
+            visible_results = (
+                held_out if held_out and hasattr(callback, "stopping_rounds") else results
+            )
+            env = CallbackEnv(
+                self._model, self._params, round, self._begin, self._end, visible_results
+            )
             try:
                 callback(env)
             except Exception as stop:  # recognised by its attribute: LightGBM may not be installed
@@ -414,8 +434,8 @@ class Backend:
     def check(self, data: Any, params: ParamValues) -> None:
         """Raise an error if `train` could not start with this training set from `dataset`."""
 
-    def train(self, request: TrainRequest) -> tuple[Any, int]:
-        """Train a model, and return the `Booster` and its best number of rounds (0 for all)."""
+    def train(self, request: TrainRequest) -> Trained:
+        """Train a model."""
         raise NotImplementedError
 
     def load(self, data: bytes) -> Booster:

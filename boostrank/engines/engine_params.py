@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,13 @@ class Limits:
     def none(cls, columns: int) -> Limits:
         """Return limits that constrain none of the columns."""
         return cls(np.zeros(columns, np.int64))
+
+
+class CheckedParams(NamedTuple):
+    """Parameters under their main names, and the name under which each was given."""
+
+    values: dict[str, Any]
+    given_as: dict[str, str]
 
 
 class Params:
@@ -82,23 +89,25 @@ class Params:
         """Raise an error if a parameter is unknown or not supported, or if the engine rejects its
         value.
         """
-        given_as = self.check_values(params)[1]
-        tried = {name: params[name] for main, name in given_as.items() if main not in self.untried}
-        key = f"{self.title} {sorted(tried.items(), key=str)!r}"
-        if not tried or key in _TAKEN:
+        given_as = self.check_values(params).given_as
+        untried_params = {
+            name: params[name] for main, name in given_as.items() if main not in self.untried
+        }
+        key = f"{self.title} {sorted(untried_params.items(), key=str)!r}"
+        if not untried_params or key in _TAKEN:
             return
-        together = self._failure(tried)
-        if together is None:
+        error_of_all = self._failure(untried_params)
+        if error_of_all is None:
             _TAKEN.add(key)
             return
         # Try the parameters one by one to find the rejected one.
-        refused, error = tried, together
-        for name, value in tried.items():
-            alone = self._failure({name: value})
-            if alone is not None:
-                refused, error = {name: value}, alone
+        rejected, error = untried_params, error_of_all
+        for name, value in untried_params.items():
+            error_of_one = self._failure({name: value})
+            if error_of_one is not None:
+                rejected, error = {name: value}, error_of_one
                 break
-        assignments = ", ".join(f"{name}={value!r}" for name, value in refused.items())
+        assignments = ", ".join(f"{name}={value!r}" for name, value in rejected.items())
         raise ParameterError(f"{self.title} rejects {assignments}: {refusal(error)}") from error
 
     def _failure(self, params: dict[str, Any]) -> Exception | None:
@@ -109,8 +118,8 @@ class Params:
             return error
         return None
 
-    def check_values(self, params: ParamValues) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the parameters under their main names, and the name under which each was given.
+    def check_values(self, params: ParamValues) -> CheckedParams:
+        """Check the values, as far as the engine itself would not.
 
         Raises:
             UnknownParameter: the engine has no such parameter.
@@ -131,7 +140,7 @@ class Params:
                 raise ParameterError(f"{name} is not supported: {self.refused[main]}")
             engine_params[main], given_as[main] = value, name
         check_numbers(engine_params, given_as)
-        return engine_params, given_as
+        return CheckedParams(engine_params, given_as)
 
     def check_workers(self, params: ParamValues) -> None:
         """Raise an error if a parameter is not supported on several workers."""
@@ -222,20 +231,19 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     """
     directions = _parsed(value, "monotone_constraints")
     if isinstance(directions, Mapping):
-        numbers: dict[Any, Any] = dict.fromkeys(range(len(names or ())), 0)
-        for name, number in directions.items():
-            numbers[_column(name, names, "monotone_constraints")] = number
-        directions = list(numbers.values())
-    directions = (
-        list(directions) if isinstance(directions, list | tuple | np.ndarray) else [directions]
-    )
-    if any(isinstance(number, str) or number not in (-1, 0, 1) for number in directions):
+        direction_of_column: dict[Any, Any] = dict.fromkeys(range(len(names or ())), 0)
+        for name, direction in directions.items():
+            direction_of_column[_column(name, names, "monotone_constraints")] = direction
+        directions = list(direction_of_column.values())
+    if not isinstance(directions, list | tuple | np.ndarray):
+        directions = [directions]
+    if any(isinstance(direction, str) or direction not in (-1, 0, 1) for direction in directions):
         raise ParameterError(
             f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature"
         )
     if names is not None and directions:
         _check_length(directions, names, "monotone_constraints")
-    return [int(number) for number in directions] or [0] * len(names or ())
+    return [int(direction) for direction in directions] or [0] * len(names or ())
 
 
 def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
@@ -327,11 +335,11 @@ def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> Any:
 
 def check_numbers(params: ParamValues, given_as: Mapping[str, str]) -> None:
     """Check the numbers that an engine or the memory plan would misread or reject only later."""
-    least = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
-    least |= {"max_depth": -(2**31), "verbosity": -(2**31)}
+    lower_bounds = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
+    lower_bounds |= {"max_depth": -(2**31), "verbosity": -(2**31)}
     for name, value in params.items():
-        if name in least and value is not None:
-            as_whole(value, given_as[name], least[name])
+        if name in lower_bounds and value is not None:
+            as_whole(value, given_as[name], lower_bounds[name])
         elif isinstance(value, float | np.floating) and not np.isfinite(value):
             raise ParameterError(f"{given_as[name]}={value!r} must be a finite number")
 
@@ -358,17 +366,17 @@ _PLACES = re.compile(r"^\[\d\d:\d\d:\d\d\] \S+: | at /\S+, line \d+ \.?")
 def without_stderr() -> Iterator[None]:
     """Silence standard error, where LightGBM prints errors that it also raises."""
     try:
-        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        saved_stderr, null_device = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     except OSError:  # standard error is closed
         yield
         return
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
+    os.dup2(null_device, 2)
+    os.close(null_device)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved_stderr, 2)
+        os.close(saved_stderr)
 
 
 def refusal(error: Exception) -> str:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -60,30 +60,32 @@ class Trees:
         cls,
         forest: Forest,
         gain: Float64Array,
-        features: int,
-        linear: Sequence[Int64Array] = (),
+        n_features: int,
+        linear_features: Sequence[Int64Array] = (),
         double: bool = False,
     ) -> Trees:
         """Summarise all trees and their linear start.
 
         Args:
             gain: float64[M], gain of each node.
-            linear: features of the linear leaves of each tree that has them.
+            linear_features: features of the linear leaves of each tree that has them.
         """
-        counted = gain > 0.0  # the engines do not count forced splits without gain
-        feature = forest.feature[counted]
-        started = [] if forest.start is None else [forest.start.feature]
+        is_counted = gain > 0.0  # the engines do not count forced splits without gain
+        feature = forest.feature[is_counted]
+        start_features = [] if forest.start is None else [forest.start.feature]
         scorable: Forest | None = forest
         why_not = ""
-        if linear:
+        if linear_features:
             scorable, why_not = None, "linear models in the leaves"
         return cls(
             forest=scorable,
             why_not=why_not,
             count=forest.roots.size,
-            gain=np.bincount(feature, gain[counted], features).astype(np.float64),
-            splits=np.bincount(feature, minlength=features).astype(np.int64),
-            used=np.unique(np.concatenate([forest.feature, *started, *linear])).astype(np.int64),
+            gain=np.bincount(feature, gain[is_counted], n_features).astype(np.float64),
+            splits=np.bincount(feature, minlength=n_features).astype(np.int64),
+            used=np.unique(
+                np.concatenate([forest.feature, *start_features, *linear_features])
+            ).astype(np.int64),
             double=double,
         )
 
@@ -110,11 +112,10 @@ class ServedTrees:
         float32 sums small.
         """
         forest, count = self.forest, np.maximum(self.leaf_count, 1e-30)
-        owner, trees = forest.leaf_trees(), forest.roots.size
-        added = np.bincount(owner, count * forest.value**2, trees) / np.bincount(
-            owner, count, trees
-        )
-        order = np.argsort(added, kind="stable")
+        tree_of_leaf, n_trees = forest.leaf_trees(), forest.roots.size
+        squares = np.bincount(tree_of_leaf, count * forest.value**2, n_trees)
+        mean_squares = squares / np.bincount(tree_of_leaf, count, n_trees)
+        order = np.argsort(mean_squares, kind="stable")
         tree = np.argsort(order)[forest.tree].astype(np.int32)
         return replace(self, forest=replace(forest, roots=forest.roots[order], tree=tree))
 
@@ -159,9 +160,9 @@ LARGEST_SCORE = 1e150
 
 def in_range(scores: Array) -> bool:
     """Return True if no score is NaN or beyond `LARGEST_SCORE`, without allocating an array."""
-    return (
-        not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE
-    )  # False for NaN
+    if not scores.size:
+        return True
+    return max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE  # False for NaN
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,24 +275,28 @@ def write_json(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def reals(values: Any, what: str, length: int, *, largest: float | None = None) -> Float64Array:
+def reals(
+    values: Any, list_name: str, length: int, *, largest: float | None = None
+) -> Float64Array:
     """Convert a list of JSON numbers to float64[length].
 
     Args:
-        what: name of the list in messages.
+        list_name: name of the list in messages.
         largest: largest allowed magnitude; None for any number, including NaN and infinity.
     """
     if not isinstance(values, list) or len(values) != length:
         count = len(values) if isinstance(values, list) else "no"
-        raise ModelError(f"{what} has {count} entries, but needs {length}")
-    refuse(not set(map(type, values)) <= {int, float}, f"{what} has an entry that is not a number")
+        raise ModelError(f"{list_name} has {count} entries, but needs {length}")
+    refuse(
+        not set(map(type, values)) <= {int, float}, f"{list_name} has an entry that is not a number"
+    )
     try:
         numbers = np.array(values, dtype=np.float64)
     except OverflowError:
-        raise ModelError(f"{what} has an entry too large for a float64") from None
+        raise ModelError(f"{list_name} has an entry too large for a float64") from None
     refuse(
         largest is not None and not np.all(np.abs(numbers) <= largest),
-        f"{what} has an entry that is not finite",
+        f"{list_name} has an entry that is not finite",
     )
     return numbers
 
@@ -302,13 +307,13 @@ def engine_names(names: Sequence[str]) -> tuple[str, ...]:
     LightGBM rejects the characters of JSON and changes blanks, and XGBoost rejects brackets and
     `<`.
     """
-    safe = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
-    taken: dict[str, int] = {}
-    for i, name in enumerate(safe):
-        taken[name] = taken.get(name, 0) + 1
-        if taken[name] > 1:
-            safe[i] = f"{name}.{i}"
-    return tuple(safe)
+    accepted = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
+    uses: dict[str, int] = {}
+    for i, name in enumerate(accepted):
+        uses[name] = uses.get(name, 0) + 1
+        if uses[name] > 1:
+            accepted[i] = f"{name}.{i}"
+    return tuple(accepted)
 
 
 def depths(parent: Int64Array) -> Int64Array:
@@ -339,8 +344,8 @@ def just_above(numbers: Float32Array) -> Float64Array:
 
     Converters of LightGBM's `<=` round a bound to float32, which returns the number.
     """
-    after = np.nextafter(numbers, np.inf).astype(np.float64)
-    return 0.75 * numbers.astype(np.float64) + 0.25 * after
+    next_numbers = np.nextafter(numbers, np.inf).astype(np.float64)
+    return 0.75 * numbers.astype(np.float64) + 0.25 * next_numbers
 
 
 @dataclass(frozen=True)
@@ -367,40 +372,49 @@ class StepTree:
     def from_curve(cls, curve: Curve) -> StepTree:
         """Return a balanced tree of the curve's steps, with the means and counts of its nodes."""
         assert curve.documents is not None
-        bounds, left, right = split(curve.bounds)
+        splits = balance_steps(curve.bounds)
+        left, right = splits.left, splits.right
         leaf = [float(curve.missing), *curve.constant.tolist()]
         documents = np.maximum(1, np.rint(np.roll(curve.documents, 1))).astype(np.int64).tolist()
         # Compute the means of the nodes from the leaves up.
-        node, below = [0.0] * len(left), [0] * len(left)
+        node, n_below = [0.0] * len(left), [0] * len(left)
         for i in reversed(range(len(left))):
             for child in (left[i], right[i]):
-                count = documents[~child] if child < 0 else below[child]
+                count = documents[~child] if child < 0 else n_below[child]
                 value = leaf[~child] if child < 0 else node[child]
-                below[i] += count
-                node[i] += count * (value - node[i]) / below[i]
-        return cls(bounds, left, right, leaf, documents, node, below)
+                n_below[i] += count
+                node[i] += count * (value - node[i]) / n_below[i]
+        return cls(splits.bounds, left, right, leaf, documents, node, n_below)
 
 
-def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
-    """Return the bounds and children of the nodes that separate missing values and the pieces
-    between ends.
+class StepSplits(NamedTuple):
+    """The thresholds of all nodes but the first, and the children of each node, as node numbers or
+    ~leaf.
     """
-    bounds, left, right, below = list[float](), [~0], [0], ends.tolist()
 
-    def lead(first: int, last: int) -> int:
+    bounds: list[float]
+    left: list[int]
+    right: list[int]
+
+
+def balance_steps(ends: Float64Array) -> StepSplits:
+    """Return the nodes that separate missing values and the pieces between ends."""
+    bounds, left, right, thresholds = list[float](), [~0], [0], ends.tolist()
+
+    def add_node(first: int, last: int) -> int:
         """Add the nodes for the pieces `first` to `last`, and return their root as a child."""
         if first == last:
             return ~(first + 1)
-        number, middle = len(left), (first + last) // 2
-        bounds.append(below[middle])
+        node, middle_piece = len(left), (first + last) // 2
+        bounds.append(thresholds[middle_piece])
         left.append(0)
         right.append(0)
-        left[number] = lead(first, middle)
-        right[number] = lead(middle + 1, last)
-        return number
+        left[node] = add_node(first, middle_piece)
+        right[node] = add_node(middle_piece + 1, last)
+        return node
 
-    right[0] = lead(0, len(below))
-    return bounds, left, right
+    right[0] = add_node(0, len(thresholds))
+    return StepSplits(bounds, left, right)
 
 
 def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
@@ -425,8 +439,8 @@ def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, 
     filled = dict(start)
     for feature, curve in start.items():
         if not np.isnan(values[feature]):
-            piece = np.searchsorted(curve.bounds, values[feature])
-            filled[feature] = replace(curve, missing=float(curve.constant[piece]))
+            step = np.searchsorted(curve.bounds, values[feature])
+            filled[feature] = replace(curve, missing=float(curve.constant[step]))
     return filled
 
 
@@ -437,12 +451,12 @@ def sum_of_starts(
     shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
     sums = {}
     for feature in sorted({feature for start in starts for feature in start}):
-        having = [
+        curves_and_shares = [
             (start[feature], share)
             for start, share in zip(starts, shares, strict=True)
             if feature in start
         ]
-        sums[feature] = combined(*map(list, zip(*having, strict=True)))
+        sums[feature] = combined(*map(list, zip(*curves_and_shares, strict=True)))
     return sums
 
 

@@ -29,7 +29,7 @@ def target_lines() -> list[tuple[str, str]]:
         path = next(
             path for folder in package.__path__ if (path := Path(folder, f"{module}.py")).exists()
         )
-        head = path.read_text(encoding="utf-8").partition("\n\n")[0]
-        lines = (_LINE.fullmatch(line.strip('"')) for line in head.splitlines())
+        first_lines = path.read_text(encoding="utf-8").partition("\n\n")[0]
+        lines = (_LINE.fullmatch(line.strip('"')) for line in first_lines.splitlines())
         descriptions += [(line[1], line[2]) for line in lines if line is not None]
     return descriptions

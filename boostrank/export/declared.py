@@ -52,31 +52,35 @@ def _stand_ins(query: Any) -> Iterator[Any]:
 
 def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
     """Return why features cannot be those called `names` in the model, or None."""
-    listed = list(map(name_of, declared))
-    in_model = set(names)
-    shared = in_model & set(listed)
-    repeated = next((name for name, count in Counter(listed).items() if count > 1), None)
+    listed_names = list(map(name_of, declared))
+    model_names = set(names)
+    declared_names = model_names & set(listed_names)
+    repeated = next(
+        (name for name, count_words in Counter(listed_names).items() if count_words > 1), None
+    )
     if repeated is not None:
         return f"two features have the name {repeated!r}"
-    typed = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
-    moved = [
+    typed_list = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
+    moved_names = [
         name
-        for name, expected in zip(listed, names, strict=False)
-        if name in in_model and name != expected
+        for name, expected in zip(listed_names, names, strict=False)
+        if name in model_names and name != expected
     ]
-    if shared == in_model == set(listed):
+    if declared_names == model_names == set(listed_names):
         return None
-    plain = not shared or all(isinstance(feature, str) for feature in declared)
-    if len(listed) == len(names) and not moved and plain:
+    are_plain = not declared_names or all(isinstance(feature, str) for feature in declared)
+    if len(listed_names) == len(names) and not moved_names and are_plain:
         return None  # other names for the model's features
     # What differs, by name.
-    lacking, extra = (
-        [name for name in names if name not in shared],
-        [name for name in listed if name not in in_model],
+    missing_names = [name for name in names if name not in declared_names]
+    extra_names = [name for name in listed_names if name not in model_names]
+    faults = [f"lacks {quoted(missing_names)}"] if missing_names else []
+    faults += [f"has {quoted(extra_names)}, which the model lacks"] if extra_names else []
+    faults = faults or [
+        f"has {moved_names[0]!r} as number {listed_names.index(moved_names[0]) + 1}"
+    ]
+    count_words = (
+        f"there are {len(listed_names)} feature names for a model with {len(names)} features: "
     )
-    words = [f"lacks {quoted(lacking)}"] if lacking else []
-    words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
-    words = words or [f"has {moved[0]!r} as number {listed.index(moved[0]) + 1}"]
-    count = f"there are {len(listed)} feature names for a model with {len(names)} features: "
-    count *= len(listed) != len(names)
-    return f"{count}the file {' and '.join(words)}; list the model's features: {typed}"
+    count_words *= len(listed_names) != len(names)
+    return f"{count_words}the file {' and '.join(faults)}; list the model's features: {typed_list}"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,49 +98,56 @@ def parity_pack(
         resolution: float64[M], minimum distance between the rows and each threshold; None means 0.
     """
     rng = np.random.default_rng(0)
-    distances = np.zeros(forest.feature.size) if resolution is None else resolution
-    values = _Values(forest, n_features, rng, distances)
-    most = max(64, min(most_rows, _MOST_CELLS // n_features))
-    n_of_kind = min(_RANDOM, most // 16)
+    min_distances = np.zeros(forest.feature.size) if resolution is None else resolution
+    generator = _Values(forest, n_features, rng, min_distances)
+    row_limit = max(64, min(most_rows, _MOST_CELLS // n_features))
+    n_of_kind = min(_RANDOM, row_limit // 16)
     nodes = np.arange(forest.feature.size)
-    room = min(
-        (most - (len(KINDS) - 1) * n_of_kind) // 3, max(1, _MOST_WORK // values.work_of_a_node)
+    node_limit = min(
+        (row_limit - (len(KINDS) - 1) * n_of_kind) // 3,
+        max(1, _MOST_WORK // generator.work_of_a_node),
     )
-    if nodes.size > room:
-        nodes = np.sort(rng.choice(nodes, room, replace=False))
+    if nodes.size > node_limit:
+        nodes = np.sort(rng.choice(nodes, node_limit, replace=False))
     # Rows at the thresholds: two sides and a missing value for each node.
-    borders = values.draw(3 * nodes.size)
+    borders = generator.draw(3 * nodes.size)
     for i, node in enumerate(nodes.tolist()):
-        values.reach(borders[3 * i : 3 * i + 3], node)
+        generator.reach(borders[3 * i : 3 * i + 3], node)
     kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen
     # categories.
-    random, zeros, missing, infinite, strange = [values.draw(n_of_kind) for _ in range(5)]
-    drawn = rng.random((n_of_kind, n_features))
-    small = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
-    zeros = np.where(drawn < 0.5, rng.choice(small, drawn.shape), zeros)
-    missing = np.where(drawn < 0.3, np.float32(np.nan), missing)
-    infinite = np.where(
-        drawn < 0.1, rng.choice(np.array([np.inf, -np.inf], np.float32), drawn.shape), infinite
-    )
-    strange = np.where(values.categorical, rng.choice(_NO_CATEGORIES, drawn.shape), strange)
-    rows = [borders, random, np.where(values.categorical, random, zeros), missing, infinite]
+    random_rows, zeros, missing, infinite, unseen = [generator.draw(n_of_kind) for _ in range(5)]
+    uniform = rng.random((n_of_kind, n_features))
+    small_values = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
+    zeros = np.where(uniform < 0.5, rng.choice(small_values, uniform.shape), zeros)
+    missing = np.where(uniform < 0.3, np.float32(np.nan), missing)
+    infinities = rng.choice(np.array([np.inf, -np.inf], np.float32), uniform.shape)
+    infinite = np.where(uniform < 0.1, infinities, infinite)
+    unseen = np.where(generator.categorical, rng.choice(_NO_CATEGORIES, uniform.shape), unseen)
+    zeros = np.where(generator.categorical, random_rows, zeros)
+    rows = [borders, random_rows, zeros, missing, infinite]
     kinds = [kind, *(np.full(n_of_kind, number, np.int8) for number in range(1, 5))]
-    if values.categorical.any():
-        rows.append(strange)
+    if generator.categorical.any():
+        rows.append(unseen)
         kinds.append(np.full(n_of_kind, KINDS.index("categories"), np.int8))
-    return Pack(np.concatenate(rows), np.concatenate(kinds), nodes.size, forest.feature.size)
+    return Pack(
+        np.concatenate(rows),
+        np.concatenate(kinds),
+        nodes=nodes.size,
+        of_nodes=forest.feature.size,
+    )
 
 
 def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
     """Return random rows, and rows with zeros or missing values."""
-    each = max(1, min(most_rows, _MOST_CELLS // linear.weights.size) // 3)
-    random, zeros, missing = rows = np.split(linear.draw(3 * each), 3)
-    drawn = np.random.default_rng(1).random(random.shape)
-    zeros[drawn < 0.5], missing[drawn < 0.3] = 0.0, np.nan
+    rows_per_kind = max(1, min(most_rows, _MOST_CELLS // linear.weights.size) // 3)
+    random, zeros, missing = rows = np.split(linear.draw(3 * rows_per_kind), 3)
+    uniform = np.random.default_rng(1).random(random.shape)
+    zeros[uniform < 0.5], missing[uniform < 0.3] = 0.0, np.nan
     kinds = [KINDS.index(kind) for kind in ("random", "zeros", "missing")]
-    return Pack(np.concatenate(rows), np.repeat(np.array(kinds, np.int8), each), 0, 0)
+    kind = np.repeat(np.array(kinds, np.int8), rows_per_kind)
+    return Pack(np.concatenate(rows), kind, nodes=0, of_nodes=0)
 
 
 class _Values:
@@ -150,53 +157,50 @@ class _Values:
         self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array
     ) -> None:
         self._forest, self._rng = forest, rng
-        cut = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        thresholds = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         # Values beyond 1e30 stand for infinity, which text files cannot spell.
-        self._left = np.minimum(cut.astype(np.float64) - resolution, _LARGEST).astype(np.float32)
-        self._right = np.maximum(above(cut).astype(np.float64) + resolution, -_LARGEST).astype(
+        self._left = np.minimum(thresholds.astype(np.float64) - resolution, _LARGEST).astype(
             np.float32
         )
+        self._right = np.maximum(
+            above(thresholds).astype(np.float64) + resolution, -_LARGEST
+        ).astype(np.float32)
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
         # Nodes of each feature.
         by_feature = np.argsort(forest.feature, kind="stable")
-        ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
-        self._of = [by_feature[a:b] for a, b in pairwise(ends)]
+        feature_ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
+        self._of = [by_feature[begin:end] for begin, end in pairwise(feature_ends)]
         self._parent = parents(forest)
         self._any = np.ones(2 + 32 * int(np.diff(forest.set_ptr).max(initial=0)), bool)
 
     @property
     def work_of_a_node(self) -> int:
         """Return the maximum number of categories that are checked to reach a node."""
-        return (
-            1 + self._any.size * int(depths(self._parent).max(initial=0))
-            if bool(self.categorical.any())
-            else 1
-        )
+        if not self.categorical.any():
+            return 1
+        return 1 + self._any.size * int(depths(self._parent).max(initial=0))
 
-    def draw(self, n: int) -> Float32Array:
+    def draw(self, n_rows: int) -> Float32Array:
         """Return float32[n, d] with values at, right above and near thresholds, and known
         categories.
         """
-        rows = np.empty((n, len(self._of)), np.float32)
+        rows = np.empty((n_rows, len(self._of)), np.float32)
         for feature, nodes in enumerate(self._of):
             if self.categorical[feature]:
-                rows[:, feature] = self._rng.integers(0, self._any.size, n)
+                rows[:, feature] = self._rng.integers(0, self._any.size, n_rows)
                 continue
             nodes = nodes[np.isfinite(self._left[nodes]) & np.isfinite(self._right[nodes])]
             if not nodes.size:
-                rows[:, feature] = self._rng.normal(size=n)
+                rows[:, feature] = self._rng.normal(size=n_rows)
                 continue
-            drawn = self._rng.choice(nodes, n)
-            left, right = self._left[drawn], self._right[drawn]
-            spread = (
-                np.float64(np.std(self._left[nodes], dtype=np.float64))
-                + abs(float(left[0])) / 16.0
-                + 1e-6
-            )
+            drawn_nodes = self._rng.choice(nodes, n_rows)
+            left, right = self._left[drawn_nodes], self._right[drawn_nodes]
+            deviation = np.float64(np.std(self._left[nodes], dtype=np.float64))
+            spread = deviation + abs(float(left[0])) / 16.0 + 1e-6
             with np.errstate(over="ignore"):
-                near = (left + self._rng.normal(scale=spread, size=n)).astype(np.float32)
-            rows[:, feature] = np.choose(self._rng.integers(0, 3, n), [left, right, near])
+                near = (left + self._rng.normal(scale=spread, size=n_rows)).astype(np.float32)
+            rows[:, feature] = np.choose(self._rng.integers(0, 3, n_rows), [left, right, near])
         return rows
 
     def reach(self, rows: Float32Array, node: int) -> None:
@@ -205,42 +209,45 @@ class _Values:
         """
         forest = self._forest
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
-        low: dict[int, np.float32] = {}
-        high: dict[int, np.float32] = {}
-        allowed: dict[int, BoolArray] = {}
-        child, at = node, int(self._parent[node])
-        while child != at:
-            feature, right = int(forest.feature[at]), bool(forest.right[at] == child)
-            if forest.categorical[at]:
-                allowed[feature] = allowed.get(feature, self._any) & (self._goes_left(at) != right)
+        lowest, highest = dict[int, np.float32](), dict[int, np.float32]()
+        allowed_categories: dict[int, BoolArray] = {}
+        child, ancestor = node, int(self._parent[node])
+        while child != ancestor:
+            feature, right = int(forest.feature[ancestor]), bool(forest.right[ancestor] == child)
+            if forest.categorical[ancestor]:
+                categories = self._goes_left(ancestor) != right
+                allowed_categories[feature] = (
+                    allowed_categories.get(feature, self._any) & categories
+                )
             elif right:
-                low[feature] = max(low.get(feature, self._right[at]), self._right[at])
+                bound = self._right[ancestor]
+                lowest[feature] = max(lowest.get(feature, bound), bound)
             else:
-                high[feature] = min(high.get(feature, self._left[at]), self._left[at])
-            child, at = at, int(self._parent[at])
-        for feature in low.keys() | high.keys():
-            highest = feature in high and (feature not in low or self._rng.random() < 0.5)
-            rows[:, feature] = high[feature] if highest else low[feature]
-        for feature, categories in allowed.items():
+                bound = self._left[ancestor]
+                highest[feature] = min(highest.get(feature, bound), bound)
+            child, ancestor = ancestor, int(self._parent[ancestor])
+        for feature in lowest.keys() | highest.keys():
+            bounds = [bound[feature] for bound in (highest, lowest) if feature in bound]
+            is_last = len(bounds) > 1 and self._rng.random() >= 0.5
+            rows[:, feature] = bounds[is_last]
+        for feature, categories in allowed_categories.items():
             rows[:, feature] = self._one_of(categories)
         feature = int(forest.feature[node])
         if forest.categorical[node]:
-            left = self._goes_left(node)
-            within = allowed.get(feature, self._any)
-            rows[0, feature], rows[1, feature] = (
-                self._one_of(within & left),
-                self._one_of(within & ~left),
-            )
+            goes_left = self._goes_left(node)
+            reachable = allowed_categories.get(feature, self._any)
+            rows[0, feature] = self._one_of(reachable & goes_left)
+            rows[1, feature] = self._one_of(reachable & ~goes_left)
         else:
             rows[0, feature], rows[1, feature] = self._left[node], self._right[node]
         rows[2, feature] = np.nan
 
     def _goes_left(self, node: int) -> BoolArray:
         """Return which categories go left at a categorical split, bool[categories]."""
-        left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
+        goes_left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
         listed = self._forest.categories(int(self._forest.threshold[node]))
-        left[listed] = ~left[listed]
-        return left
+        goes_left[listed] = ~goes_left[listed]
+        return goes_left
 
     def _one_of(self, categories: BoolArray) -> float:
         members = np.flatnonzero(categories)
@@ -313,58 +320,63 @@ def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.
         raise DataError(
             f"score {int(np.argmin(np.isfinite(logged_scores))) + 1} is not a finite number"
         )
-    half = data.in_row_order(
+    half_unit = data.in_row_order(
         np.broadcast_to(np.asarray(precision, dtype=np.float64), logged_scores.shape)
     )
     model_scores = data.in_row_order(model.predict(data))
     # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
-    trees = 0
+    n_trees = 0
     with suppress(ParameterError):  # a linear model
-        trees = model.num_trees()
-    slack = (4.0 + np.sqrt(trees)) * float(_unit(np.abs(model_scores).max(initial=0.0)))
-    return _compared(model_scores, data.in_row_order(logged_scores), data, half, slack)
+        n_trees = model.num_trees()
+    slack = (4.0 + np.sqrt(n_trees)) * float(_unit(np.abs(model_scores).max(initial=0.0)))
+    return _compare_scores(
+        model_scores, data.in_row_order(logged_scores), data, half_unit=half_unit, slack=slack
+    )
 
 
-def _compared(
+def _compare_scores(
     model_scores: Float64Array,
     target_scores: Float64Array,
     data: RankingDataset,
-    half: Float64Array,
+    *,
+    half_unit: Float64Array,
     slack: float,
 ) -> Verification:
     """Compare scores, float64[N], in row order.
 
-    Differences up to `half` a unit of the last digit in `given` are due to rounding, and up to
-    `slack` to float32.
+    Differences up to `half_unit` of the last digit are due to rounding, and up to `slack` to
+    float32.
     """
     # Find the level of agreement.
-    apart = np.abs(target_scores - model_scores)
-    differs = apart > half + _unit(model_scores)
-    before, after = data.queries.ranks(model_scores), data.queries.ranks(target_scores)
-    if bool((apart <= half + 4.0 * np.spacing(np.abs(model_scores)) * (half > 0.0)).all()):
+    differences = np.abs(target_scores - model_scores)
+    differs = differences > half_unit + _unit(model_scores)
+    model_ranks, target_ranks = data.queries.ranks(model_scores), data.queries.ranks(target_scores)
+    double_slack = 4.0 * np.spacing(np.abs(model_scores)) * (half_unit > 0.0)
+    single_slack = np.maximum(slack, _unit(model_scores))
+    if bool((differences <= half_unit + double_slack).all()):
         level = EQUAL
-    elif bool((apart <= half + np.maximum(slack, _unit(model_scores))).all()):
+    elif bool((differences <= half_unit + single_slack).all()):
         level = FLOAT32
     else:
-        level = RANKING if np.array_equal(before, after) else DIFFERENT
+        level = RANKING if np.array_equal(model_ranks, target_ranks) else DIFFERENT
     # Name the first input row with another score.
     first = None
     if level != EQUAL and differs.any():
         rows = np.arange(model_scores.size) if data.input_rows is None else data.input_rows
-        i = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
+        first_row = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
         first = (
-            int(rows[i]),
-            data.queries.describe_query(data.queries.of_row(i)),
-            float(model_scores[i]),
-            float(target_scores[i]),
+            int(rows[first_row]),
+            data.queries.describe_query(data.queries.of_row(first_row)),
+            float(model_scores[first_row]),
+            float(target_scores[first_row]),
         )
     return Verification(
         documents=model_scores.size,
         queries=len(data.queries),
         level=level,
         different=int(differs.sum()),
-        moved=int(np.count_nonzero(before != after)),
-        largest=float(apart.max(initial=0.0)),
+        moved=int(np.count_nonzero(model_ranks != target_ranks)),
+        largest=float(differences.max(initial=0.0)),
         first=first,
     )
 
@@ -443,24 +455,38 @@ def prove(
         _check_defaults(model, served, target, pack.rows)
     target_scores = np.asarray(score(pack.rows))
     if target_scores.shape != model_scores.shape:
-        words = f"returned scores of shape {target_scores.shape} for {model_scores.size} rows"
-        raise ExportError(f"{target.proved_by} {words}")
+        raise ExportError(
+            f"{target.proved_by} returned scores of shape {target_scores.shape} for"
+            f" {model_scores.size} rows"
+        )
     # Refuse differences that are not allowed.
-    wrong, rounding = _wrong(target, served, pack.rows, model_scores, target_scores)
-    counts = np.bincount(pack.kind[wrong], minlength=len(KINDS)).tolist()
+    is_wrong, rounding = _find_differences(
+        target, served, pack.rows, model_scores=model_scores, target_scores=target_scores
+    )
+    counts = np.bincount(pack.kind[is_wrong], minlength=len(KINDS)).tolist()
     differing = {kind: count for kind, count in zip(KINDS, counts, strict=True) if count}
-    moves = None if data is None else _moves(model, score, data, rounding)
+    verification = None if data is None else _moves(model, score, data, rounding)
     for kind in differing:
         if kind not in allow:
-            words = _describe_difference(target, pack, wrong, model_scores, target_scores, kind)
-            moved = "" if moves is None else f"; in your data, {moved_line(moves)}"
-            raise ExportError(f"{words}{moved}")
-    if moves is not None and moves.level == DIFFERENT and MOVED not in allow:
+            wrong_rows = np.flatnonzero(is_wrong & (pack.kind == KINDS.index(kind)))
+            differences = np.abs(target_scores - model_scores)[wrong_rows]
+            worst = wrong_rows[np.argmax(np.nan_to_num(differences, nan=np.inf))]
+            n_rows = count_of(int((pack.kind == KINDS.index(kind)).sum()), "row")
+            message = (
+                f"{target.title}: {wrong_rows.size:,} of {n_rows} of kind {kind!r} ({_WHAT[kind]})"
+                f" get different scores, e.g. {model_scores[worst]:.9g} from the model and"
+                f" {target_scores[worst]:.9g} from {target.proved_by}; {_find_remedy(target, kind)}"
+            )
+            if verification is not None:
+                message += f"; in your data, {moved_line(verification)}"
+            raise ExportError(message)
+    if verification is not None and verification.level == DIFFERENT and MOVED not in allow:
         raise ExportError(
-            f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway"
+            f"{target.title}: {moved_line(verification)}; pass `--allow moved` to write the file"
+            " anyway"
         )
     untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
-    difference = np.abs(target_scores - model_scores)[~wrong]
+    difference = np.abs(target_scores - model_scores)[~is_wrong]
     return Proof(
         target=target.name,
         proved_by=target.proved_by,
@@ -471,7 +497,7 @@ def prove(
         same_bits=not difference.any(),
         other_leaves=differing,
         size=len(body),
-        moves=moves,
+        moves=verification,
         untried=untried * (untried > _NOTHING),
         fill=served.fill,
     )
@@ -490,29 +516,14 @@ def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array
     return replace(pack, rows=pack.rows[others], kind=pack.kind[others])
 
 
-def _describe_difference(
-    target: TargetSpec,
-    pack: Pack,
-    wrong: BoolArray,
-    model_scores: Float64Array,
-    target_scores: Array,
-    kind: str,
-) -> str:
-    """Describe the largest difference in rows of a kind, and what to do about it."""
-    of_kind = pack.kind == KINDS.index(kind)
-    bad = np.flatnonzero(wrong & of_kind)
-    apart = np.nan_to_num(np.abs(target_scores[bad] - model_scores[bad]), nan=np.inf)
-    worst = bad[np.argmax(apart)]
-    fix = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
+def _find_remedy(target: TargetSpec, kind: str) -> str:
+    """Return what to do about different scores of rows of a kind."""
     if kind not in _ABSENT:
-        fix = "choose another target"
+        return "choose another target"
+    remedy = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
     if kind == "missing" and target.no_missing:
-        fix = f"{target.no_missing}: {target.remedy}; {fix}"
-    return (
-        f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r}"
-        f" ({_WHAT[kind]}) get different scores, e.g. {model_scores[worst]:.9g} from the model and"
-        f" {target_scores[worst]:.9g} from {target.proved_by}; {fix}"
-    )
+        remedy = f"{target.no_missing}: {target.remedy}; {remedy}"
+    return remedy
 
 
 def _check_defaults(
@@ -522,26 +533,26 @@ def _check_defaults(
     lack them.
     """
     for name in served.declared:
-        i = served.feature_names.index(name)
-        value, lacks = served.defaults[i], np.isnan(rows[:, i])
-        if np.isnan(value) or not lacks.any():
+        column = served.feature_names.index(name)
+        value, is_missing = served.defaults[column], np.isnan(rows[:, column])
+        if np.isnan(value) or not is_missing.any():
             continue
-        replaced = rows[lacks].copy()
-        replaced[:, i] = value
-        slack = np.zeros(int(lacks.sum()))
+        replaced = rows[is_missing].copy()
+        replaced[:, column] = value
+        slack = np.zeros(int(is_missing.sum()))
         if served.linear is not None:
-            slack = served.linear.rounding(rows[lacks], target.rules)
-        if bool((np.abs(model.predict(replaced) - model.predict(rows[lacks])) <= slack).all()):
+            slack = served.linear.rounding(rows[is_missing], target.rules)
+        if bool((np.abs(model.predict(replaced) - model.predict(rows[is_missing])) <= slack).all()):
             continue
-        fill, fix = served.fill.get(model.feature_names[i]), target.remedy
+        fill, remedy = served.fill.get(model.feature_names[column]), target.remedy
         if fill is not None or target.rules.missing is None:
             number = "NaN" if target.rules.missing is None else f"{shortest(fill)}"
-            fix = f"give it {target.default.format(value=number)}"
-        read = "NaN" if np.isinf(value) else f"{value:g}"
+            remedy = f"give it {target.default.format(value=number)}"
+        read_value = "NaN" if np.isinf(value) else f"{value:g}"
         raise ExportError(
-            f"{name!r}: {target.title} would read {read} in documents without a value, but the"
-            f" model scores missing values otherwise; {fix}, or, if no document lacks a value, pass"
-            " `--allow missing`"
+            f"{name!r}: {target.title} would read {read_value} in documents without a value, but"
+            f" the model scores missing values otherwise; {remedy}, or, if no document lacks a"
+            " value, pass `--allow missing`"
         )
 
 
@@ -557,39 +568,55 @@ def moved_line(moves: Verification) -> str:
     )
 
 
-def _wrong(
+class _Differences(NamedTuple):
+    """The rows with differences not due to the target's arithmetic, bool[n], and the largest
+    rounding.
+    """
+
+    is_wrong: BoolArray
+    rounding: float
+
+
+def _find_differences(
     target: TargetSpec,
     served: ServedModel,
     rows: Array,
+    *,
     model_scores: Float64Array,
     target_scores: Array,
-) -> tuple[BoolArray, float]:
-    """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
-    rounding.
-    """
+) -> _Differences:
     if served.linear is not None:
-        apart = np.abs(target_scores - model_scores)
-        wrong = ~(apart <= served.linear.rounding(rows, target.rules))
-        return wrong, 2.0 * float(np.where(wrong, 0.0, apart).max(initial=0.0))
+        differences = np.abs(target_scores - model_scores)
+        is_wrong = ~(differences <= served.linear.rounding(rows, target.rules))
+        largest = float(np.where(is_wrong, 0.0, differences).max(initial=0.0))
+        return _Differences(is_wrong, 2.0 * largest)
     if served.engine in target.exact:
-        return target_scores != model_scores, 0.0
-    trees, types = served.trees, target.rules
-    rules = replace(Rules.of_engine(trees), leaves=types.leaves, sums=types.sums, gives=types.gives)
+        return _Differences(target_scores != model_scores, 0.0)
+    trees, target_rules = served.trees, target.rules
+    rules = replace(
+        Rules.of_engine(trees),
+        leaves=target_rules.leaves,
+        sums=target_rules.sums,
+        gives=target_rules.gives,
+    )
     # Rounding and summing in another type can cause this difference.
-    single = trees.single or np.float32 in (types.leaves, types.sums, types.gives)
-    largest = np.zeros(trees.forest.roots.size)
-    np.maximum.at(largest, trees.forest.leaf_trees(), np.abs(trees.forest.value))
-    size = abs(trees.base) + float(largest.sum())
-    precision = np.finfo(np.float32) if single else np.finfo(np.float64)
-    most = (largest.size + 3) * size * float(precision.eps)
+    types = target_rules.leaves, target_rules.sums, target_rules.gives
+    uses_float32 = trees.single or np.float32 in types
+    largest_leaf = np.zeros(trees.forest.roots.size)
+    np.maximum.at(largest_leaf, trees.forest.leaf_trees(), np.abs(trees.forest.value))
+    score_bound = abs(trees.base) + float(largest_leaf.sum())
+    precision = np.finfo(np.float32) if uses_float32 else np.finfo(np.float64)
+    most_rounding = (largest_leaf.size + 3) * score_bound * float(precision.eps)
     with np.errstate(all="ignore"):
-        by_rules = scores(trees, rows, rules).astype(np.float64)
+        rule_scores = scores(trees, rows, rules).astype(np.float64)
         # The order of summation can cause a unit; float32 scores are exact.
-        unit = 0.0 if types.gives is np.float32 else np.spacing(np.abs(by_rules))
-        differs = ~(np.abs(target_scores.astype(types.gives) - by_rules) <= unit)
-        # `wanted` comes from our reading of the model; the engine's own scores check that reading.
-        wrong = differs | ~(np.abs(by_rules - model_scores) <= most)
-    return wrong, 2.0 * float(np.where(wrong, 0.0, np.abs(by_rules - model_scores)).max())
+        unit = 0.0 if target_rules.gives is np.float32 else np.spacing(np.abs(rule_scores))
+        given_scores = target_scores.astype(target_rules.gives)
+        is_wrong = ~(np.abs(given_scores - rule_scores) <= unit)
+        # These rules are our reading of the model; the engine's own scores check that reading.
+        rounding = np.abs(rule_scores - model_scores)
+        is_wrong |= ~(rounding <= most_rounding)
+    return _Differences(is_wrong, 2.0 * float(np.where(is_wrong, 0.0, rounding).max()))
 
 
 def _moves(
@@ -597,10 +624,13 @@ def _moves(
 ) -> Verification:
     data = model.check_features(data)
     rows = DenseRows(data, np.arange(data.n_features), model.absent_is_missing)
-    ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
-    parts = [np.asarray(score(rows[slice(a, b)]), np.float64) for a, b in pairwise(ends)]
-    model_scores, target_scores = (
-        data.in_row_order(model.predict(data)),
-        np.concatenate([np.zeros(0), *parts]),
+    chunk_ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
+    chunk_scores = [
+        np.asarray(score(rows[slice(start, stop)]), np.float64)
+        for start, stop in pairwise(chunk_ends)
+    ]
+    model_scores = data.in_row_order(model.predict(data))
+    target_scores = np.concatenate([np.zeros(0), *chunk_scores])
+    return _compare_scores(
+        model_scores, target_scores, data, half_unit=np.zeros(model_scores.size), slack=rounding
     )
-    return _compared(model_scores, target_scores, data, np.zeros(model_scores.size), rounding)

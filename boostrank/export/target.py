@@ -215,22 +215,22 @@ class TargetSpec:
             "zero_as_missing": params.get("zero_as_missing") and not self.zeros,
         }
         for name in filter(unserved.get, unserved):
-            words = f"{self.title} does not support models of {name}"
-            yield Objection("engine", words, "train without this parameter")
+            reason = f"{self.title} does not support models of {name}"
+            yield Objection("engine", reason, "train without this parameter")
         # What it has: categories, names, trees, missing values.
         if categorical and not self.categories:
-            count = count_of(len(categorical), "categorical feature")
+            feature_count = count_of(len(categorical), "categorical feature")
             option = f"--drop {typed_names(*categorical)}"
             yield Objection(
                 "categories",
-                f"the model has {count} ({quoted(categorical)}), but {self.title} does not support"
-                " categorical splits",
+                f"the model has {feature_count} ({quoted(categorical)}), but {self.title} does"
+                " not support categorical splits",
                 f"replace the categories by numbers, or train with {option}",
                 options=option,
             )
-        if fault := self.name_fault(names):
-            fix = "pass other names with --feature-names when you export"
-            yield Objection("names", fault, fix, final=False)
+        if name_problem := self.name_fault(names):
+            remedy = "pass other names with --feature-names when you export"
+            yield Objection("names", name_problem, remedy, final=False)
         if self.most_trees is not None and trees > self.most_trees:
             option = f"--max-trees {self.most_trees}"
             yield Objection(
@@ -252,8 +252,8 @@ class TargetSpec:
                 " --backend lightgbm or xgboost",
             )
         elif self.engine == LINEAR.name:
-            words = f"{self.title} takes the weights of a linear model"
-            yield Objection("engine", words, "train with --backend linear")
+            reason = f"{self.title} takes the weights of a linear model"
+            yield Objection("engine", reason, "train with --backend linear")
         elif self.engine:
             yield Objection(
                 "engine",
@@ -267,12 +267,14 @@ class TargetSpec:
     ) -> Iterator[Objection]:
         """Yield why missing values, or the declared features, would not be those of the model."""
         if missing and self.no_missing:
-            words = f"the data have missing values; {self.no_missing}"
-            yield Objection("missing", words, self.remedy, options="--fill median")
+            reason = f"the data have missing values; {self.no_missing}"
+            yield Objection("missing", reason, self.remedy, options="--fill median")
         if not names:
             return
-        if declared and (fault := name_fault(declared, names)):
-            yield Objection("names", fault, "pass the features of the model with --feature-names")
+        if declared and (name_problem := name_fault(declared, names)):
+            yield Objection(
+                "names", name_problem, "pass the features of the model with --feature-names"
+            )
         for feature in () if self.no_missing else declared:
             if isinstance(feature, str):  # a name alone declares no default
                 continue
@@ -334,14 +336,14 @@ def java_text(number: Any) -> str:
 
 def missing_goes_left(forest: Forest) -> BoolArray:
     """Return whether missing values go left at each node, bool[M]."""
-    left = (forest.kind & NAN_LEFT) != 0
-    zero = (forest.kind & ZERO_IS_MISSING) != 0
-    if bool(np.any(zero & (left != (forest.threshold >= 0.0)))):
+    goes_left = (forest.kind & NAN_LEFT) != 0
+    zero_is_missing = (forest.kind & ZERO_IS_MISSING) != 0
+    if bool(np.any(zero_is_missing & (goes_left != (forest.threshold >= 0.0)))):
         raise ExportError(
             "the model treats zeros as missing values (zero_as_missing), which the target does not"
             " support: train without this parameter"
         )
-    return np.asarray(left)
+    return np.asarray(goes_left)
 
 
 def parents(forest: Forest) -> Int64Array:

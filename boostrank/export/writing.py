@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -116,7 +116,13 @@ def export_model(
     # Convert the model, and prove that its scores stay the same.
     if target.normalises:
         model, data = model.over_columns(data)
-    served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
+    served = _prepare_model(
+        model,
+        target,
+        features=feature_names,
+        name=name or _name_of(path),
+        may_be_missing=_find_missing(model, data),
+    )
     try:
         body = target.write(served)
         proof = prove(model, served, target, body, data=data, allow=allow)
@@ -137,23 +143,24 @@ def export_model(
 
 def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = None) -> list[str]:
     """Return three lines of instructions for using the file."""
-    inner = json.dumps(name or _name_of(path), ensure_ascii=False)[1:-1].replace("'", "'\\''")
-    words = {
+    model_name = json.dumps(name or _name_of(path), ensure_ascii=False)[1:-1].replace("'", "'\\''")
+    file_words = {
         "file": Path(path).name,
         "path": shlex.quote(os.fspath(path)),
         "literal": repr(os.fspath(path)),
     }
-    return [line.format(**words, model=inner) for line in target.how]
+    return [line.format(**file_words, model=model_name) for line in target.how]
 
 
-def _served(
+def _prepare_model(
     model: RankingModel,
     target: TargetSpec,
+    *,
     features: Declared | None,
     name: str,
-    lacking: Container[str],
+    may_be_missing: Container[str],
 ) -> ServedModel:
-    """Prepare a model. Features that are not `lacking` keep missing values, as these do not
+    """Prepare a model. Features that are not `may_be_missing` keep missing values, as these do not
     occur.
     """
     added = model.column_names[model.n_features :]
@@ -166,10 +173,10 @@ def _served(
     linear, trees = _parse(body)
     forest = trees.forest
     categorical = [names[i] for i in np.unique(forest.feature[forest.categorical])]
-    count = forest.roots.size
-    _check(
-        target.objections(engine=model.backend, names=names, categorical=categorical, trees=count)
+    objections = target.objections(
+        engine=model.backend, names=names, categorical=categorical, trees=forest.roots.size
     )
+    _check(objections)
     if target.rules.leaves is np.float32:
         _check_range(forest.value, target)
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
@@ -177,28 +184,28 @@ def _served(
     # Values of documents without a feature: the declared ones, or the fill values if the program
     # has no missing ones.
     declared = {name_of(feature): feature for feature in features if not isinstance(feature, str)}
-    used = forest.used if linear is None else linear.used
+    used_columns = forest.used if linear is None else linear.used
     fill = {}
     if target.rules.missing is not None:
         fill = dict(model.info.fill or {})
         if linear is not None:
-            values = zip(columns, linear.missing.tolist(), strict=True)
-            fill |= {column: value for column, value in values if value != target.rules.missing}
+            replaced = linear.missing != target.rules.missing
+            fill |= {columns[i]: float(linear.missing[i]) for i in np.flatnonzero(replaced)}
     defaults = np.array([fill.get(column, math.nan) for column in columns])
-    whole = []
+    never_missing = []
     for i in map(names.index, declared):
         default = default_of(declared[names[i]], target.unset)
-        if columns[i] in lacking:
-            unset = math.isnan(default) and target.rules.missing is not None
-            defaults[i] = math.inf if unset else default  # NaN goes right, as infinity does
-        elif not math.isnan(default) and i in used:
-            whole.append(names[i])
-    if whole:
-        words = (
-            "had no missing values in training; documents without a value will get the declared"
-            " default"
+        if columns[i] in may_be_missing:
+            is_unset = math.isnan(default) and target.rules.missing is not None
+            defaults[i] = math.inf if is_unset else default  # NaN goes right, as infinity does
+        elif not math.isnan(default) and i in used_columns:
+            never_missing.append(names[i])
+    if never_missing:
+        warn_user(
+            f"{quoted(never_missing)}: had no missing values in training; documents without a"
+            " value will get the declared default",
+            DataWarning,
         )
-        warn_user(f"{quoted(whole)}: {words}", DataWarning)
     return ServedModel(
         name=name,
         engine=model.backend,
@@ -207,7 +214,7 @@ def _served(
         feature_names=names,
         declared=declared,
         defaults=defaults,
-        fill={columns[i]: fill[columns[i]] for i in used if columns[i] in fill},
+        fill={columns[i]: fill[columns[i]] for i in used_columns if columns[i] in fill},
         linear=linear,
     )
 
@@ -222,48 +229,54 @@ def _name_features(features: Declared, columns: tuple[str, ...]) -> tuple[str, .
     return names
 
 
-def _parse(body: bytes) -> tuple[LinearScore | None, ServedTrees]:
-    """Return the score of a linear model, or else the trees."""
+class _Scoring(NamedTuple):
+    """The score of a linear model, or None, and the trees."""
+
+    linear: LinearScore | None
+    trees: ServedTrees
+
+
+def _parse(body: bytes) -> _Scoring:
     format = format_of(body)
     parsed = format.parse(body)
     if isinstance(parsed, LinearModel):
-        return LinearScore.of_model(parsed), NO_TREES
+        return _Scoring(LinearScore.of_model(parsed), NO_TREES)
     try:
-        return None, format.served(parsed)
+        return _Scoring(None, format.served(parsed))
     except ModelError as error:
         raise ModelError(f"this model cannot be exported: {error}") from error
 
 
 def _check_range(leaves: Float64Array, target: TargetSpec) -> None:
     """Refuse leaves beyond the range of float32."""
-    largest = leaves[np.argmax(np.abs(leaves))] if leaves.size else 0.0
-    if abs(largest) > np.finfo(np.float32).max:
+    largest_leaf = leaves[np.argmax(np.abs(leaves))] if leaves.size else 0.0
+    if abs(largest_leaf) > np.finfo(np.float32).max:
         raise ExportError(
-            f"a leaf of {largest:.3g} exceeds the range of float32, the type of leaves in"
+            f"a leaf of {largest_leaf:.3g} exceeds the range of float32, the type of leaves in"
             f" {target.title}: choose another target (c, python)"
         )
 
 
-def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]:
+def _find_missing(model: RankingModel, data: RankingDataset | None) -> Container[str]:
     """Return the features that may be missing: those in training or in `data`, or all if that was
     not recorded.
     """
-    recorded = (model.info.data or {}).get("missing")
-    if recorded is None:
+    recorded_missing = (model.info.data or {}).get("missing")
+    if recorded_missing is None:
         return model.feature_names
-    lacking = {*recorded, *(model.info.fill or {})}
+    may_be_missing = {*recorded_missing, *(model.info.fill or {})}
     if data is not None:
         data = model.check_features(data)
-        lacking |= {data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))}
-    return lacking
+        may_be_missing |= {data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))}
+    return may_be_missing
 
 
-def _check_names(names: Iterable[str], what: str, option: str) -> None:
+def _check_names(names: Iterable[str], name_kind: str, option: str) -> None:
     for name in names:
         if not name or _UNFIT.search(name):
             raise ParameterError(
-                f"{name[:80]!r} is not a valid {what} name: it is empty or has control characters;"
-                f" pass another name with {option}"
+                f"{name[:80]!r} is not a valid {name_kind} name: it is empty or has control"
+                f" characters; pass another name with {option}"
             )
 
 

@@ -22,7 +22,7 @@ from boostrank.core.types import Float64Array
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
 from boostrank.kernels.driver import AllReduce, alone
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, TreeCounts
 
 
 def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
@@ -56,10 +56,10 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     """
     if not models:
         raise ParameterError("there are no models to average")
-    if odd := [model for model in models if not isinstance(model, RankingModel)]:
-        raise ParameterError(f"average() needs RankingModels, but got {type(odd[0]).__name__}")
+    if others := [model for model in models if not isinstance(model, RankingModel)]:
+        raise ParameterError(f"average() needs RankingModels, but got {type(others[0]).__name__}")
     if weights is not None and not (
-        len(weights) == len(models) and all(0.0 < w < math.inf for w in weights)
+        len(weights) == len(models) and all(0.0 < weight < math.inf for weight in weights)
     ):
         raise ParameterError(
             f"weights must have a finite number above 0 for each of {len(models)} models"
@@ -103,12 +103,14 @@ def deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce =
         scores: float64[n], the scores of this worker's rows, or of all rows.
         all_reduce: function that sums arrays over all workers.
     """
-    apart = np.zeros(0)
+    deviations = np.zeros(0)
     if scores.size:
         means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
-        apart = scores - np.repeat(means, queries.sizes)
-    squares, rows = all_reduce(np.array([np.sum(apart * apart), float(apart.size)]))
-    return max(1e-12, float(np.sqrt(squares / rows)))
+        deviations = scores - np.repeat(means, queries.sizes)
+    squares, n_rows = all_reduce(
+        np.array([np.sum(deviations * deviations), float(deviations.size)])
+    )
+    return max(1e-12, float(np.sqrt(squares / n_rows)))
 
 
 def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
@@ -116,18 +118,17 @@ def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
     total.
     """
     counts = [model.tree_counts for model in models]
-    start = max(first for first, _ in counts)  # an average has one start
+    start = max(count.start for count in counts)  # an average has one start
+    best_rounds = [model.best_iteration for model in models]
 
-    def total(rounds: int) -> int:
-        return start + sum(
-            each * min(rounds, m.best_iteration)
-            for (_, each), m in zip(counts, models, strict=True)
-        )
+    def trees_after(rounds: int) -> int:
+        pairs = zip(counts, best_rounds, strict=True)
+        return start + sum(count.each_round * min(rounds, best) for count, best in pairs)
 
-    if total(1) > trees:
-        raise _too_few(trees, start, total(1) - start)
-    most = max(model.best_iteration for model in models)
-    rounds = next(rounds for rounds in range(most, 0, -1) if total(rounds) <= trees)
+    first_round = trees_after(1) - start
+    if start + first_round > trees:
+        raise _too_few(trees, TreeCounts(start, first_round))
+    rounds = next(n for n in range(max(best_rounds), 0, -1) if trees_after(n) <= trees)
     return [cut_model(model, rounds) for model in models]
 
 
@@ -141,16 +142,15 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
 
 def count_trees(model: RankingModel) -> int:
     """Return the number of trees up to the best round, with those of a linear start."""
-    start, each = model.tree_counts
-    return start + each * model.best_iteration
+    return model.tree_counts.after(model.best_iteration)
 
 
 def limit_trees(model: RankingModel, trees: int) -> RankingModel:
     """Truncate a model to a maximum number of trees, and record the truncation in `info.price`."""
-    start, each = model.tree_counts
-    if trees < start + each:
-        raise _too_few(trees, start, each)
-    return with_price(cut_model(model, (trees - start) // each), trees)
+    counts = model.tree_counts
+    if trees < counts.after(1):
+        raise _too_few(trees, counts)
+    return with_price(cut_model(model, (trees - counts.start) // counts.each_round), trees)
 
 
 def with_price(model: RankingModel, trees: int) -> RankingModel:
@@ -168,15 +168,12 @@ def check_limit(trees: int, engine: Backend, start: int = 0) -> None:
             f"max_trees does not apply: models with backend={engine.name!r} have no trees"
         )
     if trees <= start:
-        raise _too_few(trees, start, 1)
+        raise _too_few(trees, TreeCounts(start, 1))
 
 
-def _too_few(trees: int, start: int, each: int) -> ParameterError:
-    of_start = (
-        f", including {start} of the linear start (one per feature); start='none' omits it"
-        if start
-        else ""
-    )
-    return ParameterError(
-        f"max_trees={trees} is too low: the model has at least {start + each} trees{of_start}"
-    )
+def _too_few(trees: int, counts: TreeCounts) -> ParameterError:
+    message = f"max_trees={trees} is too low: the model has at least {counts.after(1)} trees"
+    if counts.start:
+        message += f", including {counts.start} of the linear start (one per feature);"
+        message += " start='none' omits it"
+    return ParameterError(message)

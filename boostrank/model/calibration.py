@@ -58,22 +58,22 @@ def reliability(
     seed: int = 0,
 ) -> Reliability:
     """Compare predictions with grades in bins that contain about the same number of documents."""
-    group, owner = _groups(predictions, bins), queries.of_rows()
-    count, drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
-    cell, weights = owner % drawn * count + group, queries.each_weight[owner]
+    group, query_of_row = _groups(predictions, bins), queries.of_rows()
+    n_groups, n_drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
+    cell, weights = query_of_row % n_drawn * n_groups + group, queries.each_weight[query_of_row]
     each = (
-        np.bincount(cell, weights * of, drawn * count)
-        for of in (np.ones(grades.size), predictions, grades)
+        np.bincount(cell, weights * values, n_drawn * n_groups)
+        for values in (np.ones(grades.size), predictions, grades)
     )
-    columns = np.hstack([sums.reshape(drawn, count) for sums in each], dtype=np.float64)
+    columns = np.hstack([sums.reshape(n_drawn, n_groups) for sums in each], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
     means = np.divide(
         observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0
     )
     errors = np.abs(observed - predicted).sum(axis=1) / weight.sum(axis=1)
-    low, high = expanded_interval(means[1:], drawn)
-    ends = expanded_interval(errors[1:], drawn)
+    low, high = expanded_interval(means[1:], n_drawn)
+    ends = expanded_interval(errors[1:], n_drawn)
     error = float(errors[0]), float(min(errors[0], ends[0])), float(ends[1])
     return Reliability(np.bincount(group), predicted[0] / weight[0], means[0], low, high, error)
 
@@ -113,46 +113,46 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     data = ranker.check_features(data)
     _check_unseen(ranker, data)
     queries = data.queries
-    grades, owner, count = data.labels, queries.of_rows(), len(queries)
-    if count < 2:
+    grades, query_of_row, n_queries = data.labels, queries.of_rows(), len(queries)
+    if n_queries < 2:
         raise DataError(f"{_NO_RELATION}pass several queries")
     if not np.ptp(grades):
         raise DataError(f"{_NO_RELATION}all grades are equal")
     scores = data.in_row_order(ranker.predict(data, threads=threads))
-    weights = queries.each_weight[owner]
+    weights = queries.each_weight[query_of_row]
     # Predict each fold of queries by the map and the mean grade of the other folds.
-    fold = (np.random.default_rng(0).permutation(count) % min(_FOLDS, count))[owner]
-    held_out, constant = np.empty(scores.size), np.empty(scores.size)
-    for inside in (fold == number for number in np.unique(fold)):
-        x, y, w = scores[~inside], grades[~inside], weights[~inside]
-        held_out[inside], constant[inside] = (
-            calibrated_scores(_fit(x, y, w), scores[inside]),
-            np.average(y, weights=w),
+    fold = (np.random.default_rng(0).permutation(n_queries) % min(_FOLDS, n_queries))[query_of_row]
+    held_out, mean_grades = np.empty(scores.size), np.empty(scores.size)
+    for in_fold in (fold == number for number in np.unique(fold)):
+        fold_scores = scores[~in_fold]
+        fold_grades = grades[~in_fold]
+        fold_weights = weights[~in_fold]
+        held_out[in_fold] = calibrated_scores(
+            _fit(fold_scores, fold_grades, fold_weights), scores[in_fold]
         )
+        mean_grades[in_fold] = np.average(fold_grades, weights=fold_weights)
     explained = 1.0 - float(
-        weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2)
+        weights @ (grades - held_out) ** 2 / (weights @ (grades - mean_grades) ** 2)
     )
     if explained <= 0.0:
         raise DataError(
             f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"
         )
-    by_query = _share_between_queries(grades, weights, owner, count)
-    if count < _FEW_QUERIES:
+    by_query = _share_between_queries(grades, weights, query_of_row, n_queries)
+    if n_queries < _FEW_QUERIES:
         warn_user(
-            f"{count} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more",
+            f"{n_queries} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more",
             DataWarning,
         )
     if by_query > explained:
-        words = (
-            f"the query explains {by_query:.0%} of the variance of grades, the calibrated score"
-            f" {explained:.0%}"
-        )
         warn_user(
-            f"{words}: do not compare calibrated scores of single documents between queries",
+            f"the query explains {by_query:.0%} of the variance of grades, the calibrated score"
+            f" {explained:.0%}: do not compare calibrated scores of single documents between"
+            " queries",
             DataWarning,
         )
     record = _fit(scores, grades, weights) | CalibrationRecord(
-        queries=count,
+        queries=n_queries,
         rows=scores.size,
         fingerprint=data.fingerprint,
         error=list(reliability(held_out, grades, queries).error),
@@ -167,45 +167,59 @@ def _check_unseen(ranker: RankingModel, data: RankingDataset) -> None:
     """Raise DataError if the model was trained on the data, and warn if training read their
     files.
     """
-    learnt_from: list[Mapping[str, Any]] = [
+    training_records: list[Mapping[str, Any]] = [
         record for record in (ranker.info.data, ranker.info.renewed) if record
     ]
-    if any(record.get("fingerprint") == data.fingerprint for record in learnt_from):
+    if any(record.get("fingerprint") == data.fingerprint for record in training_records):
         raise DataError(
             "the model was trained on these data, where its scores are too good: pass other queries"
         )
-    files = {os.path.abspath(name) for record in learnt_from for name in record.get("files", ())}
-    if seen := [name for name in data.provenance.files if os.path.abspath(name) in files]:
+    training_files = {
+        os.path.abspath(name) for record in training_records for name in record.get("files", ())
+    }
+    if trained_files := [
+        name for name in data.provenance.files if os.path.abspath(name) in training_files
+    ]:
         warn_user(
-            f"{seen[0]}: training read this file; scores are too good for the same queries",
+            f"{trained_files[0]}: training read this file; scores are too good for the same"
+            " queries",
             DataWarning,
         )
 
 
 def _share_between_queries(
-    grades: Float64Array, weights: Float64Array, owner: Int64Array, count: int
+    grades: Float64Array, weights: Float64Array, query_of_row: Int64Array, n_queries: int
 ) -> float:
     """Return the share of the variance of grades between queries, corrected for their number."""
-    mean = np.bincount(owner, weights * grades, count) / np.maximum(
-        np.bincount(owner, weights, count), 1e-300
+    mean = np.bincount(query_of_row, weights * grades, n_queries) / np.maximum(
+        np.bincount(query_of_row, weights, n_queries), 1e-300
     )
-    within = weights @ (grades - mean[owner]) ** 2
+    within_queries = weights @ (grades - mean[query_of_row]) ** 2
     overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
-    return max(0.0, 1.0 - float(within / overall) * (grades.size - 1) / max(1, grades.size - count))
+    return max(
+        0.0,
+        1.0 - float(within_queries / overall) * (grades.size - 1) / max(1, grades.size - n_queries),
+    )
 
 
 def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> CalibrationRecord:
     from scipy.optimize import isotonic_regression
 
     group = _groups(scores, min(_MOST_GROUPS, math.isqrt(scores.size)))
-    weight = np.bincount(group, weights)
-    x, y = np.bincount(group, weights * scores), np.bincount(group, weights * grades)
-    means, block = np.unique(isotonic_regression(y / weight, weights=weight).x, return_inverse=True)
+    group_weights = np.bincount(group, weights)
+    score_sums = np.bincount(group, weights * scores)
+    grade_sums = np.bincount(group, weights * grades)
+    means, block_of_group = np.unique(
+        isotonic_regression(grade_sums / group_weights, weights=group_weights).x,
+        return_inverse=True,
+    )
     if means.size < 2:
         raise DataError(f"{_NO_RELATION}grades do not rise with the score")
     ends = [float(grades.min()), float(grades.max())]
     values = means + _INWARDS * (sum(ends) / 2.0 - means)
-    mean_scores = np.bincount(block, x) / np.bincount(block, weight)
+    mean_scores = np.bincount(block_of_group, score_sums) / np.bincount(
+        block_of_group, group_weights
+    )
     return {"scores": mean_scores.tolist(), "values": values.tolist(), "ends": ends}
 
 

@@ -7,6 +7,7 @@ LightGBM 4.3 to 4.7 violates them with forced splits, and with `monotone_constra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,6 @@ from boostrank.core.types import Int64Array, ParamValues
 from boostrank.engines.base import Backend, Booster
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import NAN_LEFT, Forest
-
-_Box = dict[int, tuple[float, float, bool]]
 
 
 def broken(engine: Backend, booster: Booster, params: ParamValues) -> str | None:
@@ -27,21 +26,17 @@ def broken(engine: Backend, booster: Booster, params: ParamValues) -> str | None
     trees = engine.format.trees(engine.format.parse(booster.to_bytes()), len(names))
     if trees.forest is None:
         # A linear leaf uses only the features on its path, so that groups hold.
-        return (
-            f"constraints on features cannot be checked for {trees.why_not}"
-            if limits.direction.any()
-            else None
-        )
-    at = first_break(trees, limits.direction)
-    if at is not None:
-        return f"scores can violate monotone_constraints of {names[at]!r}"
-    mixed = () if limits.groups is None else first_mixture(trees, limits.groups)
-    listed = ", ".join(repr(names[i]) for i in sorted(mixed))
-    return (
-        f"a tree combines {listed}, but interaction_constraints has no such group"
-        if mixed
-        else None
-    )
+        if not limits.direction.any():
+            return None
+        return f"constraints on features cannot be checked for {trees.why_not}"
+    feature = first_break(trees, limits.direction)
+    if feature is not None:
+        return f"scores can violate monotone_constraints of {names[feature]!r}"
+    mixed_columns = () if limits.groups is None else first_mixture(trees, limits.groups)
+    if not mixed_columns:
+        return None
+    mixed_names = ", ".join(repr(names[i]) for i in sorted(mixed_columns))
+    return f"a tree combines {mixed_names}, but interaction_constraints has no such group"
 
 
 def first_break(trees: Trees, direction: Int64Array) -> int | None:
@@ -66,43 +61,47 @@ def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[i
     forest = trees.forest
     assert forest is not None
     paths = [(root, frozenset[int]()) for root in forest.roots.tolist()]
-    seen = {frozenset([column]) for column, _ in forest.start or ()}
+    column_sets = {frozenset([column]) for column, _ in forest.start or ()}
     while paths:
-        child, above = paths.pop()
-        if child < 0:
-            seen.add(above)
+        node, path_columns = paths.pop()
+        if node < 0:
+            column_sets.add(path_columns)
             continue
-        features = above | {int(forest.feature[child])}
-        paths += [(int(forest.left[child]), features), (int(forest.right[child]), features)]
+        features = path_columns | {int(forest.feature[node])}
+        paths += [(int(forest.left[node]), features), (int(forest.right[node]), features)]
     return next(
-        (path for path in sorted(seen, key=sorted) if not any(path <= group for group in groups)),
+        (
+            path
+            for path in sorted(column_sets, key=sorted)
+            if not any(path <= group for group in groups)
+        ),
         frozenset(),
     )
 
 
+_Box = dict[int, "_Interval"]
+"""The documents that reach a node, by feature."""
+
+
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
-    nodes: list[int] = []
+    broken_features: list[int] = []
 
     def leaves(child: int, box: _Box) -> list[tuple[_Box, float]]:
         if child < 0:
             return [(box, float(forest.value[~child]))]
         halves = _halves(forest, child, box)
-        left, right = (
-            leaves(int(forest.left[child]), halves[0]),
-            leaves(int(forest.right[child]), halves[1]),
-        )
+        left = leaves(int(forest.left[child]), halves[0])
+        right = leaves(int(forest.right[child]), halves[1])
         feature = int(forest.feature[child])
         sign = int(direction[feature])
-        if (
-            sign
-            and not nodes
-            and (forest.categorical[child] or _crosses(left, right, sign, feature))
-        ):
-            nodes.append(feature)
+        if sign and not broken_features:
+            is_broken = forest.categorical[child] or _crosses(left, right, sign, feature)
+            if is_broken:
+                broken_features.append(feature)
         return left + right
 
     leaves(root, {})
-    return nodes[0] if nodes else None
+    return broken_features[0] if broken_features else None
 
 
 def _crosses(
@@ -114,34 +113,43 @@ def _crosses(
     if max(sign * value for _, value in left) <= min(sign * value for _, value in right):
         return False
     return any(
-        sign * low > sign * high and _meet(box, other, feature)
+        sign * low > sign * high and _meet(box, other_box, feature)
         for box, low in left
-        for other, high in right
+        for other_box, high in right
     )
 
 
+class _Interval(NamedTuple):
+    """The values of a feature that reach a node: low < value <= high, or a missing value."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    missing: bool = True
+
+    def meets(self, other: _Interval) -> bool:
+        """Return whether a value is in both intervals."""
+        overlap = max(self.low, other.low) < min(self.high, other.high)
+        return overlap or (self.missing and other.missing)
+
+
 def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
-    """Split a box, which maps a feature to (lower bound, upper bound, missing allowed), at a
-    node.
-    """
+    """Split a box at a node into those of its left and right child."""
     if forest.categorical[node]:  # categories do not restrict the box
         return box, box
     feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
     threshold = -np.inf if np.isnan(threshold) else threshold  # no number is below it
-    low, high, missing = box.get(feature, (-np.inf, np.inf, True))
+    low, high, missing = box.get(feature, _Interval())
     goes_left = bool(forest.kind[node] & NAN_LEFT)
-    return (
-        {**box, feature: (low, min(high, threshold), missing and goes_left)},
-        {**box, feature: (max(low, threshold), high, missing and not goes_left)},
-    )
+    left = _Interval(low, min(high, threshold), missing and goes_left)
+    right = _Interval(max(low, threshold), high, missing and not goes_left)
+    return {**box, feature: left}, {**box, feature: right}
 
 
-def _meet(near: _Box, far: _Box, feature: int) -> bool:
+def _meet(box: _Box, other: _Box, feature: int) -> bool:
     """Return True if the boxes can contain two documents that differ only in the value of this
     feature.
     """
-    for name in near.keys() & far.keys():
-        (a, b, missing), (c, d, absent) = near[name], far[name]
-        if name != feature and not (max(a, c) < min(b, d) or (missing and absent)):
-            return False
-    return all(box[feature][0] < box[feature][1] for box in (near, far))
+    shared = box.keys() & other.keys() - {feature}
+    if not all(box[name].meets(other[name]) for name in shared):
+        return False
+    return all(interval.low < interval.high for interval in (box[feature], other[feature]))

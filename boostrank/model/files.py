@@ -22,7 +22,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import convert
 
@@ -53,26 +53,17 @@ def content_sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_OTHER_FORMATS = (
-    ".ubj",
-    ".bin",
-    ".pkl",
-    ".pickle",
-    ".joblib",
-    ".cbm",
-    ".onnx",
-    ".pmml",
-    ".zip",
-    ".gz",
-)
+_OTHER_FORMATS = ".ubj .bin .pkl .pickle .joblib .cbm .onnx .pmml .zip .gz".split()
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
     """Raise an error if the path has the extension of another format."""
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
-        words = f"{ending} is the extension of another format, but models are LightGBM text or JSON"
-        raise ParameterError(f"{os.fspath(path)}: {words}: name it model.txt or model.json")
+        raise ParameterError(
+            f"{os.fspath(path)}: {ending} is the extension of another format, but models are"
+            " LightGBM text or JSON: name it model.txt or model.json"
+        )
 
 
 def write_model_files(
@@ -91,17 +82,16 @@ def write_model_files(
         "body_sha256": content_sha256(body),
         "body_bytes": len(body),
     }
-    final = _sealed(sidecar, seal)
-    if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
-        words = (
-            f"the model has {len(body)} bytes and its record {len(final)}, which is too large to"
-            " load"
+    record = _sealed(sidecar, seal)
+    if len(record) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
+        raise TrainingError(
+            f"{os.fspath(path)}: the model has {len(body)} bytes and its record {len(record)},"
+            " which is too large to load"
         )
-        raise TrainingError(f"{os.fspath(path)}: {words}")
     try:
-        old = read_file(Path(path), MAX_MODEL_BYTES)
+        old_body = read_file(Path(path), MAX_MODEL_BYTES)
     except ModelError:  # no old model
-        write_atomically(record_file, final)
+        write_atomically(record_file, record)
         try:
             write_atomically(path, body)
         except BaseException:
@@ -112,19 +102,24 @@ def write_model_files(
         return
     info = None
     with contextlib.suppress(ModelError):
-        info = _open_sidecar(record_file, old)
-    previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": info}
+        info = _open_sidecar(record_file, old_body)
+    previous = {"body_sha256": content_sha256(old_body), "body_bytes": len(old_body), "said": info}
     write_atomically(record_file, _sealed(sidecar, {**seal, "previous": previous}))
     write_atomically(path, body)
     # The pair is complete. Remove the description of the old model from the sidecar.
     with contextlib.suppress(TrainingError):
-        write_atomically(record_file, final)
+        write_atomically(record_file, record)
 
 
-def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
-    """Read and check a model and its sidecar (None if there is none), or raise ModelError with the
-    file and reason.
-    """
+class ModelFiles(NamedTuple):
+    """The contents of a model file and of its sidecar, or None if there is none."""
+
+    body: bytes
+    sidecar: dict[str, Any] | None
+
+
+def read_model_files(path: str | os.PathLike[str]) -> ModelFiles:
+    """Read and check a model and its sidecar, or raise ModelError with the file and reason."""
     body = read_file(Path(path), MAX_MODEL_BYTES)
     record_file = sidecar_path(path)
     sidecar = _open_sidecar(record_file, body) if os.path.lexists(record_file) else None
@@ -132,7 +127,7 @@ def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any
         parse_model(body)
     except ModelError as error:
         raise ModelError(f"{os.fspath(path)}: {error}") from None
-    return body, sidecar
+    return ModelFiles(body, sidecar)
 
 
 def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
@@ -151,29 +146,30 @@ def _checksum(content: Mapping[str, Any]) -> str:
 def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     """Read the description of this model file from its sidecar."""
     data = read_file(record_file, MAX_SIDECAR_BYTES)
-    mend = (
+    remedy = (
         f"restore both files from a copy, or remove {record_file.name} to load the model without"
         " provenance"
     )
     try:
         content = from_json(data)
     except ValueError as error:
-        raise ModelError(f"{record_file}: broken JSON ({error}); {mend}") from None
+        raise ModelError(f"{record_file}: broken JSON ({error}); {remedy}") from None
     try:
         seal = convert(content["file"], Seal)
     except (TypeError, KeyError, ValueError):
-        raise ModelError(f"{record_file}: not a record of boostrank; {mend}") from None
+        raise ModelError(f"{record_file}: not a record of boostrank; {remedy}") from None
     if seal.schema_version > SCHEMA_VERSION:
-        words = (
-            f"it has schema version {seal.schema_version}, but this boostrank reads up to"
-            f" {SCHEMA_VERSION}"
-        )
         raise ModelError(
-            f"{record_file}: {words}; install boostrank {seal.readable_since[:20]} or later"
+            f"{record_file}: it has schema version {seal.schema_version}, but this boostrank"
+            f" reads up to {SCHEMA_VERSION}; install boostrank {seal.readable_since[:20]} or"
+            " later"
         )
     content["file"].pop("checksum", None)
-    wrong = seal.checksum != _checksum(content)
-    refuse(wrong, f"{record_file}: its checksum does not match: it was changed or damaged; {mend}")
+    is_changed = seal.checksum != _checksum(content)
+    refuse(
+        is_changed,
+        f"{record_file}: its checksum does not match: it was changed or damaged; {remedy}",
+    )
     del content["file"]
     # If a save was interrupted, the model is still the old one.
     digest = content_sha256(body)
@@ -181,21 +177,19 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
         return dict(content)
     if seal.previous is not None and digest == seal.previous.body_sha256:
         return seal.previous.said
-    words = (
+    mismatch = (
         f"its {len(body)} bytes do not match the checksum in its record (for {seal.body_bytes}"
         " bytes)"
     )
     model = record_file.parent / record_file.name.removesuffix(_SUFFIX)
-    raise ModelError(f"{model}: {words}: the file was changed, truncated or damaged; {mend}")
+    raise ModelError(f"{model}: {mismatch}: the file was changed, truncated or damaged; {remedy}")
 
 
 def read_file(path: Path, limit: int | None = None) -> bytes:
     """Read a regular file that has at most `limit` bytes."""
     try:
-        with open(
-            os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)),
-            "rb",
-        ) as file:
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with open(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
             refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
             if limit is not None and status.st_size > limit:

@@ -108,24 +108,24 @@ class WithinQuery:
         if not self.kinds:
             return ModelColumns(tuple(names))
         if self.of is None:
-            chosen = [i for i in range(len(names)) if i not in unused]
+            features = [i for i in range(len(names)) if i not in unused]
         else:
-            chosen = [_column(word, names, base or 0) for word in self.of]
-        if len(set(chosen)) < len(chosen):
+            features = [_column(word, names, base or 0) for word in self.of]
+        if len(set(features)) < len(features):
             raise ParameterError("within_query: a feature is named twice")
-        if lost := [names[i] for i in chosen if i in unused]:
+        if unusable := [names[i] for i in features if i in unused]:
             raise ParameterError(
-                f"within_query: these parameters do not let trees use {lost[0]!r} as a number"
+                f"within_query: these parameters do not let trees use {unusable[0]!r} as a number"
             )
-        if not chosen:
+        if not features:
             raise ParameterError("within_query: the data has no suitable feature")
-        columns = ModelColumns(tuple(names), tuple(self.kinds), tuple(chosen))
+        columns = ModelColumns(tuple(names), tuple(self.kinds), tuple(features))
         if ModelColumns.from_names(engine_names(columns.names)) != replace(
             columns, features=engine_names(names)
         ):
-            wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
+            clashing = next((name for name in names if _ADDED.fullmatch(name)), names[0])
             raise ParameterError(
-                f"feature {wrong!r} has the name of a column of within_query: rename it"
+                f"feature {clashing!r} has the name of a column of within_query: rename it"
             )
         return columns
 
@@ -133,22 +133,22 @@ class WithinQuery:
 def _words(value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
         value = value.split(",")
-    words = [value] if isinstance(value, int) else value
-    stripped = (word.strip() if isinstance(word, str) else word for word in words)
-    return tuple(word for word in stripped if word != "")
+    items = [value] if isinstance(value, int) else value
+    stripped = (item.strip() if isinstance(item, str) else item for item in items)
+    return tuple(item for item in stripped if item != "")
 
 
-def _column(word: str | int, names: Sequence[str], base: int) -> int:
-    if word in names:
-        return list(names).index(str(word))
-    if isinstance(word, int | np.integer) or str(word).isdecimal():
-        if not 0 <= int(word) - base < len(names):
+def _column(feature: str | int, names: Sequence[str], base: int) -> int:
+    if feature in names:
+        return list(names).index(str(feature))
+    if isinstance(feature, int | np.integer) or str(feature).isdecimal():
+        if not 0 <= int(feature) - base < len(names):
             raise ParameterError(
-                f"within_query: {word} is not a feature, use {base} to {base + len(names) - 1}"
+                f"within_query: {feature} is not a feature, use {base} to {base + len(names) - 1}"
             )
-        return int(word) - base
-    hint = did_you_mean(str(word), names, list_all=False)
-    raise ParameterError(f"within_query: the data has no feature {word!r}.{hint}")
+        return int(feature) - base
+    hint = did_you_mean(str(feature), names, list_all=False)
+    raise ParameterError(f"within_query: the data has no feature {feature!r}.{hint}")
 
 
 @dataclass(frozen=True)
@@ -248,16 +248,20 @@ class ModelColumns:
         """Return the columns with these names, as a booster has them."""
         # Find the shortest prefix of features whose names explain all columns after it.
         matches = [_ADDED.fullmatch(name) for name in names]
-        first = max((i + 1 for i, match in enumerate(matches) if match is None), default=0)
-        for d in range(max(first, 1), len(names)):
-            places = {name: i for i, name in enumerate(engine_names(names[:d]))}
-            pairs = [(match[1], match[2]) for match in matches[d:] if match]
+        fewest = max((i + 1 for i, match in enumerate(matches) if match is None), default=0)
+        for n_features in range(max(fewest, 1), len(names)):
+            column_of_name = {name: i for i, name in enumerate(engine_names(names[:n_features]))}
+            pairs = [(match[1], match[2]) for match in matches[n_features:] if match]
             kinds = tuple(dict.fromkeys(kind for kind, _ in pairs))
-            of = [name for kind, name in pairs if kind == kinds[0]]
-            if pairs == [(kind, name) for kind in kinds for name in of] and all(
-                name in places for name in of
+            source_names = [name for kind, name in pairs if kind == kinds[0]]
+            if pairs == [(kind, name) for kind in kinds for name in source_names] and all(
+                name in column_of_name for name in source_names
             ):
-                return cls(tuple(names[:d]), kinds, tuple(places[name] for name in of))
+                return cls(
+                    tuple(names[:n_features]),
+                    kinds,
+                    tuple(column_of_name[name] for name in source_names),
+                )
         return cls(tuple(names))
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
@@ -265,13 +269,13 @@ class ModelColumns:
         if not self.kinds:
             return data
         features = data.features
-        whole = whole_of(features)
+        parent = whole_of(features)
         if (
-            whole is not None
+            parent is not None
         ):  # compute the columns once for all parts, because they depend on one query
-            if whole.wider is None or whole.wider.data.feature_names != self.names:
-                whole.wider = Whole(self.dataset(whole.data, threads))
-            features = whole.wider.view(features.rows)
+            if parent.wider is None or parent.wider.data.feature_names != self.names:
+                parent.wider = Whole(self.dataset(parent.data, threads))
+            features = parent.wider.view(features.rows)
         else:
             features = self.of_data(data, threads)
         return replace(data, features=features, feature_names=self.names, candidates=None)
@@ -284,20 +288,26 @@ class ModelColumns:
             return data.features
         if data.candidates is None:
             return self.rows(data.features, data.queries, threads)
-        every, rows = data.candidates.data, data.candidates.rows
+        all_candidates, rows = data.candidates.data, data.candidates.rows
         if data.on_disk:
-            sampled = RowsWithin(every.features, every.queries, self, threads).take(rows)
-            sampled.watch = data.features.watch
-            return sampled
-        every = every.with_features(
+            rows_within = RowsWithin(
+                all_candidates.features, all_candidates.queries, self, threads
+            ).take(rows)
+            rows_within.watch = data.features.watch
+            return rows_within
+        all_candidates = all_candidates.with_features(
             data.feature_names, whose="these documents", categories=data.categories
         )
-        owners = np.searchsorted(every.queries.ptr, rows, side="right") - 1
-        chosen, number = np.unique(owners, return_inverse=True)
-        index, taken = every.queries.take(chosen)
-        features = every.features if taken.size == every.n_documents else every.features[taken]
-        return self.rows(features, index, threads)[
-            index.ptr[number] + rows - every.queries.ptr[owners]
+        query_of_row = np.searchsorted(all_candidates.queries.ptr, rows, side="right") - 1
+        chosen_queries, position = np.unique(query_of_row, return_inverse=True)
+        queries, taken_rows = all_candidates.queries.take(chosen_queries)
+        features = (
+            all_candidates.features
+            if taken_rows.size == all_candidates.n_documents
+            else all_candidates.features[taken_rows]
+        )
+        return self.rows(features, queries, threads)[
+            queries.ptr[position] + rows - all_candidates.queries.ptr[query_of_row]
         ]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
@@ -306,36 +316,48 @@ class ModelColumns:
         """
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
-        is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)
-        to_dense = not is_sparse or ("rank" in self.kinds and m >= d)  # ranks have few zeros
-        size = 4 * rows * (d + m) if to_dense else 8 * rows * m
+        is_sparse = sparse.issparse(features)
+        (n_rows, n_features) = features.shape
+        n_added = len(self.added)
+        to_dense = not is_sparse or (
+            "rank" in self.kinds and n_added >= n_features
+        )  # ranks have few zeros
+        size = 4 * n_rows * (n_features + n_added) if to_dense else 8 * n_rows * n_added
         if size > _LITTLE_BYTES and size > free_memory():
-            words = (
-                f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB,"
-                " more than is free"
+            raise DataError(
+                f"{n_rows:,} rows with {n_added:,} columns within queries may take"
+                f" {size / 1e9:.0f} GB, more than is free: select fewer features (--of,"
+                " WithinQuery(of=...))"
             )
-            raise DataError(f"{words}: select fewer features (--of, WithinQuery(of=...))")
-        width = d + m if to_dense else 0
-        out, of = np.empty((rows, width), np.float32), np.array(self.of, np.int64)
+        width = n_features + n_added if to_dense else 0
+        filled, sources = np.empty((n_rows, width), np.float32), np.array(self.of, np.int64)
         if not is_sparse:
-            fill_within_queries(features, of, self.kinds, queries.ptr, out, threads)
-            return out
+            fill_within_queries(features, sources, self.kinds, queries.ptr, filled, threads)
+            return filled
         # Convert sparse rows block by block, to limit the size of dense copies.
-        parts = []
-        for first, last in queries.blocks(max(1, _NUMBERS_AT_A_TIME // (d + m))):
-            begin, end = int(queries.ptr[first]), int(queries.ptr[last])
-            part, ptr = features[begin:end], queries.ptr[first : last + 1] - begin
+        added_blocks = []
+        for first_query, last_query in queries.blocks(
+            max(1, _NUMBERS_AT_A_TIME // (n_features + n_added))
+        ):
+            start, stop = int(queries.ptr[first_query]), int(queries.ptr[last_query])
+            block, ptr = features[start:stop], queries.ptr[first_query : last_query + 1] - start
             if to_dense:
-                fill_within_queries(part.toarray(), of, self.kinds, ptr, out[begin:end], threads)
+                fill_within_queries(
+                    block.toarray(), sources, self.kinds, ptr, filled[start:stop], threads
+                )
                 continue
-            dense, columns = part[:, of].toarray(), np.arange(of.size)
-            added = np.empty((end - begin, m), np.float32)
+            dense, columns = block[:, sources].toarray(), np.arange(sources.size)
+            added = np.empty((stop - start, n_added), np.float32)
             fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
-            parts.append(sparse.csr_matrix(added))
-        if to_dense or not parts:
-            return out if to_dense else sparse.csr_matrix((rows, d + m), dtype=np.float32)
+            added_blocks.append(sparse.csr_matrix(added))
+        if to_dense or not added_blocks:
+            return (
+                filled
+                if to_dense
+                else sparse.csr_matrix((n_rows, n_features + n_added), dtype=np.float32)
+            )
         return sparse.csr_matrix(
-            sparse.hstack([features, sparse.vstack(parts)], format="csr"), dtype=np.float32
+            sparse.hstack([features, sparse.vstack(added_blocks)], format="csr"), dtype=np.float32
         )
 
 
@@ -350,12 +372,10 @@ class RowsWithin(Rows):
         self, stored: Any, queries: QueryIndex, columns: ModelColumns, threads: int = 1
     ) -> None:
         super().__init__()
-        self._stored, self._queries, self._columns, self._threads = (
-            stored,
-            queries,
-            columns,
-            threads,
-        )
+        self._stored = stored
+        self._queries = queries
+        self._columns = columns
+        self._threads = threads
         self.shape = (stored.shape[0], len(columns.names))
         self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
 
@@ -372,22 +392,26 @@ class RowsWithin(Rows):
             else np.asarray(rows, np.int64)
         )
         ptr = self._queries.ptr
-        owners = np.searchsorted(ptr, numbers, side="right") - 1
-        chosen = np.unique(owners)
-        index, whole = self._queries.take(chosen)
-        stretch = whole.size and whole[-1] - whole[0] + 1 == whole.size
+        query_of_row = np.searchsorted(ptr, numbers, side="right") - 1
+        chosen_queries = np.unique(query_of_row)
+        queries, query_rows = self._queries.take(chosen_queries)
+        is_contiguous = query_rows.size and query_rows[-1] - query_rows[0] + 1 == query_rows.size
         features = (
-            self._stored[int(whole[0]) : int(whole[-1]) + 1] if stretch else self._stored[whole]
+            self._stored[int(query_rows[0]) : int(query_rows[-1]) + 1]
+            if is_contiguous
+            else self._stored[query_rows]
         )
-        computed = self._columns.rows(features, index, self._threads)
-        if stretch and isinstance(rows, slice) and numbers.size == whole.size:
+        computed = self._columns.rows(features, queries, self._threads)
+        if is_contiguous and isinstance(rows, slice) and numbers.size == query_rows.size:
             return computed
-        return computed[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]
+        return computed[
+            queries.ptr[np.searchsorted(chosen_queries, query_of_row)] + numbers - ptr[query_of_row]
+        ]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, rows) in order, with a few megabytes of whole queries at a time."""
-        for first, last in self._queries.blocks(
+        for first_query, last_query in self._queries.blocks(
             max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))
         ):
-            begin, end = int(self._queries.ptr[first]), int(self._queries.ptr[last])
-            yield begin, self[begin:end]
+            start, stop = int(self._queries.ptr[first_query]), int(self._queries.ptr[last_query])
+            yield start, self[start:stop]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -251,10 +251,12 @@ class RankingModel:
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
         """Metrics at the best round (data set -> metric -> value)."""
-        at = self.best_iteration - self.info.rounds_before - 1
+        position = self.best_iteration - self.info.rounds_before - 1
         return {
             name: {
-                metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)
+                metric: values[position]
+                for metric, values in metrics.items()
+                if 0 <= position < len(values)
             }
             for name, metrics in self.evals_result.items()
         }
@@ -315,19 +317,24 @@ class RankingModel:
             return calibrated_scores(self.info.calibration, scores)
         if pred_leaf and pred_contrib:
             raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
-        count, last, more = self._booster.rounds, self._rounds(num_iteration), num_iteration or 0
-        first = min(max(0, start_iteration), count)
-        if first:
-            last = count if more <= 0 else min(count, first + more)
+        # Find the rounds to use.
+        all_rounds, last_round = self._booster.rounds, self._rounds(num_iteration)
+        first_round = min(max(0, start_iteration), all_rounds)
+        if first_round:
+            last_round = all_rounds
+            if num_iteration is not None and num_iteration > 0:
+                last_round = min(all_rounds, first_round + num_iteration)
         if pred_leaf:
             self._need_trees("pred_leaf=True")
-            start, each = self.tree_counts
-            leaves = self._each_row(
-                LEAVES, data, last, threads, start + each * (last or count)
-            ).astype(np.int32)
-            return leaves[:, start + each * first if first else 0 :]  # type: ignore[return-value]
-        output = self._rows_worth(data, last, threads, pred_contrib)
-        return output - self._rows_worth(data, first, threads, pred_contrib) if first else output
+            counts = self.tree_counts
+            width = counts.after(last_round or all_rounds)
+            leaves = self._each_row(LEAVES, data, last_round, threads, width).astype(np.int32)
+            first_tree = counts.after(first_round) if first_round else 0
+            return leaves[:, first_tree:]  # type: ignore[return-value]
+        output = self._rows_worth(data, last_round, threads, by_feature=pred_contrib)
+        if first_round:
+            output = output - self._rows_worth(data, first_round, threads, by_feature=pred_contrib)
+        return output
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
         """Compute the contribution of each feature to each score, using TreeSHAP for trees.
@@ -349,8 +356,9 @@ class RankingModel:
     ) -> Float64Array:
         if not by_feature:
             return self._each_row(SCORES, data, rounds, threads)
+        width = len(self.column_names) + 1
         return self.columns.sum_by_feature(
-            self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
+            self._each_row(CONTRIBUTIONS, data, rounds, threads, width)
         )
 
     def over_columns(self, data: D) -> tuple[RankingModel, D]:
@@ -362,8 +370,8 @@ class RankingModel:
             return self, data
         if data is not None:
             data = self.columns.dataset(data, resolve_threads(None))
-        about_data = {**(self.info.data or {}), "feature_names": self.column_names}
-        info = self.info | {"within_query": {"kinds": []}, "data": about_data}
+        data_record = {**(self.info.data or {}), "feature_names": self.column_names}
+        info = self.info | {"within_query": {"kinds": []}, "data": data_record}
         return self.altered(info=info), data
 
     def altered(self, **changes: Any) -> RankingModel:
@@ -374,7 +382,7 @@ class RankingModel:
         )
 
     def _each_row(
-        self, what: str, data: Any, rounds: int, threads: int | None, *row_shape: int
+        self, output_kind: str, data: Any, rounds: int, threads: int | None, *row_shape: int
     ) -> Float64Array:
         if self.columns.kinds:
             threads = resolve_threads(threads)
@@ -383,11 +391,13 @@ class RankingModel:
             return np.zeros((0, *row_shape))
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
-        request = PredictRequest(what, rounds, resolve_threads(threads), self.absent_is_missing)
+        request = PredictRequest(
+            output_kind, rounds, resolve_threads(threads), self.absent_is_missing
+        )
         try:
             output: Float64Array = self._booster.predict(features, request)
         except Exception as error:  # each engine raises its own kind
-            if what != CONTRIBUTIONS:
+            if output_kind != CONTRIBUTIONS:
                 raise
             reason = str(error).partition("\n")[0]
             raise ModelError(f"{self.backend} cannot compute contributions: {reason}") from error
@@ -454,8 +464,10 @@ class RankingModel:
                 f"the data has {features.shape[1]} features, but the model has {self.n_features}"
             )
         if self.columns.kinds:
-            words = f"this model computes {self.columns.words(2)}, which needs queries"
-            raise DataError(f"{words}: predict a RankingDataset, or pass qid or group")
+            raise DataError(
+                f"this model computes {self.columns.words(2)}, which needs queries: predict a"
+                " RankingDataset, or pass qid or group"
+            )
         return features
 
     def _rows(self, data: Any) -> Any:
@@ -476,8 +488,10 @@ class RankingModel:
             return self._rows(np.asarray(as_features(data)))
         columns, names = names_of(table), self.feature_names
         if not set(columns) & set(names) and names == default_feature_names(len(names)):
-            words = f"the table has column names, but the model does not ({names[0]}, ...)"
-            raise DataError(f"{words}: pass an array with the columns in the order of training")
+            raise DataError(
+                f"the table has column names, but the model does not ({names[0]}, ...): pass an"
+                " array with the columns in the order of training"
+            )
         return read_table(table, names, trained_categories=self.categories, whose="the model")[0]
 
     def rank(
@@ -558,9 +572,9 @@ class RankingModel:
             ParameterError: if the type is unknown, or the model has no trees.
         """
         if importance_type not in IMPORTANCES:
-            words = "for the effect of features on a metric, use boostrank.reporting.importance"
             raise ParameterError(
-                f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; {words}"
+                f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; for the"
+                " effect of features on a metric, use boostrank.reporting.importance"
             )
         self._need_trees("feature_importance()")
         trees = self.trees(iteration)
@@ -572,19 +586,16 @@ class RankingModel:
         """Return the number of trees in all rounds and the linear start, or raise ParameterError
         for linear models.
         """
-        start, each = self.tree_counts
-        return start + each * self._booster.rounds
+        return self.tree_counts.after(self._booster.rounds)
 
     @cached_property
-    def tree_counts(self) -> tuple[int, int]:
-        """The number of trees in the linear start, and the number of trees per round; linear models
-        raise ParameterError.
-        """
+    def tree_counts(self) -> TreeCounts:
+        """The numbers of trees; linear models raise ParameterError."""
         if not self._engine.grows_trees:
             raise ParameterError(f"models of backend={self.backend!r} have no trees to count")
         parsed = self._engine.format.parse(self.to_bytes(1))
-        each = self._engine.format.trees(parsed, len(self.column_names)).count
-        return int(getattr(parsed, "start_trees", 0)), each
+        trees = self._engine.format.trees(parsed, len(self.column_names))
+        return TreeCounts(int(getattr(parsed, "start_trees", 0)), trees.count)
 
     def save_model(
         self, filename: str | PathLike[str], num_iteration: int | None = None
@@ -593,10 +604,12 @@ class RankingModel:
         self.save(filename, num_iteration=num_iteration)
         return self
 
-    def _need_trees(self, what: str) -> None:
+    def _need_trees(self, caller: str) -> None:
         if not self._engine.grows_trees:
-            words = "have no trees; use contributions() for the effect of features"
-            raise ParameterError(f"{what}: models of backend={self.backend!r} {words}")
+            raise ParameterError(
+                f"{caller}: models of backend={self.backend!r} have no trees; use contributions()"
+                " for the effect of features"
+            )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
@@ -616,11 +629,10 @@ class RankingModel:
             history: Any = as_record(History, content.pop("evals_result", {}))
             info = as_record(ModelInfo, content)
         except ValueError as fault:
-            words = (
+            raise ModelError(
                 f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model"
                 " still opens"
-            )
-            raise ModelError(words) from None
+            ) from None
         try:
             booster = load_booster(body)
         except MissingDependency:
@@ -631,11 +643,11 @@ class RankingModel:
         best = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
             best = booster.stopped_rounds
-            words = (
-                f"uses {best} of its {booster.rounds} rounds, up to best_iteration={best - 1}, as"
-                " XGBRanker does"
+            warn_user(
+                f"{path}: uses {best} of its {booster.rounds} rounds, up to"
+                f" best_iteration={best - 1}, as XGBRanker does; xgboost.Booster.predict uses all",
+                DataWarning,
             )
-            warn_user(f"{path}: {words}; xgboost.Booster.predict uses all", DataWarning)
         if booster.index_base is not None:
             info = info | {"data": {"index_base": booster.index_base}}
         return cls(booster, best_rounds=best, info=info, evals_result=history)
@@ -650,18 +662,32 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
             "the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries"
         )
     distinct, rank_of_score = np.unique(scores, return_inverse=True)
-    x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
-    grades = np.interp(distinct, x, y)
+    mean_scores, values, (lowest, highest) = record["scores"], record["values"], record["ends"]
+    grades = np.interp(distinct, mean_scores, values)
     # Beyond the known scores, approach the extreme grades, half of the way at ten times their
     # range.
-    for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
-        far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
-        grades += room * far / (10.0 + far)
+    for beyond, room in (
+        (distinct - mean_scores[-1], highest - values[-1]),
+        (mean_scores[0] - distinct, lowest - values[0]),
+    ):
+        distance = np.maximum(beyond, 0.0) / (mean_scores[-1] - mean_scores[0])
+        grades += room * distance / (10.0 + distance)
     # Keep the order of scores that differ only in their last digits and may round to the same
     # value.
     while (tied := np.flatnonzero(np.diff(grades) <= 0.0)).size:
         grades[tied + 1] = np.nextafter(grades[tied], np.inf)
     return grades[rank_of_score]
+
+
+class TreeCounts(NamedTuple):
+    """The numbers of trees in the linear start, and in each round."""
+
+    start: int
+    each_round: int
+
+    def after(self, rounds: int) -> int:
+        """Return the number of trees after some rounds."""
+        return self.start + self.each_round * rounds
 
 
 def find_model(source: Any) -> RankingModel | None:
@@ -680,17 +706,18 @@ def find_model(source: Any) -> RankingModel | None:
         return model
     if engine == "lightgbm" and hasattr(type(source), "booster_"):
         source = source.booster_
-    sklearn = engine == "xgboost" and hasattr(source, "get_booster")
-    if sklearn and source.missing is not None and source.missing == source.missing:  # not NaN
-        words = (
-            "the model does not store this value, and scores would differ: fit it with NaN for"
-            " missing values"
+    is_xgboost_ranker = engine == "xgboost" and hasattr(source, "get_booster")
+    if (
+        is_xgboost_ranker and source.missing is not None and source.missing == source.missing
+    ):  # not NaN
+        raise ModelError(
+            f"{type(source).__name__}(missing={source.missing:g}): the model does not store this"
+            " value, and scores would differ: fit it with NaN for missing values"
         )
-        raise ModelError(f"{type(source).__name__}(missing={source.missing:g}): {words}")
-    booster = booster_of(source.get_booster() if sklearn else source)
+    booster = booster_of(source.get_booster() if is_xgboost_ranker else source)
     if booster is None:
         return None
-    rounds = booster.stopped_rounds if sklearn else booster.best_rounds
+    rounds = booster.stopped_rounds if is_xgboost_ranker else booster.best_rounds
     return RankingModel(booster, best_rounds=rounds)
 
 
@@ -700,9 +727,8 @@ def as_model(source: Any) -> RankingModel:
     """
     model = find_model(source)
     if model is None:
-        words = (
-            "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or"
-            " BoostRanker"
+        raise ParameterError(
+            f"model={type(source).__name__}: expected a RankingModel, its path, a Booster, or a"
+            " fitted LGBMRanker, XGBRanker or BoostRanker"
         )
-        raise ParameterError(f"model={type(source).__name__}: {words}")
     return model

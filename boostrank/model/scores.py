@@ -17,7 +17,8 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,22 +77,21 @@ def scores_of_files(
     if not model.scores_rows_alone or model.absent_is_missing:
         return None
     scorer = compiled_scorer(model, num_iteration)
+    work: Callable[[Any], Float64Array]
     if scorer is None:
-        columns, work = (
-            None,
-            lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads),
-        )
+        columns = None
+        work = partial(model.predict, num_iteration=num_iteration, threads=threads)
     else:
         columns, work = scorer.columns, scorer.scores
     return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))
 
 
 def _finite(pieces: Iterator[Any]) -> Iterator[Any]:
-    first = 0
+    first_row = 0
     for piece in pieces:
         scores = piece.values if isinstance(piece, Named) else piece
-        check_finite(scores, first)
-        first += scores.size
+        check_finite(scores, first_row)
+        first_row += scores.size
         yield piece
 
 
@@ -109,8 +109,8 @@ def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Sc
         expected = model.predict(rows, num_iteration=num_iteration, threads=1)
     except ModelError:  # artificial rows may overflow where real ones do not
         return None
-    same = np.array_equal(scorer.scores(np.ascontiguousarray(rows[:, scorer.columns])), expected)
-    return scorer if same else None
+    is_same = np.array_equal(scorer.scores(np.ascontiguousarray(rows[:, scorer.columns])), expected)
+    return scorer if is_same else None
 
 
 def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) -> Float32Array:
@@ -120,22 +120,17 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
     rng, start = np.random.default_rng(0), forest.start
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
     for column in columns.tolist():
-        ends = [forest.threshold[forest.feature == column], np.zeros(1)]
+        thresholds = [forest.threshold[forest.feature == column], np.zeros(1)]
         if start is not None:
-            ends.append(start.bounds[np.repeat(start.feature == column, np.diff(start.ptr))])
+            thresholds.append(start.bounds[np.repeat(start.feature == column, np.diff(start.ptr))])
         with np.errstate(over="ignore"):
-            near = np.concatenate(ends).astype(np.float32)
-        near = rng.choice(near[np.isfinite(near)], _PROOF_ROWS)
-        around = [
-            near,
-            np.nextafter(near, -np.inf),
-            np.nextafter(near, np.inf),
-        ]
+            values = np.concatenate(thresholds).astype(np.float32)
+        values = rng.choice(values[np.isfinite(values)], _PROOF_ROWS)
+        neighbours = [values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)]
+        values = np.choose(rng.integers(0, 3, _PROOF_ROWS), neighbours)
         # Mix in zeros, subnormals, infinities and missing values.
-        near = np.choose(rng.integers(0, 3, _PROOF_ROWS), around)
-        rows[:, column] = np.where(
-            rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS), near
-        )
+        is_odd, odd_values = rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS)
+        rows[:, column] = np.where(is_odd, odd_values, values)
     return rows
 
 
@@ -211,11 +206,13 @@ def holds_ranker(path: str) -> bool:
     if not os.path.isfile(path):
         return False
     head = _beginning(path)
-    first, _, more = head.partition(b"\n")
-    word = first.strip().decode("latin-1")
-    plain = NUMERIC.fullmatch(word) is not None and (bool(more) or len(head) < _HEAD)
+    first_line, _, other_lines = head.partition(b"\n")
+    first_text = first_line.strip().decode("latin-1")
+    is_number = NUMERIC.fullmatch(first_text) is not None and (
+        bool(other_lines) or len(head) < _HEAD
+    )
     is_model = any(model_format.recognises(head) for model_format in formats())
-    return not head or plain or is_model or bool(columns_of(path))
+    return not head or is_number or is_model or bool(columns_of(path))
 
 
 def scores_of(
@@ -242,8 +239,8 @@ def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
     elif spec is not None and issubclass(spec.source, TableSource):
         names = header_of(path)
     roles = _roles_in(names)
-    others = {*names} - {*roles.values(), "rank", "__index_level_0__"}  # pandas' index
-    return roles if "score" in roles and not (others and alone) else {}
+    other_names = {*names} - {*roles.values(), "rank", "__index_level_0__"}  # pandas' index
+    return roles if "score" in roles and not (other_names and alone) else {}
 
 
 def _roles_in(names: Sequence[str]) -> dict[str, str]:
@@ -260,23 +257,26 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
             blank lines only at the end. Rows that name a query and a document may have any order.
     """
     if columns_of(path, alone=False):
-        return read_logged(path, data)[0]
+        return read_logged(path, data).scores
     lines = _lines_of(path)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
-    return _matched(
-        DocumentRows(path, lines=list(range(1, len(lines) + 1))),
-        [line.strip() for line in lines],
-        data,
-    )[0]
+    rows = DocumentRows(path, lines=list(range(1, len(lines) + 1)))
+    return _match_rows(rows, [line.strip() for line in lines], data).scores
+
+
+class LoggedScores(NamedTuple):
+    """Scores, float64[N], in input order, and half a unit of each last digit."""
+
+    scores: Float64Array
+    half_unit: Float64Array
 
 
 def read_logged(
-    path: str, data: RankingDataset, column: str | None = None, more: Sequence[str] = ()
-) -> tuple[Float64Array, Float64Array]:
-    """Read scores another program logged, float64[N] in input order, and half a unit of each last
-    digit.
+    path: str, data: RankingDataset, column: str | None = None, more_files: Sequence[str] = ()
+) -> LoggedScores:
+    """Read scores another program logged.
 
     Numbers that all have the same number of decimals were rounded to that number. Otherwise, the
     longest number gives the number of significant digits.
@@ -285,33 +285,32 @@ def read_logged(
         path: a table or JSON lines with a score, or lines with one score or several columns, of
             which "score", or else the last column, is used. Rows that name a query and a document
             may have any order.
-        column: column with the scores if `path` and `more` are the files of `data`.
+        column: column with the scores if `path` and `more_files` are the files of `data`.
 
     Raises:
         FileFormatError: a row has no finite score, or the rows are not those of the data. The
             message has the line.
     """
-    rows, words = DocumentRows(path), list[str]()
+    rows, texts = DocumentRows(path), list[str]()
     rows.columns = columns_of(path, alone=False) if column is None else {"score": column}
     if rows.columns and not path.lower().endswith(_JSON):
-        for file in (path, *more):
+        for file in (path, *more_files):
             for batch in batches(file, texts=tuple(rows.columns.values())):
                 rows.add_names(batch)
-                column_words = [
-                    word or "" for word in batch.text(rows.columns["score"]).to_pylist()
-                ]
-                _check_numbers(column_words, batch.refuse)
-                words += column_words
+                batch_texts = [text or "" for text in batch.text(rows.columns["score"]).to_pylist()]
+                _check_numbers(batch_texts, batch.refuse)
+                texts += batch_texts
     else:
         for number, cells in _records(rows):
             rows.lines.append(number)
-            words.append(cells.get("score", ""))
+            texts.append(cells.get("score", ""))
             rows.qids += [cells["qid"]] if "qid" in cells else []
             rows.names += [cells["id"]] if "id" in cells else []
-    return _with_precision(*_matched(rows, words, data))
+    matched = _match_rows(rows, texts, data)
+    return LoggedScores(matched.scores, _half_units(matched))
 
 
-def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
+def as_scores(scores: Any, data: RankingDataset, description: str) -> Float64Array:
     """Return scores, float64[N], in input order, from an array, or from a frame that names queries
     and documents.
     """
@@ -319,65 +318,77 @@ def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
 
     frame = as_frame(scores) if hasattr(type(scores), "columns") else None
     if frame is None or len(_roles_in(names_of(frame))) < len(_COLUMNS):
-        return as_numbers(scores, what)
+        return as_numbers(scores, description)
     rows = read_rows(scores, run=True)
-    rows.file = what
-    return _matched(rows, list(map(repr, rows.values.tolist())), data)[0]
+    rows.file = description
+    return _match_rows(rows, list(map(repr, rows.values.tolist())), data).scores
 
 
-def _check_numbers(words: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
-    for row, word in enumerate(words):
-        if not word:
+def _check_numbers(texts: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
+    for row, text in enumerate(texts):
+        if not text:
             raise refuse(row, "the row has no score; write one in each line")
-        if math.isnan(number_in(word)):
-            raise refuse(row, no_number(word))
+        if math.isnan(number_in(text)):
+            raise refuse(row, no_number(text))
 
 
-def _matched(
-    rows: DocumentRows, words: list[str], data: RankingDataset
-) -> tuple[Float64Array, list[str]]:
-    """Return the score of each row of the data, in input order, and the words that say them.
+class _MatchedScores(NamedTuple):
+    """The score of each row of the data, in input order, and its text."""
+
+    scores: Float64Array
+    texts: list[str]
+
+
+def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _MatchedScores:
+    """Return the score of each row of the data.
 
     Rows that name documents are matched by name if no two rows of the data have the same names.
     Otherwise, row i is that of the data, and must have the same names.
     """
-    _check_numbers(words, rows.refuse)
+    _check_numbers(texts, rows.refuse)
     # Compare the names that both the rows and the data have.
     documents = _phrases("document", rows, "id", rows.names, data, data.document_names)
     queries = _phrases("query", rows, "qid", rows.qids, data, data.queries.row_ids())
-    pairs = [pair for pair in (documents, queries) if pair is not None]
-    of_rows = [" of ".join(names) for names in zip(*(pair[0] for pair in pairs), strict=True)]
-    of_data = [" of ".join(names) for names in zip(*(pair[1] for pair in pairs), strict=True)]
-    order: Sequence[int] = range(len(words))
+    named = [phrases for phrases in (documents, queries) if phrases is not None]
+    of_rows = list(map(" of ".join, zip(*(phrases.of_rows for phrases in named), strict=True)))
+    of_data = list(map(" of ".join, zip(*(phrases.of_data for phrases in named), strict=True)))
+    order: Sequence[int] = range(len(texts))
     if documents and len(set(of_data)) == len(of_data):
         order = _order(rows, of_rows, of_data)
-    elif len(words) != data.n_documents:
+    elif len(texts) != data.n_documents:
         raise FileFormatError(
-            f"{len(words):,} scores, but the data has {data.n_documents:,} rows", file=rows.file
+            f"{len(texts):,} scores, but the data has {data.n_documents:,} rows", file=rows.file
         )
     else:
         if documents is None and any(rows.names) and rows.columns.get("id") != "id":
-            words_of_file = (
-                f"{rows.file}: the data name no documents, so the scores are taken in the order of"
-                " the rows"
+            warn_user(
+                f"{rows.file}: the data name no documents, so the scores are taken in the order"
+                " of the rows; --id COLUMN, or comments in libsvm text, name them (in Python,"
+                " keep_names=True reads them)",
+                DataWarning,
             )
-            mend = (
-                "--id COLUMN, or comments in libsvm text, name them (in Python, keep_names=True"
-                " reads them)"
-            )
-            warn_user(f"{words_of_file}; {mend}", DataWarning)
         for row, (name, other) in enumerate(zip(of_rows, of_data, strict=True)):
             if name != other:
-                what = f"the score is for {name}, but data row {row + 1:,} is for {other}"
-                raise rows.refuse(row, f"{what}: write the scores in the order of the data")
-    words = [words[i] for i in order]
-    return np.array(words, np.float64), words
+                raise rows.refuse(
+                    row,
+                    f"the score is for {name}, but data row {row + 1:,} is for {other}: write the"
+                    " scores in the order of the data",
+                )
+    texts = [texts[i] for i in order]
+    return _MatchedScores(np.array(texts, np.float64), texts)
+
+
+class _Phrases(NamedTuple):
+    """The names of the rows of a file, and of the data, such as "document 'D7'"."""
+
+    of_rows: list[str]
+    of_data: list[str]
 
 
 def _phrases(
     kind: str, rows: DocumentRows, role: str, of_rows: list[str], data: RankingDataset, ids: Any
-) -> tuple[list[str], list[str]] | None:
-    """Return the names of the rows and of the data in phrases, or None if one of them has none.
+) -> _Phrases | None:
+    """Return the names in phrases, or None if the rows or the data have none.
 
     A column `id` may number the rows, and `query` may have the words: they are names if any is in
     the data.
@@ -389,43 +400,47 @@ def _phrases(
         rows.columns.get(role) in ("id", "query") and not set(of_data) & set(of_rows)
     ):
         return None
-    return [f"{kind} {name!r}" for name in of_rows], [f"{kind} {name!r}" for name in of_data]
+    return _Phrases(
+        [f"{kind} {name!r}" for name in of_rows], [f"{kind} {name!r}" for name in of_data]
+    )
 
 
 def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -> Sequence[int]:
     """Return the row of each of the `of_data` documents, and warn about rows of others."""
-    at: dict[str, int] = {}
+    row_of_name: dict[str, int] = {}
     for row, name in enumerate(of_rows):
-        if at.setdefault(name, row) != row:
+        if row_of_name.setdefault(name, row) != row:
             raise rows.refuse(row, f"{name} has two scores; keep one of the lines")
-    missing = [name for name in of_data if name not in at]
+    missing = [name for name in of_data if name not in row_of_name]
     if missing:
-        words = (
-            f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score"
-        )
         raise FileFormatError(
-            f"{words}; first: {missing[0]}; the scores begin with {of_rows[0]}", file=rows.file
+            f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score;"
+            f" first: {missing[0]}; the scores begin with {of_rows[0]}",
+            file=rows.file,
         )
     documents = set(of_data)
-    others = [row for name, row in at.items() if name not in documents]
-    if others:
-        words = f"{count_of(len(others), 'score')} of documents that the data lack left out"
-        warn_user(f"{words}; first: {rows.refuse(others[0], of_rows[others[0]])}", DataWarning)
-    return [at[name] for name in of_data]
+    other_rows = [row for name, row in row_of_name.items() if name not in documents]
+    if other_rows:
+        warn_user(
+            f"{count_of(len(other_rows), 'score')} of documents that the data lack left out; first:"
+            f" {rows.refuse(other_rows[0], of_rows[other_rows[0]])}",
+            DataWarning,
+        )
+    return [row_of_name[name] for name in of_data]
 
 
-def _with_precision(
-    scores: Float64Array, words: Sequence[str]
-) -> tuple[Float64Array, Float64Array]:
+def _half_units(matched: _MatchedScores) -> Float64Array:
+    """Return half a unit of the last digit of each score, float64[N]."""
     # Use the common number of decimals, or else the largest number of significant digits.
-    parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
-    decimals = {len(after) for _, _, after in parts}
-    if len(decimals) == 1 and len(words) > 1 and not any("e" in word.lower() for word in words):
+    scores, texts = matched.scores, matched.texts
+    mantissas = [re.split("[eE]", text.lstrip("+-"))[0].partition(".") for text in texts]
+    decimals = {len(fraction) for _, _, fraction in mantissas}
+    if len(decimals) == 1 and len(texts) > 1 and not any("e" in text.lower() for text in texts):
         half_unit = 0.5 * 10.0 ** -min(decimals) if min(decimals) else 0.0
-        return scores, np.full(scores.size, half_unit)
-    digits = max(len((before + after).lstrip("0")) for before, _, after in parts)
-    size = np.floor(np.log10(np.abs(scores), out=np.zeros(scores.size), where=scores != 0.0))
-    return scores, np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (size + 1.0 - digits))
+        return np.full(scores.size, half_unit)
+    digits = max(len((whole + fraction).lstrip("0")) for whole, _, fraction in mantissas)
+    exponent = np.floor(np.log10(np.abs(scores), out=np.zeros(scores.size), where=scores != 0.0))
+    return np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (exponent + 1.0 - digits))
 
 
 def _lines_of(path: str) -> list[str]:
@@ -452,39 +467,55 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
         return
     # Commas separate columns if no other mark does, unless they are the decimal marks of all
     # numbers.
-    cut = next((mark for mark in "\t;," if mark in lines[0]), "")
-    last = [(line.split() or [""])[-1] for line in lines]
-    if cut == "," and all(map(WRITTEN.fullmatch, last)) and not all(map(NUMBER.fullmatch, last)):
-        row = next(i for i, word in enumerate(last) if not NUMBER.fullmatch(word))
-        words = f"{no_number(last[row])}; if commas separate columns, name them in the first line"
-        raise FileFormatError(words, file=path, line=row + 1)
-    heading = _split(lines[0], cut)
-    has_names = not any(map(NUMERIC.fullmatch, heading))
-    rows.columns = _roles_in(heading) if has_names else {}
-    roles = {role: heading.index(name) for role, name in rows.columns.items()}
+    delimiter = next((mark for mark in "\t;," if mark in lines[0]), "")
+    last_cells = [(line.split() or [""])[-1] for line in lines]
+    if (
+        delimiter == ","
+        and all(map(WRITTEN.fullmatch, last_cells))
+        and not all(map(NUMBER.fullmatch, last_cells))
+    ):
+        row = next(i for i, word in enumerate(last_cells) if not NUMBER.fullmatch(word))
+        raise FileFormatError(
+            f"{no_number(last_cells[row])}; if commas separate columns, name them in the first"
+            " line",
+            file=path,
+            line=row + 1,
+        )
+    header = _split(lines[0], delimiter)
+    has_names = not any(map(NUMERIC.fullmatch, header))
+    rows.columns = _roles_in(header) if has_names else {}
+    roles = {role: header.index(name) for role, name in rows.columns.items()}
     roles.setdefault("score", -1)
     for number, line in enumerate(lines[has_names:], 1 + has_names):
-        cells = _split(line, cut)
+        cells = _split(line, delimiter)
         # Numbers with decimal commas are two columns.
-        halved = cut == "," and any(
+        has_decimal_commas = delimiter == "," and any(
             re.fullmatch(r"[+-]?0\d+", cell) for cell in cells[roles["score"] :][:1]
         )
-        if halved or (len(cells) != len(heading) and (cut or len(roles) > 1)):
-            words = (
-                f"{line[:40]!r} has {len(cells)} columns, and the first line {len(heading)}:"
-                f" {PLAIN_DIGITS}"
+        if has_decimal_commas or (len(cells) != len(header) and (delimiter or len(roles) > 1)):
+            raise FileFormatError(
+                f"{line[:40]!r} has {len(cells)} columns, and the first line {len(header)}:"
+                f" {PLAIN_DIGITS}",
+                file=path,
+                line=number,
             )
-            raise FileFormatError(words, file=path, line=number)
-        yield number, {role: cells[at] for role, at in roles.items() if cells and at < len(cells)}
+        yield (
+            number,
+            {
+                role: cells[column]
+                for role, column in roles.items()
+                if cells and column < len(cells)
+            },
+        )
 
 
-def _split(line: str, cut: str) -> list[str]:
+def _split(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line, which may be quoted, separated by a mark or by blanks."""
-    if not cut:
+    if not delimiter:
         return [word.strip('"') for word in line.split()]
     with contextlib.suppress(csv.Error):
         return [
             cell.strip()
-            for cell in next(csv.reader([line], delimiter=cut, skipinitialspace=True), [])
+            for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
         ]
     return []

@@ -32,23 +32,25 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
     queries = set[str]()
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
         if qid in queries:
-            words = f"the rows of query {qid!r} are not contiguous, as a run requires"
-            raise InputError(f"{words}: run boostrank data sort first")
+            raise InputError(
+                f"the rows of query {qid!r} are not contiguous, as a run requires: run boostrank"
+                " data sort first"
+            )
         queries.add(qid)
-        ranked, seen = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], set[str]()
-        for rank, (_, name, score, _) in enumerate(ranked, 1):
+        ranked_rows = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1]
+        seen_names = set[str]()
+        for rank, (_, name, score, _) in enumerate(ranked_rows, 1):
             line = f"{qid} Q0 {name} {rank} {score!r} {tag}"
             if len(line.split()) != len(RUN.split()):
-                words = (
-                    "names must not be empty or contain blanks: use other names, or write a table,"
-                    " -o scores.csv"
+                raise InputError(
+                    f"{line!r} is not a line of a run, `{RUN}`: names must not be empty or"
+                    " contain blanks: use other names, or write a table, -o scores.csv"
                 )
-                raise InputError(f"{line!r} is not a line of a run, `{RUN}`: {words}")
-            if name in seen:
+            if name in seen_names:
                 raise InputError(
                     f"query {qid!r} has two documents {name!r}, but a run lists each document once"
                 )
-            seen.add(name)
+            seen_names.add(name)
             yield f"{line}\n".encode()
 
 
@@ -58,12 +60,12 @@ def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
             raise InputError(
                 "a run needs query and document ids: use --id COLUMN, or comments in libsvm rows"
             )
-        single = piece.values.astype(np.float32).tolist()
+        float32_scores = piece.values.astype(np.float32).tolist()
         yield from zip(
             map(str, piece.qids),
             map(str, piece.document_names),
             piece.values.tolist(),
-            single,
+            float32_scores,
             strict=True,
         )
 
@@ -95,33 +97,35 @@ def evaluate_run(
         ParameterError: if a metric is unknown.
     """
     run, qrels = values_by_query(run, run=True), values_by_query(qrels)
-    asked = [qid for qid in qrels if qid in run]
-    if not asked:
+    judged_qids = [qid for qid in qrels if qid in run]
+    if not judged_qids:
         raise DataError(
             f"no query in the run is judged: it has {next(iter(run))}, the qrels have"
             f" {next(iter(qrels))}"
         )
-    run = {qid: run[qid] for qid in asked}
+    run = {qid: run[qid] for qid in judged_qids}
     # Unjudged documents have label 0; ideal rankings are of the judged ones.
-    labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
-    judged = np.array([max(grade, 0.0) for qid in asked for grade in qrels[qid].values()])
-    ids = np.array(asked, object)
-    queries = QueryIndex(np.cumsum([0, *(len(run[qid]) for qid in asked)]), ids)
-    pool = QueryIndex(np.cumsum([0, *(len(qrels[qid]) for qid in asked)]), ids)
-    names = [name for of_query in run.values() for name in of_query]
-    bound = BoundMetrics(
+    labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in judged_qids for name in run[qid]]
+    judged = np.array([max(grade, 0.0) for qid in judged_qids for grade in qrels[qid].values()])
+    ids = np.array(judged_qids, object)
+    queries = QueryIndex(np.cumsum([0, *(len(run[qid]) for qid in judged_qids)]), ids)
+    judged_queries = QueryIndex(np.cumsum([0, *(len(qrels[qid]) for qid in judged_qids)]), ids)
+    names = [name for query_values in run.values() for name in query_values]
+    bound_metrics = BoundMetrics(
         Metric.all_of(metrics),
         labels,
         queries,
         rules,
         threads,
         docnos=names,
-        judged=(judged, pool),
+        judged=(judged, judged_queries),
     )
-    results = bound.results([score for of_query in run.values() for score in of_query.values()])
+    results = bound_metrics.results(
+        [score for query_values in run.values() for score in query_values.values()]
+    )
     for name, result in results.items():
-        of_query = dict(zip(asked, result.per_query, strict=True))
+        query_values = dict(zip(judged_qids, result.per_query, strict=True))
         results[name] = replace(
-            result, per_query=np.array([of_query.get(qid, np.nan) for qid in qrels])
+            result, per_query=np.array([query_values.get(qid, np.nan) for qid in qrels])
         )
     return results

@@ -37,13 +37,13 @@ class Card:
             for row in card["metrics"]
         ]
         dataset = {"name": card["tested_on"] or "test data", "type": "private"}
-        result = {"task": {"type": "text-ranking"}, "dataset": dataset, "metrics": metrics}
+        evaluation = {"task": {"type": "text-ranking"}, "dataset": dataset, "metrics": metrics}
         # JSON is YAML.
         header = {
             "license": card["license"] or "other",
             "library_name": "boostrank",
             "tags": ["learning-to-rank", card["backend"]],
-            "model-index": [{"name": card["name"], "results": [result]}],
+            "model-index": [{"name": card["name"], "results": [evaluation]}],
         }
         lines = [f"{name}: {json.dumps(value)}" for name, value in header.items()]
         text = environment().get_template("card.md").render(card=card, header="\n".join(lines))

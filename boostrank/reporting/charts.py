@@ -104,7 +104,7 @@ def _bundle(arguments: Mapping[str, str]) -> str:
         {"path": [os.path.abspath(folder) for folder in sys.path], "arguments": arguments}
     )
     try:  # -P: import nothing from the current folder
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-P", "-c", _CHILD],
             input=request.encode(),
             capture_output=True,
@@ -116,16 +116,16 @@ def _bundle(arguments: Mapping[str, str]) -> str:
             "the script of charts cannot be built; give the process 64 GB of address space (ulimit"
             f" -v), of which it uses little: {output.rpartition(chr(10))[2] or error}"
         ) from error
-    script: str = json.loads(done.stdout)
+    script: str = json.loads(process.stdout)
     return script
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    names, which = ("text", "faint", "line", "back"), _DARK if dark else _LIGHT
-    colours = COLOURS | dict(zip(names, which, strict=True))
-    text = files("boostrank.reporting").joinpath("templates", "theme.json").read_text("utf-8")
-    return {**json.loads(Template(text).substitute(colours)), "range": {"category": CATEGORY}}
+    colour_names, page_colours = ("text", "faint", "line", "back"), _DARK if dark else _LIGHT
+    colours = COLOURS | dict(zip(colour_names, page_colours, strict=True))
+    template = files("boostrank.reporting").joinpath("templates", "theme.json").read_text("utf-8")
+    return {**json.loads(Template(template).substitute(colours)), "range": {"category": CATEGORY}}
 
 
 _DIGITS = 5
@@ -189,15 +189,15 @@ class Chart:
         """Return the element that the page's script draws into."""
         spec = self.spec()
         datasets = {name: _columns(rows) for name, rows in spec.pop("datasets", {}).items()}
-        numbers = jsonable(self.frame.to_dict("list"), digits=_DIGITS)
-        shared = next((name for name, columns in datasets.items() if columns == numbers), None)
-        many = (
-            sum(len(next(iter(columns.values()), ())) for columns in datasets.values())
-            > _MOST_ELEMENTS
-        )
-        kept = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": shared or numbers}
-        kept["renderer"] = "canvas" if many else "svg"
-        return block("parts.html", "chart", chart=self, kept=kept, fits="autosize" in spec)
+        columns = jsonable(self.frame.to_dict("list"), digits=_DIGITS)
+        # The page embeds the data once if the figure and the chart have the same.
+        same = [name for name, dataset in datasets.items() if dataset == columns]
+        elements = sum(len(next(iter(dataset.values()), ())) for dataset in datasets.values())
+        renderer = "canvas" if elements > _MOST_ELEMENTS else "svg"
+        numbers = same[0] if same else columns
+        data = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": numbers}
+        data["renderer"] = renderer
+        return block("parts.html", "chart", chart=self, kept=data, fits="autosize" in spec)
 
 
 def _cut_names(spec: dict[str, Any]) -> None:
@@ -216,12 +216,12 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {key: [row.get(key) for row in rows] for key in keys}
 
 
-def stretched(small: float, ends: tuple[float, float]) -> tuple[Any, list[float]]:
-    """Return a scale that is linear between -`small` and `small` and logarithmic beyond, and its
+def stretched(linear_up_to: float, ends: tuple[float, float]) -> tuple[Any, list[float]]:
+    """Return a scale that is linear up to an absolute value and logarithmic beyond, and its
     ticks.
     """
-    ticks = (sign * small * 10.0**i for sign in (-1, 1) for i in range(8))
-    scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
+    ticks = (sign * linear_up_to * 10.0**i for sign in (-1, 1) for i in range(8))
+    scale = alt.Scale(type="symlog", constant=linear_up_to, nice=False, domain=list(ends))
     return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
 
 
@@ -233,22 +233,22 @@ def lines(
     *,
     band: Sequence[str] = (),
     height: int = 260,
-    **how: Any,
+    **y_options: Any,
 ) -> Any:
     """Draw column `y` as lines over the channel `x`, and shade the area between the two columns in
     `band`.
 
     Args:
-        how: options for the vertical axis, `color` (the channel that separates lines) and `dots`
-            (the point size).
+        y_options: options for the vertical axis, `color` (the channel that separates lines) and
+            `dots` (the point size).
     """
-    dots, color = how.pop("dots", 18), how.pop("color", alt.Undefined)
+    dots, color = y_options.pop("dots", 18), y_options.pop("color", alt.Undefined)
     base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
     points = alt.OverlayMarkDef(size=dots) if dots else False
-    line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **how))
+    line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **y_options))
     if band:
         area = base.mark_area(opacity=0.2, color=COLOURS["main"])
-        line = area.encode(y=alt.Y(f"{band[0]}:Q", **how), y2=f"{band[1]}:Q") + line
+        line = area.encode(y=alt.Y(f"{band[0]}:Q", **y_options), y2=f"{band[1]}:Q") + line
     return line.properties(height=height)
 
 
@@ -320,8 +320,8 @@ def tooltips(*columns: str) -> list[Any]:
     """Return tooltips for columns such as "name:type", which may be followed by a format and a
     title.
     """
-    parts = [column.split(maxsplit=2) for column in columns]
+    specs = [column.split(maxsplit=2) for column in columns]
     return [
         alt.Tooltip(name, **dict(zip(("format", "title"), labels, strict=False)))
-        for name, *labels in parts
+        for name, *labels in specs
     ]

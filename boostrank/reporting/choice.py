@@ -56,27 +56,28 @@ def choose(
         DataError: people judged everything, or a grade has no exponential gain.
     """
     people, machine = grades
-    ranks, unit = np.stack([queries.ranks(each) for each in scores]), np.arange(people.size)
+    ranks = np.stack([queries.ranks(ranker_scores) for ranker_scores in scores])
+    unit_of_row = np.arange(people.size)
     with queries.naming_rows():
         gains = gains_from_labels(np.nan_to_num(people))
     expected, variance = _moments(np.where(np.isnan(people), np.nan, gains), machine)
     sizes = np.var(_discounts(ranks), axis=0) * variance
     if whole:
-        unit = queries.of_rows()
-        tops = _discounts(queries.ranks(expected)) * expected
-        ideal = np.bincount(unit, tops, len(queries))
-        sizes = np.bincount(unit, sizes, len(queries)) / np.maximum(ideal, 1.0) ** 2
+        unit_of_row = queries.of_rows()
+        discounted_gains = _discounts(queries.ranks(expected)) * expected
+        ideal_dcg = np.bincount(unit_of_row, discounted_gains, len(queries))
+        sizes = np.bincount(unit_of_row, sizes, len(queries)) / np.maximum(ideal_dcg, 1.0) ** 2
     # Draw from the remaining ones, in a random order.
-    units = np.unique(unit[np.isnan(people)])
-    if not units.size:
+    candidates = np.unique(unit_of_row[np.isnan(people)])
+    if not candidates.size:
         raise DataError("people judged everything: there is nothing to choose")
     rng, chances = np.random.default_rng(seed), np.zeros(sizes.size)
-    chances[units] = chances_of(np.sqrt(sizes[units]), min(count, units.size))
-    order = rng.permutation(units)
-    steps = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
-    drawn = order[np.diff(steps, prepend=0.0) > 0.0]
-    rows = np.flatnonzero(np.isin(unit, drawn))
-    return rows, chances[unit[rows]]
+    chances[candidates] = chances_of(np.sqrt(sizes[candidates]), min(count, candidates.size))
+    order = rng.permutation(candidates)
+    sampled_counts = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
+    drawn = order[np.diff(sampled_counts, prepend=0.0) > 0.0]
+    rows = np.flatnonzero(np.isin(unit_of_row, drawn))
+    return rows, chances[unit_of_row[rows]]
 
 
 def _discounts(ranks: Int64Array) -> Float64Array:
@@ -87,13 +88,13 @@ def _moments(people: Float64Array, machine: Float64Array) -> tuple[Float64Array,
     """Return the mean and the variance of people's gain of each document given the machine's
     grade.
     """
-    both = ~np.isnan(people) & ~np.isnan(machine)
-    if not both.any():
+    both_judged = ~np.isnan(people) & ~np.isnan(machine)
+    if not both_judged.any():
         return np.nan_to_num(machine), np.ones(machine.size)
     moments = []
-    for powers in (people[both], people[both] ** 2):
-        learnt = fit_gains(machine[both], powers, np.ones(powers.size))
-        moments.append(np.nan_to_num(learnt.expected(machine), nan=float(powers.mean())))
+    for gain_powers in (people[both_judged], people[both_judged] ** 2):
+        gain_map = fit_gains(machine[both_judged], gain_powers, np.ones(gain_powers.size))
+        moments.append(np.nan_to_num(gain_map.expected(machine), nan=float(gain_powers.mean())))
     return moments[0], np.maximum(moments[1] - moments[0] ** 2, 0.0)
 
 

@@ -109,23 +109,28 @@ def open_report(
         trees: numbers of trees of the new and the old ranker, None where unknown.
         judges: whose grades the difference has, where those of the values are others.
     """
-    d = difference
-    verdict = d.look if d.low > 0.0 or d.high < 0.0 else ""
+    mean, low, high = difference.mean, difference.low, difference.high
+    excludes_zero = low > 0.0 or high < 0.0
+    verdict = difference.look if excludes_zero else ""
     # Say by how much, and how sure.
-    values = f" by {judges} differs by" if judges else f" is {d.new:.4f} instead of {d.old:.4f},"
-    numbers = f"{d.metric}{values} {d.mean:+.4f}"
-    numbers += f" ({d.mean / abs(d.old):+.1%})" if d.old else ""
-    if d.low < d.high:
-        numbers += f", with 95% confidence {d.low:+.4f} to {d.high:+.4f}"
-    numbers += f", on {count_of(d.queries, 'query', 'queries')}"
-    numbers += f" ({d.better:,} better, {d.worse:,} worse)."
+    values = f" is {difference.new:.4f} instead of {difference.old:.4f},"
+    if judges:
+        values = f" by {judges} differs by"
+    numbers = f"{difference.metric}{values} {mean:+.4f}"
+    numbers += f" ({mean / abs(difference.old):+.1%})" if difference.old else ""
+    if low < high:
+        numbers += f", with 95% confidence {low:+.4f} to {high:+.4f}"
+    numbers += f", on {count_of(difference.queries, 'query', 'queries')}"
+    numbers += f" ({difference.better:,} better, {difference.worse:,} worse)."
     # Say what a verdict needs.
-    needed = d.queries * ((d.high - d.low) / (_DETECTED * d.mean)) ** 2 if d.mean else 0.0
-    if not verdict and not d.low <= 0.0 <= d.high and d.p >= _ALPHA:
-        numbers += f" Chance gives as large a difference in {d.p:.0%} of comparisons."
-    elif d.by_luck:
-        numbers += f" Two trainings differ by up to {d.matters:.4f} by chance."
-    elif not verdict and d.luck != d.luck and d.queries < needed < _MOST_QUERIES:
+    needed = 0.0
+    if mean and math.isnan(difference.luck):
+        needed = difference.queries * ((high - low) / (_DETECTED * mean)) ** 2
+    if not verdict and not low <= 0.0 <= high and difference.p >= _ALPHA:
+        numbers += f" Chance gives as large a difference in {difference.p:.0%} of comparisons."
+    elif difference.by_luck:
+        numbers += f" Two trainings differ by up to {difference.matters:.4f} by chance."
+    elif not verdict and difference.queries < needed < _MOST_QUERIES:
         numbers += (
             f" If that is the true difference, about {float(f'{needed:.1e}'):,.0f} queries show it"
             " in 8 of 10 comparisons."

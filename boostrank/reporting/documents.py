@@ -42,7 +42,7 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     if matches.size == 1:
         return int(matches[0])
     if matches.size:
-        rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in matches[:_LISTED])
+        rows = ", ".join(str(int(queries.ptr[match]) + 1) for match in matches[:_LISTED])
         raise DataError(
             f"query id {text} is not unique: {matches.size} queries have it, starting at rows"
             f" {rows}; use distinct ids, or bring the rows of each query together (boostrank data"
@@ -51,12 +51,11 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     # Suggest similar ids.
     if not len(queries):
         raise DataError(f"there is no query {text!r}, because the data has no queries")
-    near = [str(qid) for qid in ids[:_COMPARED]]
-    few = len(queries) <= _LISTED
-    have = "" if few else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
-    raise DataError(
-        f"the data has no query {text!r}.{did_you_mean(text, near, list_all=few)}{have}"
-    )
+    compared_ids = [str(qid) for qid in ids[:_COMPARED]]
+    list_all = len(queries) <= _LISTED
+    id_range = "" if list_all else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
+    hint = did_you_mean(text, compared_ids, list_all=list_all)
+    raise DataError(f"the data has no query {text!r}.{hint}{id_range}")
 
 
 def find_document(document: str | int, query: int, data: RankingDataset, ranks: Int64Array) -> int:
@@ -70,13 +69,13 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     """
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
-    where = f"query {data.queries.describe_query(query)}"
+    query_words = f"query {data.queries.describe_query(query)}"
     # Explicit ranks and rows come first.
     rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
     if rank:
-        return start + _row_of_rank(int(rank[1]), ranks, where)
+        return start + _row_of_rank(int(rank[1]), ranks, query_words)
     if row:
-        return _row_in_query(int(row[1]), query, data, where)
+        return _row_in_query(int(row[1]), query, data, query_words)
     # Digits without a prefix may be a name or a rank.
     explicit = _NAME.fullmatch(text)
     name = explicit[1] if explicit else text
@@ -87,41 +86,43 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
         rows = ", ".join(
             f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in matches[:_LISTED]
         )
-        raise DataError(f"{where} has {len(matches)} documents named {name!r}; choose one: {rows}")
+        raise DataError(
+            f"{query_words} has {len(matches)} documents named {name!r}; choose one: {rows}"
+        )
     if not explicit and _NUMBER.fullmatch(text):
         by_rank = np.flatnonzero(ranks == int(text)).tolist()
         if matches and by_rank and matches != by_rank:
             raise DataError(
-                f"{where}: {text} is both a rank and the name of the document at rank"
+                f"{query_words}: {text} is both a rank and the name of the document at rank"
                 f" {ranks[matches[0]]}: write name:{text} or @{text}"
             )
         if not matches:
-            return start + _row_of_rank(int(text), ranks, where)
+            return start + _row_of_rank(int(text), ranks, query_words)
     if matches:
         return start + matches[0]
     # Nothing matches, so list the query's documents.
     by_rank = np.argsort(ranks)[:_LISTED].tolist() if query_names else []
     documents = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
-    have = "they have no names; "
+    listing = "they have no names; "
     if documents:
-        have = f"by rank: {', '.join(documents)}{', ...' * (ranks.size > len(documents))}; "
+        listing = f"by rank: {', '.join(documents)}{', ...' * (ranks.size > len(documents))}; "
     hint = did_you_mean(name, [text for text in query_names if text], list_all=False)
     raise DataError(
-        f"{where} has no document {name!r}.{hint} It has {ranks.size:,}, {have}write a name, @1 to"
-        f" @{ranks.size} for a rank, or row:N for a row of the data"
+        f"{query_words} has no document {name!r}.{hint} It has {ranks.size:,}, {listing}write a"
+        f" name, @1 to @{ranks.size} for a rank, or row:N for a row of the data"
     )
 
 
-def _row_of_rank(rank: int, ranks: Int64Array, where: str) -> int:
+def _row_of_rank(rank: int, ranks: Int64Array, query_words: str) -> int:
     if not 1 <= rank <= ranks.size:
         raise DataError(
-            f"{where} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to"
+            f"{query_words} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to"
             f" @{ranks.size}"
         )
     return int(np.flatnonzero(ranks == rank)[0])
 
 
-def _row_in_query(number: int, query: int, data: RankingDataset, where: str) -> int:
+def _row_in_query(number: int, query: int, data: RankingDataset, query_words: str) -> int:
     if not 1 <= number <= data.n_documents:
         raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
     row = (
@@ -129,13 +130,14 @@ def _row_in_query(number: int, query: int, data: RankingDataset, where: str) -> 
         if data.input_rows is None
         else int(np.flatnonzero(data.input_rows == number - 1)[0])
     )
-    owner = data.queries.of_row(row)
-    if owner != query:
-        have = "others"
+    query_of_row = data.queries.of_row(row)
+    if query_of_row != query:
+        query_rows = "others"
         if data.input_rows is None:
-            have = f"rows {data.queries.ptr[query] + 1} to {data.queries.ptr[query + 1]}"
+            query_rows = f"rows {data.queries.ptr[query] + 1} to {data.queries.ptr[query + 1]}"
         raise DataError(
-            f"row {number} belongs to query {data.queries.qid[owner]}; {where} has {have}"
+            f"row {number} belongs to query {data.queries.qid[query_of_row]}; {query_words} has"
+            f" {query_rows}"
         )
     return row
 

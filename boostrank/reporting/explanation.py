@@ -36,6 +36,9 @@ class Document:
     score: float
     label: float
 
+    def __str__(self) -> str:
+        return f"{self.name}, rank {self.rank:,}, score {self.score:.6g}"
+
 
 class Why(Result):
     """Result of `why`. Arrays have one entry per feature that the trees use.
@@ -141,8 +144,7 @@ class Why(Result):
 
     @property
     def _title(self) -> str:
-        a, b = [f"{d.name}, rank {d.rank:,}, score {d.score:.6g}" for d in (self.a, self.b)]
-        return f"Query {self.qid}: A ({a}) minus B ({b}) is {self.difference:+.4g}"
+        return f"Query {self.qid}: A ({self.a}) minus B ({self.b}) is {self.difference:+.4g}"
 
 
 @takes_dataset
@@ -179,34 +181,37 @@ def why(
     scores = ranker.predict(data.features[start:stop], threads=threads)
     ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
     rows = [find_document(document, query, data, ranks) for document in (a, b)]
-    first, second = [
+    document_a, document_b = [
         Document(
             shown_name(row, data), row, int(ranks[row - start]), float(scores[row - start]), label
         )
         for row, label in zip(rows, data.labels[rows].tolist(), strict=True)
     ]
-    if first == second:
-        name = f"{first.name}, rank {first.rank}"
-        raise DataError(f"{a} and {b} are the same document of query {qid}: {name}")
+    if document_a == document_b:
+        raise DataError(
+            f"{a} and {b} are the same document of query {qid}: {document_a.name}, rank"
+            f" {document_a.rank}"
+        )
     # Attribute both scores to the features that the trees use.
-    used, notes = ranker.trees().used, []
-    features = tuple(ranker.feature_names[i] for i in used)
-    values = DenseRows(data, used, ranker.absent_is_missing)[np.array(rows)].astype(np.float64)
+    used_columns, notes = ranker.trees().used, []
+    features = tuple(ranker.feature_names[i] for i in used_columns)
+    pair = DenseRows(data, used_columns, ranker.absent_is_missing)[np.array(rows)]
+    values = pair.astype(np.float64)
     try:
-        parts = ranker.contributions(data.features[rows], threads=threads)[:, used]
+        contributions = ranker.contributions(data.features[rows], threads=threads)[:, used_columns]
     except ModelError as error:
-        parts = np.full(values.shape, np.nan)
+        contributions = np.full(values.shape, np.nan)
         notes.append(str(error))
-    if first.score == second.score:
+    if document_a.score == document_b.score:
         notes.append("the scores are equal, so row order decides")
     return Why(
         qid=data.queries.describe_query(query),
-        a=first,
-        b=second,
+        a=document_a,
+        b=document_b,
         documents=stop - start,
         features=features,
         values=values,
-        contributions=parts,
+        contributions=contributions,
         notes=tuple(notes),
         categories={name: categories[name] for name in features if name in categories},
     )

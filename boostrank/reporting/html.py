@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -23,14 +23,13 @@ def environment() -> Any:
     import jinja2
 
     @jinja2.pass_context
-    def draw(context: Any, part: Any, title: str = "", about: str = "") -> Any:
+    def draw(context: Any, element: Any, title: str = "", about: str = "") -> Any:
         if title:
-            words = (
-                " ".join(Markup(about).unescape().split()) if isinstance(about, Markup) else about
-            )
-            part = replace(part, title=str(title), about=words)
-        context["drawn"].append(part)
-        return table_html(part) if isinstance(part, Table) else part
+            if isinstance(about, Markup):
+                about = " ".join(about.unescape().split())
+            element = replace(element, title=str(title), about=about)
+        context["drawn"].append(element)
+        return table_html(element) if isinstance(element, Table) else element
 
     @jinja2.pass_context
     def table(context: Any, table: Any, rows: Any = (), columns: Any = (), **options: Any) -> Any:
@@ -80,10 +79,9 @@ def _page_table(
 ) -> Table:
     """Return a table, given rows of values or cells, and the arguments of each `Column`."""
     declared = [Column(*arguments) for arguments in columns]
-    values = zip(*rows, strict=True)
-    return Table(
-        name, dict(zip([column.name for column in declared], values, strict=False)), declared
-    )
+    names = [column.name for column in declared]
+    data = dict(zip(names, zip(*rows, strict=True), strict=False))
+    return Table(name, data, declared)
 
 
 def table_html(table: Table, **options: Any) -> Markup:
@@ -100,17 +98,16 @@ def table_html(table: Table, **options: Any) -> Markup:
         cells = table.cells_of(column.name)
         columns.append((column, cells))
         # The ends of an interval are columns of their own, followed by a drawing.
-        for name, label, which in zip(
-            column.ends, ("from", "to"), ("lower", "upper"), strict=False
-        ):
-            end = Column(name, label, column.format, f"{which} end of the 95% interval", "faint")
+        for name, label, side in zip(column.ends, ("from", "to"), ("lower", "upper"), strict=False):
+            help = f"{side} end of the 95% interval"
+            end = Column(name, label, column.format, help=help, look="faint")
             columns.append((end, table.cells_of(name)))
         if column.drawn:
             ends = [table.cells_of(name) for name in column.ends]
             drawings = _whiskers(cells, *ends, limits=column.limits)
             columns.append((Column("", "95% interval", ""), drawings))
-    texts = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
-    rows, declared = list(zip(*texts, strict=True)), [column for column, _ in columns]
+    html_columns = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
+    rows, declared = list(zip(*html_columns, strict=True)), [column for column, _ in columns]
     return block("parts.html", "table", table=table, columns=declared, rows=rows, **options)
 
 
@@ -122,39 +119,44 @@ def _whiskers(
     """
     values = [cell.value for cell in (*low, *high) if not cell.missing]
     values = values or [cell.value for cell in means if not cell.missing]
-    start, end = min([0.0, *limits, *values]), max([0.0, *limits, *values])
-    scale = start, end if end > start else 1.0
+    lowest, highest = min([0.0, *limits, *values]), max([0.0, *limits, *values])
+    scale = lowest, highest if highest > lowest else 1.0
     draw = environment().globals["whisker"]
     cells = []
     for mean, *ends in zip(means, low, high, strict=True):
-        drawing = (
-            None
-            if mean.missing
-            else draw(mean.value, *(end.value for end in ends), scale, mean.look)
-        )
+        drawing = None
+        if not mean.missing:
+            drawing = draw(mean.value, *(end.value for end in ends), scale, mean.look)
         cells.append(Cell(mean.value, drawing))
     return cells
 
 
-def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
-    """Return a cell's content, sort key and CSS classes. A cell without a sort key is sorted by its
+class _HtmlCell(NamedTuple):
+    """A cell's content, sort key and CSS classes. A cell without a sort key is sorted by its
     content.
     """
+
+    content: Any
+    sort_key: str | None
+    classes: str
+
+
+def _html_cell(column: Column, cell: Cell) -> _HtmlCell:
     value = cell.value
     text = column.text(cell, "–")  # noqa: RUF001  a dash
-    look = cell.look or column.look
-    if look == "sign":
-        look = "" if value is None else look_of(value, value)
-    if look.startswith("chip"):
-        text, look = Markup('<span class="{}">{}</span>').format(look, text), ""
-    kind = "" if column.format is None else "number"
+    css_look = cell.look or column.look
+    if css_look == "sign":
+        css_look = "" if value is None else look_of(value, value)
+    if css_look.startswith("chip"):
+        text, css_look = Markup('<span class="{}">{}</span>').format(css_look, text), ""
+    css_class = "" if column.format is None else "number"
     # Numbers are sorted by their value, and missing ones come last.
-    key = None if cell.display is None else str(value)
+    sort_key = None if cell.display is None else str(value)
     if cell.missing:
-        key = ""
+        sort_key = ""
     elif isinstance(value, bool | int | float):
-        key = f"{value:.8g}"
-    return text, key, f"{kind} {look}".strip()
+        sort_key = f"{value:.8g}"
+    return _HtmlCell(text, sort_key, f"{css_class} {css_look}".strip())
 
 
 def look_of(low: float, high: float) -> str:

@@ -72,44 +72,46 @@ class Judges:
         queries = QueryIndex.from_ids(np.array(table["qid"].to_pylist()))
         is_people, is_machine = ~np.isnan(people), ~np.isnan(machine)
         both = is_people & is_machine
-        owner, weights = queries.of_rows()[both], np.ones(int(both.sum()))
         counts = (
             f"{is_people.sum():,} documents were judged by people, {is_machine.sum():,} by the"
             f" machine, {both.sum():,} by both"
         )
-        if np.unique(owner).size < 2:
+        query_of_both = queries.of_rows()[both]
+        if np.unique(query_of_both).size < 2:
             raise DataError(
                 f"{counts}, in fewer than two queries: let the machine grade what people judged"
             )
         with queries.naming_rows():
             gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
         # Compare the judges, where each document stands for as many as its chance says.
+        weights = np.ones(query_of_both.size)
         if CHANCE in table.column_names:
             weights = 1.0 / _numbers(table[CHANCE])[both]
         segments = self._segments or dict.fromkeys(map(str, queries.qid.tolist()), "")
         names = [segments.get(str(qid), NO_SEGMENT) for qid in queries.qid.tolist()]
-        pairs = people[both], machine[both]
-        learnt = learn_gains(machine[both], gains[both], owner, weights)
-        self.tables = [agreement(*pairs, owner, weights, np.array(names, object)[owner])]
-        if max(np.unique(grades).size for grades in pairs) <= _MOST_GRADES:
-            self.tables.append(confusion(*pairs))
-        self.tables.append(learnt.table())
+        segment_of_both = np.array(names, object)[query_of_both]
+        grades = people[both], machine[both]
+        self.tables = [agreement(*grades, query_of_both, weights=weights, segments=segment_of_both)]
+        if max(np.unique(grades_of_judge).size for grades_of_judge in grades) <= _MOST_GRADES:
+            self.tables.append(confusion(*grades))
+        gain_map = learn_gains(machine[both], gains[both], query_of_both, weights=weights)
+        self.tables.append(gain_map.table())
         # Add the columns after those of the judges.
-        expected = np.where(is_people, gains, learnt.expected(machine))
         dropped = [name for name in (MACHINE, CHANCE) if name in table.column_names]
+        expected = np.where(is_people, gains, gain_map.expected(machine))
         table = table.add_column(3 + len(dropped), ADDED[0], [expected])
         reading = f"--gain gain --drop {','.join(['gain', *dropped])}"
-        weight = learnt.explained if self._weight is None else self._weight
+        weight = gain_map.explained if self._weight is None else self._weight
         if weight < 1.0:
-            each = np.where(is_people, 1.0, max(weight, _LEAST_WEIGHT))
-            mean = np.round(np.add.reduceat(each, queries.ptr[:-1]) / queries.sizes, 9)
-            column = [np.repeat(mean, queries.sizes)]
-            table = table.add_column(4 + len(dropped), ADDED[1], column)
+            document_weights = np.where(is_people, 1.0, max(weight, _LEAST_WEIGHT))
+            sums = np.add.reduceat(document_weights, queries.ptr[:-1])
+            query_weights = np.repeat(np.round(sums / queries.sizes, 9), queries.sizes)
+            table = table.add_column(4 + len(dropped), ADDED[1], [query_weights])
             reading += " --weight weight"
         self.words = [
             counts,
             "on queries left out, the machine's grades explain"
-            f" {learnt.explained:.0%} of the variance of people's gains",
+            f" {gain_map.explained:.0%} of the variance of people's gains",
             f"to train on both: boostrank train TABLE {reading}",
         ]
         return table
@@ -156,28 +158,31 @@ def learn_gains(
         machine, gains, query, weights: [n], the machine's grade, people's gain, the number of the
             query and the weight of each document that both judged.
     """
-    names, owner = np.unique(query, return_inverse=True)
-    fold = (np.random.default_rng(0).permutation(names.size) % FOLDS)[owner]
+    queries, query_position = np.unique(query, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(queries.size) % FOLDS)[query_position]
+    # Sum the squared errors of the map and of the mean, both of the other folds.
     errors = np.zeros(2)
-    for inside in (fold == number for number in np.unique(fold)):
-        others = machine[~inside], gains[~inside], weights[~inside]
-        predicted = fit_gains(*others).expected(machine[inside])
-        for i, each in enumerate((predicted, np.average(others[1], weights=others[2]))):
-            errors[i] += weights[inside] @ (gains[inside] - each) ** 2
-    learnt = fit_gains(machine, gains, weights)
+    for number in np.unique(fold):
+        inside, others = fold == number, fold != number
+        fitted = fit_gains(machine[others], gains[others], weights[others])
+        mean = np.average(gains[others], weights=weights[others])
+        for i, prediction in enumerate((fitted.expected(machine[inside]), mean)):
+            errors[i] += weights[inside] @ (gains[inside] - prediction) ** 2
+    gain_map = fit_gains(machine, gains, weights)
     if errors[0] >= errors[1]:
-        return replace(learnt, gains=0.0 * learnt.gains + np.average(gains, weights=weights))
-    return replace(learnt, explained=float(1.0 - errors[0] / errors[1]))
+        return replace(gain_map, gains=0.0 * gain_map.gains + np.average(gains, weights=weights))
+    return replace(gain_map, explained=float(1.0 - errors[0] / errors[1]))
 
 
 def fit_gains(machine: Float64Array, gains: Float64Array, weights: Float64Array) -> GainMap:
     """Return the map of documents that both judged; see `learn_gains`."""
     from scipy.optimize import isotonic_regression
 
-    grades, at = np.unique(machine, return_inverse=True)
-    weight = np.bincount(at, weights)
-    means = np.bincount(at, weights * gains) / weight
-    return GainMap(grades, isotonic_regression(means, weights=weight).x, np.bincount(at))
+    grades, grade_position = np.unique(machine, return_inverse=True)
+    grade_weights = np.bincount(grade_position, weights)
+    means = np.bincount(grade_position, weights * gains) / grade_weights
+    rising = isotonic_regression(means, weights=grade_weights).x
+    return GainMap(grades, rising, documents=np.bincount(grade_position))
 
 
 def agreement(
@@ -197,26 +202,26 @@ def agreement(
             segment of each document. The segment is "" if there are none.
     """
     products = [people**0, people, machine, people**2, machine**2, people * machine]
-    parts = {"all": segments == segments}
-    parts |= {name: segments == name for name in sorted(set(segments.tolist()) - {""})}
-    rows = []
-    for name, inside in parts.items():
+    in_segment = {"all": segments == segments}
+    in_segment |= {name: segments == name for name in sorted(set(segments.tolist()) - {""})}
+    table_rows = []
+    for name, rows in in_segment.items():
         # Sum within queries, which are resampled.
-        numbers, owner = np.unique(query[inside], return_inverse=True)
-        columns = [np.bincount(owner, (weights * product)[inside]) for product in products]
+        query_numbers, owner = np.unique(query[rows], return_inverse=True)
+        columns = [np.bincount(owner, (weights * product)[rows]) for product in products]
         sums = np.stack(columns, axis=1, dtype=np.float64)
         total = sums.sum(axis=0) / sums[:, 0].sum()
-        draws = _kappa(resampled_sums(sums, resamples=RESAMPLES, seed=0))
-        low, high = expanded_interval(draws, numbers.size)
-        counts = {"segment": name, "documents": owner.size, "queries": numbers.size}
+        resampled_kappas = _kappa(resampled_sums(sums, resamples=RESAMPLES, seed=0))
+        low, high = expanded_interval(resampled_kappas, query_numbers.size)
+        counts = {"segment": name, "documents": owner.size, "queries": query_numbers.size}
         kappa = {"low": low, "high": high, "kappa": float(_kappa(total))}
-        rows.append({**counts, **kappa, "machine - people": total[2] - total[1]})
+        table_rows.append({**counts, **kappa, "machine - people": total[2] - total[1]})
     declared = (
         *("segment", "documents ,", "queries ,"),
         Column("kappa", format=".3f", ends=("low", "high")),
         Column("machine - people", format="+.3f"),
     )
-    return table_of_rows("agreement", rows, declared)
+    return table_of_rows("agreement", table_rows, declared)
 
 
 def _kappa(sums: Float64Array) -> Float64Array:
@@ -228,9 +233,12 @@ def _kappa(sums: Float64Array) -> Float64Array:
 
 def confusion(people: Float64Array, machine: Float64Array) -> Table:
     """Return the numbers of documents by people's grade (rows) and machine's grade (columns)."""
-    rows, i = np.unique(people, return_inverse=True)
-    columns, j = np.unique(machine, return_inverse=True)
-    counts = np.zeros((rows.size, columns.size), np.int64)
-    np.add.at(counts, (i, j), 1)
-    by_grade = {f"machine {grade:g}": counts[:, k] for k, grade in enumerate(columns.tolist())}
-    return Table("grades", {"people": rows, **by_grade})
+    people_grades, row = np.unique(people, return_inverse=True)
+    machine_grades, column = np.unique(machine, return_inverse=True)
+    counts = np.zeros((people_grades.size, machine_grades.size), np.int64)
+    np.add.at(counts, (row, column), 1)
+    by_grade = {
+        f"machine {grade:g}": counts[:, column]
+        for column, grade in enumerate(machine_grades.tolist())
+    }
+    return Table("grades", {"people": people_grades, **by_grade})

@@ -94,12 +94,14 @@ class NoiseReport:
         `matters` is NaN, because rankers that are compared on the same queries share this error.
         """
         values = self.first[metric].per_query
-        counted = ~np.isnan(values)
-        share = self.weights[counted] / self.weights[counted].sum()
-        squares = np.square(values[counted] - share @ values[counted])
+        included = ~np.isnan(values)
+        share = self.weights[included] / self.weights[included].sum()
+        squared_deviations = np.square(values[included] - share @ values[included])
         scale = float(np.square(share).sum())
-        low, high = np.sqrt(scale * np.ravel(bootstrap_intervals(squares[:, None], share))).tolist()
-        return Spread(math.sqrt(scale * float(share @ squares)), low, high, math.nan)
+        interval = bootstrap_intervals(squared_deviations[:, None], share)
+        low, high = np.sqrt(scale * np.ravel(interval)).tolist()
+        sd = math.sqrt(scale * float(share @ squared_deviations))
+        return Spread(sd, low=low, high=high, matters=math.nan)
 
     def matters(self, metric: str) -> float:
         """Return the smallest meaningful difference between two trainings, which is that of the
@@ -114,13 +116,14 @@ class NoiseReport:
 def spread_of(values: Float64Array) -> Spread:
     """Return the spread of at least two runs, float64[N]."""
     sd = float(np.std(values, ddof=1))
-    free = values.size - 1
+    freedom = values.size - 1
     if sd <= 1e-12 * float(np.abs(values).max()):
-        return Spread(0.0, 0.0, 0.0, 0.0)
+        return Spread(sd=0.0, low=0.0, high=0.0, matters=0.0)
     tail = (1.0 - _CONFIDENCE) / 2.0
-    low = sd * math.sqrt(free / chdtri(free, tail))
-    high = sd * math.sqrt(free / chdtri(free, 1.0 - tail))
-    return Spread(sd, low, high, float(stdtrit(free, 1.0 - tail)) * math.sqrt(2.0) * sd)
+    low = sd * math.sqrt(freedom / chdtri(freedom, tail))
+    high = sd * math.sqrt(freedom / chdtri(freedom, 1.0 - tail))
+    quantile = float(stdtrit(freedom, 1.0 - tail))
+    return Spread(sd, low=low, high=high, matters=quantile * math.sqrt(2.0) * sd)
 
 
 def measure_noise(
@@ -165,31 +168,39 @@ def measure_noise(
     if not plan.settings.metrics:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
     valid, train_set, threads = plan.valid[0][1], plan.train_set, plan.settings.threads
-    watched = plan.valid if plan.settings.patience else ()
+    stopping_sets = plan.valid if plan.settings.patience else ()
     metrics = BoundMetrics(
         plan.settings.metrics, valid.labels, valid.queries, plan.conventions, threads
     )
     values: dict[str, dict[str, Float64Array]] = {}
-    first: dict[str, MetricResult] = {}
-    done, expected = 0, runs * len(SOURCES)
+    first_results: dict[str, MetricResult] = {}
+    finished_runs, expected_runs = 0, runs * len(SOURCES)
     # Repeat the training for each source, and stop early if the runs are identical.
     for source in SOURCES:
-        rows: list[dict[str, float]] = []
+        run_values: list[dict[str, float]] = []
         for data, seed in _variants(source, train_set, plan.seed, runs):
-            model = run(replace(plan.make_training(seed=seed), train_set=data, valid=watched))
+            model = run(replace(plan.make_training(seed=seed), train_set=data, valid=stopping_sets))
             scores = valid.in_row_order(model.predict(valid, threads=threads))
-            first = first or metrics.results(scores)
-            rows.append(metrics.values(scores))
-            done += 1
-            enough = len(rows) == _ALIKE < runs and all(row == rows[0] for row in rows)
-            expected -= (runs - len(rows)) * enough
+            first_results = first_results or metrics.results(scores)
+            run_values.append(metrics.values(scores))
+            finished_runs += 1
+            are_identical = all(metric_values == run_values[0] for metric_values in run_values)
+            is_last = are_identical and len(run_values) == _ALIKE < runs
+            expected_runs -= (runs - len(run_values)) * is_last
             if progress is not None:
-                progress(done, expected, source, rows[-1])
-            if enough:
+                progress(finished_runs, expected_runs, source, run_values[-1])
+            if is_last:
                 break
-        values[source] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        values[source] = {
+            name: np.array([metric_values[name] for metric_values in run_values])
+            for name in run_values[0]
+        }
     return NoiseReport(
-        runs, values, first, valid_set.queries.each_weight, time.perf_counter() - started
+        runs,
+        values=values,
+        first=first_results,
+        weights=valid_set.queries.each_weight,
+        seconds=time.perf_counter() - started,
     )
 
 

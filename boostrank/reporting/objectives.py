@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,61 +97,83 @@ def compare_objectives(
     # Check the arguments, and take the metric and its conventions from the first objective.
     common, rates = dict(params or {}), rates or _RATES
     if repeats < 2 or len(objectives) < 2 or "learning_rate" in common:
-        words = (
+        raise ParameterError(
             "pass at least 2 objectives and 2 repeats, and rates= (--rate) instead of learning_rate"
         )
-        raise ParameterError(words)
     seed = int(pop_param(common, SEED_NAMES, 0))
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
-    rounds, valid = num_boost_round or _ROUNDS, [("valid", valid_set.like(train_set))]
+    rounds = num_boost_round or _ROUNDS
     options = TrainOptions(params=common, rounds=rounds, backend=backend, conventions=conventions)
+    planner = _Planner(options, train_set, [("valid", valid_set.like(train_set))], seed)
     first = next(iter(objectives))
-    plan = _plan(options, train_set, valid, objectives[first], rates[0], seed)
-    metric, options = plan.settings.main_metric, replace(options, conventions=plan.conventions)
+    plan = planner.plan(objectives[first], rates[0])
+    metric = plan.settings.main_metric
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
-    name, count = str(metric), itertools.count(1)
+    planner = replace(planner, options=replace(options, conventions=plan.conventions))
+    metric_name, counter = str(metric), itertools.count(1)
     total = len(objectives) * (len(rates) + repeats - 1)
 
-    def train(objective: str, rate: float, repeat: int = 0) -> tuple[RankingModel, float]:
-        chosen = objectives[objective]
-        model = execute(_plan(options, train_set, valid, chosen, rate, seed, repeat))
-        value = model.evals_result["valid"][name][model.best_iteration - 1]
-        progress(next(count), total, objective, {name: value})
-        return model, value
+    def train(objective: str, rate: float, repeat: int = 0) -> _Trained:
+        model = execute(planner.plan(objectives[objective], rate, repeat))
+        value = model.evals_result["valid"][metric_name][model.best_iteration - 1]
+        progress(next(counter), total, objective, {metric_name: value})
+        return _Trained(model, value)
 
     # Choose a rate for each objective, train again with it, and compare on the test queries.
-    choose, tuned, differences = max if metric.higher_is_better else min, {}, {}
-    of_first: list[RankingModel] = []
+    best_of = max if metric.higher_is_better else min
+    tuned: dict[str, TunedObjective] = {}
+    differences: dict[str, Difference] = {}
+    first_models: list[RankingModel] = []
     for objective in objectives:
-        at_rate = {rate: train(objective, rate) for rate in rates}
-        values = {rate: value for rate, (_, value) in at_rate.items()}
-        best = choose(rates, key=values.__getitem__)
-        again = [train(objective, best, repeat)[0] for repeat in range(1, repeats)]
-        models = [at_rate[best][0], *again]
-        of_first = of_first or models
-        result = compare(models, of_first, test_set, metric, conventions=plan.conventions, worst=0)
-        stopped = [model.best_iteration for model in models]
-        tuned[objective] = TunedObjective(best, values, stopped, result.models[name]["old"])
-        differences[objective] = result.metrics[name]
+        by_rate = {rate: train(objective, rate) for rate in rates}
+        values = {rate: trained.value for rate, trained in by_rate.items()}
+        best_rate = best_of(rates, key=values.__getitem__)
+        models = [by_rate[best_rate].model]
+        models += [train(objective, best_rate, repeat).model for repeat in range(1, repeats)]
+        first_models = first_models or models
+        comparison = compare(
+            models, first_models, test_set, metric, conventions=plan.conventions, worst=0
+        )
+        tuned[objective] = TunedObjective(
+            rate=best_rate,
+            valid=values,
+            rounds=[model.best_iteration for model in models],
+            test=comparison.models[metric_name]["old"],
+        )
+        differences[objective] = comparison.metrics[metric_name]
+    # Adjust the p-values for all differences from the first objective.
     del differences[first]
-    adjusted = holm([difference.p for difference in differences.values()]).tolist()
-    rows = zip(differences.items(), adjusted, strict=True)
-    differences = {other: replace(difference, p_holm=p) for (other, difference), p in rows}
-    return ObjectiveComparison(name, tuned, differences)
+    p_holm = holm([difference.p for difference in differences.values()]).tolist()
+    adjusted = {
+        name: replace(difference, p_holm=p)
+        for (name, difference), p in zip(differences.items(), p_holm, strict=True)
+    }
+    return ObjectiveComparison(metric_name, tuned, adjusted)
 
 
-def _plan(
-    options: TrainOptions,
-    data: RankingDataset,
-    valid: Any,
-    objective: Any,
-    rate: float,
-    seed: int,
-    repeat: int = 0,
-) -> Plan:
-    """Return the plan of a training, whose repeats differ in the seed and the row order."""
-    values = objective if isinstance(objective, Mapping) else {"objective": objective}
-    values = {**options.params, **values, "learning_rate": rate, "seed": seed + repeat}
-    data = data.shuffled(np.random.default_rng([seed, repeat])) if repeat else data
-    return resolve(replace(options, params=values), data, valid)
+class _Trained(NamedTuple):
+    """A model, and its metric on the validation queries."""
+
+    model: RankingModel
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Planner:
+    """Plans of trainings, whose repeats differ in the seed and the row order."""
+
+    options: TrainOptions
+    train_set: RankingDataset
+    valid: Sequence[tuple[str, RankingDataset]]
+    seed: int
+
+    def plan(self, objective: Any, rate: float, repeat: int = 0) -> Plan:
+        """Return the plan of one training."""
+        params = objective if isinstance(objective, Mapping) else {"objective": objective}
+        run_params = {"learning_rate": rate, "seed": self.seed + repeat}
+        train_set = self.train_set
+        if repeat:
+            train_set = train_set.shuffled(np.random.default_rng([self.seed, repeat]))
+        options = replace(self.options, params={**self.options.params, **params, **run_params})
+        return resolve(options, train_set, self.valid)

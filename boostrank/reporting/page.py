@@ -69,8 +69,8 @@ class Report:
         verdict = self.results.get("verdict")
         if verdict is None:
             return None
-        baseline, lead = verdict.first_lead()
-        return open_report(self.model, baseline, lead, [count_trees(self.ranker), self.trees])
+        baseline, trees = verdict.first_baseline.name, [count_trees(self.ranker), self.trees]
+        return open_report(self.model, baseline, verdict.first_lead(), trees)
 
     def __repr__(self) -> str:
         about = f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"
@@ -79,9 +79,9 @@ class Report:
     def _repr_html_(self) -> str:
         states = {**dict.fromkeys(self.results, "there"), **self.missing}
         rows = [(SECTIONS.get(name).title, state) for name, state in states.items()]
-        words = [("", line) for line in self._words()]
+        opening_rows = [("", line) for line in self._words()]
         title = f"Report of {self.model} on {self.data}"
-        return small_table(title, [*words, ("model", self.about), *rows])
+        return small_table(title, [*opening_rows, ("model", self.about), *rows])
 
     def _words(self) -> list[str]:
         """Return the first line, and what the metrics measure."""
@@ -104,8 +104,8 @@ class Report:
     @cached_property
     def charts(self) -> dict[str, Chart]:
         """The charts on the page by name."""
-        parts = [part for section in self.sections for part in section.drawn]
-        return {part.name: part for part in parts if isinstance(part, Chart)}
+        elements = [element for section in self.sections for element in section.drawn]
+        return {element.name: element for element in elements if isinstance(element, Chart)}
 
     @cached_property
     def frames(self) -> dict[str, Any]:
@@ -116,8 +116,8 @@ class Report:
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
-        on = Markup(" on <bdi>{}</bdi>").format(self.data) if self.data else ""
-        summary = Markup('<p class="faint">{}{}.</p>').format(self.about, on)
+        data_name = Markup(" on <bdi>{}</bdi>").format(self.data) if self.data else ""
+        summary = Markup('<p class="faint">{}{}.</p>').format(self.about, data_name)
         return page(f"Report on {self.model}", self.sections, self.opening, summary=summary)
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,14 +148,14 @@ class Report:
         Raises:
             TrainingError: a file cannot be written, or the chart script cannot be built.
         """
-        into = Path(folder)
-        into.mkdir(parents=True, exist_ok=True)
+        folder_path = Path(folder)
+        folder_path.mkdir(parents=True, exist_ok=True)
         frames = {name: chart.frame for name, chart in self.charts.items()} | self.frames
         content = {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()}
         content["report.html"] = self.to_html().encode("utf-8", "backslashreplace")
-        for name, body in content.items():
-            write_atomically(into / name, body)
-        return [into / name for name in content]
+        for name, file_content in content.items():
+            write_atomically(folder_path / name, file_content)
+        return [folder_path / name for name in content]
 
 
 @takes_dataset
@@ -198,40 +198,46 @@ def report(
         >>> page.verdict is not None, page.missing
         (True, {})
     """
-    files = ", ".join(data.provenance.files) if data_name is None else data_name
+    if data_name is None:
+        data_name = ", ".join(data.provenance.files)
     original = ranker = as_model(model)
     previous = trees = None
     if baseline is not None:
-        before = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
-        previous = (baseline_name or _name_of(baseline, "the previous model"), before.scores)
-        trees = before.trees
+        old = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
+        old_name = baseline_name or _name_of(baseline, "the previous model")
+        previous, trees = (old_name, old.scores), old.trees
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 
     # Choose the requested sections, or all sections that apply to the model and its data.
-    errors: dict[str, BoostrankError] = {}
     sections = [section for section in SECTIONS if section.applies(context)]
     if only is not None:
         sections = [SECTIONS.get(section) for section in only]
-    running = {section.name: section for section in sections}
+    by_name = {section.name: section for section in sections}
     # Run each section after the sections whose results it uses.
-    after = {
-        section.name: [earlier for earlier in section.after if earlier in running]
+    runs_after = {
+        section.name: [earlier for earlier in section.after if earlier in by_name]
         for section in sections
     }
-    order = TopologicalSorter(after)
-    for section in order.static_order():
+    errors: dict[str, BoostrankError] = {}
+    for section in TopologicalSorter(runs_after).static_order():
         try:
-            context.results[section] = running[section].run(context)
+            context.results[section] = by_name[section].run(context)
         except ParameterError:
             raise
         except BoostrankError as error:  # a page without one section is better than none
             errors[section] = error
     if errors and not context.results:
         raise next(iter(errors.values()))
-    missing = {section: str(error) for section, error in errors.items()}
-    name = name or _name_of(model, "the model")
-    return Report(name, files, _about(ranker, data), context.results, missing, original, trees)
+    return Report(
+        name or _name_of(model, "the model"),
+        data_name,
+        about=_about(ranker, data),
+        results=context.results,
+        missing={section: str(error) for section, error in errors.items()},
+        ranker=original,
+        trees=trees,
+    )
 
 
 def _name_of(model: Any, otherwise: str) -> str:
@@ -264,13 +270,13 @@ def _origin(model: RankingModel) -> str:
         return f", the average of {len(model.info.averaged)} models{folds}"
     objective: Any = model.info.get("objective") or {}
     name = objective.get("name")
-    parts = [
-        objective[part].get("name")
-        for part in ("first", "second")
-        if isinstance(objective.get(part), Mapping)
+    names = [
+        objective[component].get("name")
+        for component in ("first", "second")
+        if isinstance(objective.get(component), Mapping)
     ]
-    if parts:
-        name = f"a mixture of {' and '.join(map(str, parts))}"
+    if names:
+        name = f"a mixture of {' and '.join(map(str, names))}"
     return f", trained with {name}" if name else ""
 
 

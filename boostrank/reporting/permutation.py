@@ -81,27 +81,28 @@ def measure_losses(
     data, n_queries = rows.data, len(rows.data.queries)
     # Raises if the metric is undefined.
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)
-    passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
+    shuffles = [_Shuffle(rows, members, units, seed) for members in _disjoint(units)]
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
-    def block(queries: slice, documents: slice) -> None:
+    def measure_block(queries: slice, documents: slice) -> None:
         bound = metrics_of_block(data, queries, documents, metric, conventions)
         (name,) = bound.names
-        values = rows[documents]
+        values, first_query = rows[documents], queries.start
         base[queries] = bound.per_query(scorer.scores(values))[name]
         for repeat in range(repeats):
-            for group in passes:
-                for chosen, changed in group.changes(
-                    scorer, values, bound.queries, queries.start, repeat
+            for shuffle in shuffles:
+                for unit, scores in shuffle.changes(
+                    scorer, values, bound.queries, first_query=first_query, repeat=repeat
                 ):
-                    for u, changed_scores in zip(chosen, changed, strict=True):
-                        sums[u, queries] += base[queries] - bound.per_query(changed_scores)[name]
+                    sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
 
-    over_blocks(block, rows, threads, progress)
+    over_blocks(measure_block, rows, threads, progress)
     counted = ~np.isnan(base)
-    w, kept = data.queries.each_weight[counted], np.ascontiguousarray(sums[:, counted].T / repeats)
-    low, high = bootstrap_intervals(kept, w, seed=seed)
-    return Losses(base, (w / w.sum()) @ kept, low, high, p_of_means(kept, w))
+    weights = data.queries.each_weight[counted]
+    mean_losses = np.ascontiguousarray(sums[:, counted].T / repeats)
+    low, high = bootstrap_intervals(mean_losses, weights, seed=seed)
+    loss = (weights / weights.sum()) @ mean_losses
+    return Losses(base, loss=loss, low=low, high=high, p=p_of_means(mean_losses, weights))
 
 
 def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
@@ -119,75 +120,101 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
             0.
         weights: float64[Q], positive.
     """
-    count, share = values.shape[0], weights / weights.sum()
+    n_queries, share = values.shape[0], weights / weights.sum()
     freedom = 1.0 / np.square(share).sum() - 1.0
-    if count < 2 or freedom <= 0.0:
+    if n_queries < 2 or freedom <= 0.0:
         return np.ones(values.shape[1])
     mean = share @ values
     error = np.sqrt(
-        np.square(share / (1.0 - share)) @ np.square(values - mean) * (count - 1.0) / count
+        np.square(share / (1.0 - share)) @ np.square(values - mean) * (n_queries - 1.0) / n_queries
     )
-    t = np.divide(np.abs(mean), error, out=np.where(mean == 0.0, 0.0, np.inf), where=error > 0.0)
-    return np.asarray(2.0 * stdtr(freedom, -t))
+    t_statistics = np.divide(
+        np.abs(mean), error, out=np.where(mean == 0.0, 0.0, np.inf), where=error > 0.0
+    )
+    return np.asarray(2.0 * stdtr(freedom, -t_statistics))
 
 
-class _Pass:
-    """Units without shared columns, which are shuffled in one pass."""
+class _Shuffle:
+    """Units without shared columns, which are shuffled in one pass.
+
+    Args:
+        members: positions of these units among all units.
+    """
 
     def __init__(
         self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int
     ) -> None:
         self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
-        self._unit = np.full(rows.columns.size, -1, np.int64)
+        self._unit_of_column = np.full(rows.columns.size, -1, np.int64)
         for i, unit in enumerate(self._units):
-            self._unit[list(unit.columns)] = i
+            self._unit_of_column[list(unit.columns)] = i
         self._within = np.array([not unit.between for unit in self._units], np.int64)
-        starts = rows.data.queries.ptr[:-1]
+        first_rows = rows.data.queries.ptr[:-1]
         # Query-level features have one value per query.
-        self._of_query = rows[starts] if any(u.between for u in self._units) else None
+        self._query_values = None
+        if any(unit.between for unit in self._units):
+            self._query_values = rows[first_rows]
 
     def changes(
-        self, scorer: Scorer, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
-    ) -> Iterator[tuple[list[int], Float64Array]]:
-        """Yield units with their changed scores for a block of queries, in batches that fit in
-        memory.
+        self,
+        scorer: Scorer,
+        rows: Float32Array,
+        queries: QueryIndex,
+        *,
+        first_query: int,
+        repeat: int,
+    ) -> Iterator[tuple[int, Float64Array]]:
+        """Yield each unit's position and its changed scores for a block of queries, which are
+        computed in batches that fit in memory.
         """
-        count = len(self._units)
-        seeds = np.array([round_seed(self._seed, repeat * 2**32 + u.stream) for u in self._units])
-        other = rows.copy()
+        streams = [repeat * 2**32 + unit.stream for unit in self._units]
+        seeds = np.array([round_seed(self._seed, stream) for stream in streams])
+        shuffled = self._shuffle_within(rows, queries, first_query, seeds)
+        if self._query_values is not None:
+            self._exchange_between(shuffled, queries, first_query, seeds)
+        for batch in in_batches(np.arange(len(self._units)), rows.shape[0]):
+            in_batch = np.isin(self._unit_of_column, batch)
+            unit_of_column = np.where(in_batch, self._unit_of_column - batch[0], -1)
+            changed = scorer.changes(rows, shuffled, unit_of_column, batch.size)
+            yield from zip([self._members[i] for i in batch], changed, strict=True)
+
+    def _shuffle_within(
+        self, rows: Float32Array, queries: QueryIndex, first_query: int, seeds: Array
+    ) -> Float32Array:
+        """Return the rows with the units that are shuffled within queries."""
+        shuffled = rows.copy()
         order = np.empty(queries.longest, np.int64)
-        permute_within(
-            rows, queries.ptr, first_query, self._unit, count, self._within, seeds, order, other
-        )
-        if self._of_query is not None:
-            queries_of_block = slice(first_query, first_query + len(queries))
-            for exchanged, seed in zip(self._units, seeds, strict=True):
-                if exchanged.between:
-                    givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[
-                        queries_of_block
-                    ]
-                    columns = list(exchanged.columns)
-                    other[:, columns] = np.repeat(
-                        self._of_query[givers][:, columns], queries.sizes, axis=0
-                    )
-        for batch in in_batches(np.arange(count), rows.shape[0]):
-            unit = np.where(np.isin(self._unit, batch), self._unit - batch[0], -1)
-            yield [self._members[i] for i in batch], scorer.changes(rows, other, unit, batch.size)
+        units = self._unit_of_column, len(self._units), self._within
+        permute_within(rows, queries.ptr, first_query, *units, seeds, order, shuffled)
+        return shuffled
+
+    def _exchange_between(
+        self, rows: Float32Array, queries: QueryIndex, first_query: int, seeds: Array
+    ) -> None:
+        """Replace query-level units in place by their values in other queries."""
+        assert self._query_values is not None
+        block = slice(first_query, first_query + len(queries))
+        for unit, seed in zip(self._units, seeds, strict=True):
+            if unit.between:
+                rng, columns = np.random.default_rng(int(seed)), list(unit.columns)
+                source_queries = rng.permutation(len(self._query_values))[block]
+                values = self._query_values[source_queries][:, columns]
+                rows[:, columns] = np.repeat(values, queries.sizes, axis=0)
 
 
 def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
     """Partition units greedily into lists without shared columns."""
-    lists: list[tuple[set[int], list[int]]] = []
+    groups: list[tuple[set[int], list[int]]] = []
     for i, unit in enumerate(units):
         columns = set(unit.columns)
-        for taken, members in lists:
-            if not taken & columns:
-                taken |= columns
+        for group_columns, members in groups:
+            if not group_columns & columns:
+                group_columns |= columns
                 members.append(i)
                 break
         else:
-            lists.append((columns, [i]))
-    return [members for _, members in lists]
+            groups.append((columns, [i]))
+    return [members for _, members in groups]
 
 
 def centred_ranks(values: Array, ptr: Int64Array) -> Float64Array:
@@ -198,10 +225,11 @@ def centred_ranks(values: Array, ptr: Int64Array) -> Float64Array:
     """
     from scipy.stats import rankdata
 
-    lists = np.split(np.where(np.isnan(values), -np.inf, values), ptr[1:-1])
+    query_values = np.split(np.where(np.isnan(values), -np.inf, values), ptr[1:-1])
     ranks = [
-        (rankdata(query, axis=0) - (len(query) + 1) / 2.0) / max(1, len(query)) ** 1.5
-        for query in lists
+        (rankdata(values_of_query, axis=0) - (len(values_of_query) + 1) / 2.0)
+        / max(1, len(values_of_query)) ** 1.5
+        for values_of_query in query_values
     ]
     return np.concatenate(ranks)
 
@@ -228,6 +256,9 @@ def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
     from scipy.spatial.distance import squareform
 
     tree = linkage(squareform(1.0 - np.abs(correlation), checks=False), method="complete")
-    number = fcluster(tree, 1.0 - threshold + 1e-12, criterion="distance")
-    clusters = [np.flatnonzero(number == n).tolist() for n in np.unique(number)]
+    cluster_of_column = fcluster(tree, 1.0 - threshold + 1e-12, criterion="distance")
+    clusters = [
+        np.flatnonzero(cluster_of_column == cluster).tolist()
+        for cluster in np.unique(cluster_of_column)
+    ]
     return [members for members in clusters if len(members) > 1]

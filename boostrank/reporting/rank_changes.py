@@ -113,11 +113,13 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
     def entered(depth: int) -> Float64Array:
         return np.bincount(owner[(new <= depth) & (old > depth)], minlength=len(queries)) / depth
 
-    longer, several = queries.sizes > k, queries.sizes > 1
-    per_query = np.where(longer, entered(k), np.nan)
-    changed = float(per_query[longer].mean()) if longer.any() else math.nan
-    first = float(entered(1)[several].mean()) if several.any() else math.nan
-    return Churn(k=k, changed=changed, queries=int(longer.sum()), first=first, per_query=per_query)
+    has_more_than_k, has_several = queries.sizes > k, queries.sizes > 1
+    per_query = np.where(has_more_than_k, entered(k), np.nan)
+    changed = float(per_query[has_more_than_k].mean()) if has_more_than_k.any() else math.nan
+    first = float(entered(1)[has_several].mean()) if has_several.any() else math.nan
+    return Churn(
+        k=k, changed=changed, queries=int(has_more_than_k.sum()), first=first, per_query=per_query
+    )
 
 
 def rank_changes_in(
@@ -125,14 +127,14 @@ def rank_changes_in(
 ) -> tuple[RankChange, ...]:
     """Return the documents in either top k whose rank changed, sorted by old rank."""
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
-    before, after = old[start:stop], new[start:stop]
-    moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
-    order = moved[np.argsort(before[moved])]
+    old_ranks, new_ranks = old[start:stop], new[start:stop]
+    moved = np.flatnonzero((np.minimum(old_ranks, new_ranks) <= k) & (old_ranks != new_ranks))
+    moved_in_order = moved[np.argsort(old_ranks[moved])]
     return tuple(
         RankChange(
             shown_name(row, data), row, float(data.labels[row]), int(old[row]), int(new[row])
         )
-        for row in (start + order).tolist()
+        for row in (start + moved_in_order).tolist()
     )
 
 
@@ -140,12 +142,12 @@ def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> In
     """Return the inversion for which the grade difference times the difference in 1 / log2(1 +
     rank) is largest.
     """
-    best, worst = None, 0.0
+    costliest, highest_cost = None, 0.0
     for fell in moves:
         for rose in moves:
             if fell.old < rose.old and fell.new > rose.new:
-                lost = 1.0 / np.log2(1.0 + rose.new) - 1.0 / np.log2(1.0 + fell.new)
-                cost = float(grades[fell.row] - grades[rose.row]) * float(lost)
-                if cost > worst:
-                    best, worst = Inversion(fell, rose), cost
-    return best
+                discount_lost = 1.0 / np.log2(1.0 + rose.new) - 1.0 / np.log2(1.0 + fell.new)
+                cost = float(grades[fell.row] - grades[rose.row]) * float(discount_lost)
+                if cost > highest_cost:
+                    costliest, highest_cost = Inversion(fell, rose), cost
+    return costliest

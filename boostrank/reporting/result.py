@@ -83,9 +83,9 @@ class Result:
     def __repr__(self) -> str:
         """Return the first rows of the first table."""
         table = self.table()
-        more = len(table) - _MOST_ROWS
-        ending = [f"... {more:,} more rows"] if more > 0 else []
-        return "\n".join([f"<{type(self).__name__}>", *table.lines(_MOST_ROWS), *ending])
+        hidden_rows = len(table) - _MOST_ROWS
+        last_lines = [f"... {hidden_rows:,} more rows"] if hidden_rows > 0 else []
+        return "\n".join([f"<{type(self).__name__}>", *table.lines(_MOST_ROWS), *last_lines])
 
     def _repr_html_(self) -> str:
         rows = self.table().texts()

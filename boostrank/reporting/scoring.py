@@ -46,15 +46,15 @@ def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
     """Return the units for `Scorer.changes`, int64[width]: one unit per given column, and -1 for
     the other columns.
     """
-    unit = np.full(width, -1, np.int64)
-    unit[np.asarray(columns, np.int64)] = np.arange(len(columns))
-    return unit
+    unit_of_column = np.full(width, -1, np.int64)
+    unit_of_column[np.asarray(columns, np.int64)] = np.arange(len(columns))
+    return unit_of_column
 
 
 def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
     """Split units into batches whose score changes fit in a thread's memory."""
-    step = max(1, _CHANGES // max(1, documents))
-    return [units[start : start + step] for start in range(0, units.size, step)]
+    batch_size = max(1, _CHANGES // max(1, documents))
+    return [units[start : start + batch_size] for start in range(0, units.size, batch_size)]
 
 
 class Engine:
@@ -69,17 +69,19 @@ class Engine:
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows, float32[n, c]."""
-        full = np.zeros((rows.shape[0], self._model.n_features), np.float32)
-        full[:, self._columns] = rows
+        features = np.zeros((rows.shape[0], self._model.n_features), np.float32)
+        features[:, self._columns] = rows
         with warnings.catch_warnings():  # of unknown category codes
             warnings.simplefilter("ignore", DataWarning)
-            return self._model.predict(full, threads=self._threads)
+            return self._model.predict(features, threads=self._threads)
 
     def changes(
-        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
+        self, rows: Float32Array, other: Float32Array, unit_of_column: Int64Array, units: int
     ) -> Float64Array:
         """Return the scores of the changed rows, with one prediction per unit."""
-        changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
+        changed = [
+            self.scores(np.where(unit_of_column == number, other, rows)) for number in range(units)
+        ]
         return np.array(changed).reshape(units, rows.shape[0])
 
 
@@ -119,19 +121,19 @@ def over_blocks(
     """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return the
     results in order.
     """
-    ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
+    ptr, lock, finished = rows.data.queries.ptr, threading.Lock(), 0
 
-    def block(span: tuple[int, int]) -> T:
-        nonlocal done
-        documents = slice(int(ptr[span[0]]), int(ptr[span[1]]))
-        result = work(slice(*span), documents)
+    def run_block(query_span: tuple[int, int]) -> T:
+        nonlocal finished
+        documents = slice(int(ptr[query_span[0]]), int(ptr[query_span[1]]))
+        result = work(slice(*query_span), documents)
         with lock:
-            done += documents.stop - documents.start
+            finished += documents.stop - documents.start
             if progress is not None:
-                progress(done, int(ptr[-1]))
+                progress(finished, int(ptr[-1]))
         return result
 
-    return run_parallel(block, rows.blocks(), threads)
+    return run_parallel(run_block, rows.blocks(), threads)
 
 
 def metrics_of_block(
@@ -142,11 +144,14 @@ def metrics_of_block(
     conventions: Conventions,
 ) -> BoundMetrics:
     """Bind a metric to consecutive queries, to be evaluated on one thread."""
-    index = data.queries
-    part = QueryIndex(
-        index.ptr[queries.start : queries.stop + 1] - documents.start, index.qid[queries]
+    all_queries = data.queries
+    block_queries = QueryIndex(
+        all_queries.ptr[queries.start : queries.stop + 1] - documents.start,
+        all_queries.qid[queries],
     )
-    return BoundMetrics([metric], data.labels[documents], part, conventions, 1, partial=True)
+    return BoundMetrics(
+        [metric], data.labels[documents], block_queries, conventions, 1, partial=True
+    )
 
 
 def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:

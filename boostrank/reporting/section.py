@@ -92,10 +92,12 @@ class Context:
         self.progress = cast("Progress | None", self.progress) or silent
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
-        first: str | None = headline([name for metric in self.metrics for name in metric.names])
-        if first is None:
+        headline_metric: str | None = headline(
+            [name for metric in self.metrics for name in metric.names]
+        )
+        if headline_metric is None:
             raise ParameterError("metrics is empty; pass a metric, such as ndcg@10")
-        self.metric = first
+        self.metric = headline_metric
         if self.documents is not None and self.documents < 0:
             raise ParameterError(f"documents must be at least 0, but got {self.documents}")
 
@@ -111,8 +113,8 @@ class Context:
                 raise ParameterError(
                     f"metric {metric}: higher values must be better here; return the negative value"
                 )
-        first = self.metrics[0]
-        return first if first.function is not None else Metric.parse(self.metric)
+        first_metric = self.metrics[0]
+        return first_metric if first_metric.function is not None else Metric.parse(self.metric)
 
     @cached_property
     def rules(self) -> Conventions:
@@ -143,18 +145,20 @@ class Context:
             over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers)
         )
 
-    def bound(self, metrics: Any, rules: Conventions | None = None, **more: Any) -> BoundMetrics:
-        """Bind metrics to the data, by default with the conventions in `rules`."""
+    def bound(
+        self, metrics: Any, conventions: Conventions | None = None, **options: Any
+    ) -> BoundMetrics:
+        """Bind metrics to the data, by default with the conventions in `conventions`."""
         data = self.data
         names = data.document_names
         return BoundMetrics(
             metrics,
             data.labels,
             data.queries,
-            rules or self.rules,
+            conventions or self.rules,
             self.threads,
             docnos=names,
-            **more,
+            **options,
         )
 
     @property
@@ -192,15 +196,15 @@ class Section:
     `SPEC`.
 
     The template `templates/NAME.html` has a block `body` and may have a block `brief` with one or
-    two sentences for the top of the page. Its variables are the result, `found`, and the values of
-    `parts`. `draw(chart, title, about)` and `table(name, rows, columns)` add charts and tables.
-    Without a template, the charts and tables of `parts` follow each other.
+    two sentences for the top of the page. Its variables are `result` and the values of `variables`.
+    `draw(chart, title, about)` and `table(name, rows, columns)` add charts and tables. Without a
+    template, the charts and tables of `variables` follow each other.
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
         run: function that returns the analysis, a subclass of `boostrank.reporting.result.Result`,
             which needs no decorator. A BoostrankError replaces the section.
-        parts: function that returns the variables of the template.
+        variables: function that returns further variables of the template.
         position: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.
         applies: whether the section applies to the model and its data. Other sections run only on
@@ -210,24 +214,24 @@ class Section:
     name: str
     title: str
     run: Callable[[Context], Any]
-    parts: Callable[[Any], Mapping[str, Any]]
+    variables: Callable[[Any], Mapping[str, Any]]
     position: int = 100
     after: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    applies: Callable[[Context], bool] = lambda c: True
+    applies: Callable[[Context], bool] = lambda context: True
 
     def on_page(self, result: Any) -> PageSection:
         """Render a result as a page section."""
-        drawn: list[Any] = []
-        parts = self.parts(result)
-        values = {"found": result, "parts": parts, **parts}
-        body = block(f"{self.name}.html", "body", drawn=drawn, **values)
-        brief = block(f"{self.name}.html", "brief", drawn=drawn, **values)
-        return PageSection(self.name, self.title, body, brief, drawn)
+        elements: list[Any] = []
+        variables = self.variables(result)
+        context = {"result": result, "variables": variables, **variables}
+        body = block(f"{self.name}.html", "body", drawn=elements, **context)
+        brief = block(f"{self.name}.html", "brief", drawn=elements, **context)
+        return PageSection(self.name, self.title, body, brief, elements)
 
 
 def page(
-    title: str, sections: Sequence[PageSection], opening: Opening | None = None, **more: Any
+    title: str, sections: Sequence[PageSection], opening: Opening | None = None, **variables: Any
 ) -> str:
     """Render a complete HTML document that loads no other files. Its content security policy also
     forbids loading.
@@ -236,23 +240,26 @@ def page(
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
         opening: the first line.
-        more: `summary` (markup above the sections), `heading` (the title as markup) and `drawn`
-            (the summary's charts and tables).
+        variables: `summary` (markup above the sections), `heading` (the title as markup) and
+            `drawn` (the summary's charts and tables).
     """
     # Links and sort orders refer to parts by name.
-    drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
-    names = [section.name for section in sections] + [part.name for part in drawn]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise ValueError(f"two parts of a page have the same name: {', '.join(sorted(twice))}")
+    elements = [
+        *variables.pop("drawn", ()),
+        *(element for section in sections for element in section.drawn),
+    ]
+    names = [section.name for section in sections] + [element.name for element in elements]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ValueError(f"two parts of a page have the same name: {', '.join(sorted(repeated))}")
     # Include the script of charts only where there are charts, and permit no other script.
-    scripts, themes = [_template("script.js")], None
-    if any(not isinstance(part, Table) for part in drawn):
+    scripts, chart_themes = [_template("script.js")], None
+    if any(not isinstance(element, Table) for element in elements):
         scripts.insert(0, vega_script())
-        themes = {"light": theme(), "dark": theme(dark=True)}
+        chart_themes = {"light": theme(), "dark": theme(dark=True)}
     digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]
     sources = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    values = {"heading": "", "summary": "", "opening": opening, **more}
+    values = {"heading": "", "summary": "", "opening": opening, **variables}
     return block(
         "page.html",
         "page",
@@ -264,7 +271,7 @@ def page(
         style=Markup(_template("style.css")),
         early=Markup(_EARLY),
         scripts=[Markup(script) for script in scripts],
-        themes=themes,
+        themes=chart_themes,
         title=title,
         sections=sections,
         **values,
@@ -276,8 +283,8 @@ def page_beside(model: str) -> str:
     there.
     """
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
-    mark = f'content="{_GENERATOR}"'.encode()
-    if path.exists() and mark not in path.read_bytes()[:_HEAD]:
+    generator_mark = f'content="{_GENERATOR}"'.encode()
+    if path.exists() and generator_mark not in path.read_bytes()[:_HEAD]:
         raise InputError(
             f"{path}: the file exists and is not a report of boostrank; choose another file with -o"
         )

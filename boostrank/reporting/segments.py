@@ -60,8 +60,10 @@ class Segmentation:
 def by_length(queries: QueryIndex) -> Segmentation:
     """Segment queries by their number of documents."""
     starts = np.array([start for start, _ in _LENGTHS])
-    at = np.maximum(np.searchsorted(starts, queries.sizes, side="right") - 1, 0)
-    return Segmentation("list length", tuple(name for _, name in _LENGTHS), at.astype(np.int64))
+    segment_positions = np.maximum(np.searchsorted(starts, queries.sizes, side="right") - 1, 0)
+    return Segmentation(
+        "list length", tuple(name for _, name in _LENGTHS), segment_positions.astype(np.int64)
+    )
 
 
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
@@ -76,10 +78,12 @@ def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
 def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     """Segment queries by their largest label, or by its sign if there are many distinct labels."""
     best = best_labels(labels, queries)
-    values, at = np.unique(best, return_inverse=True)
+    values, label_positions = np.unique(best, return_inverse=True)
     if values.size <= _MOST_LABELS:
         return Segmentation(
-            "best label", tuple(f"{value:g}" for value in values.tolist()), at.astype(np.int64)
+            "best label",
+            tuple(f"{value:g}" for value in values.tolist()),
+            label_positions.astype(np.int64),
         )
     return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
 
@@ -102,10 +106,10 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
             DataWarning,
         )
     of_query = np.array([segments.get(qid, NO_SEGMENT) for qid in qids], dtype=object)
-    names, at = np.unique(of_query, return_inverse=True)
+    names, segment_positions = np.unique(of_query, return_inverse=True)
     if names.size > MOST_SEGMENTS:
         raise DataError(f"there are {names.size:,} segments, but the limit is {MOST_SEGMENTS:,}")
-    return Segmentation("segment", tuple(names.tolist()), at.astype(np.int64))
+    return Segmentation("segment", tuple(names.tolist()), segment_positions.astype(np.int64))
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
@@ -157,10 +161,10 @@ def holm(p: npt.ArrayLike) -> Float64Array:
     """
     p_values = np.asarray(p, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
-    steps = np.maximum.accumulate(p_values[order] * np.arange(p_values.size, 0, -1))
-    out = np.empty_like(p_values)
-    out[order] = np.minimum(steps, 1.0)
-    return out
+    step_up = np.maximum.accumulate(p_values[order] * np.arange(p_values.size, 0, -1))
+    adjusted = np.empty_like(p_values)
+    adjusted[order] = np.minimum(step_up, 1.0)
+    return adjusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,21 +196,21 @@ def means_over_queries(
         weights: float64[Q], positive.
         resamples: number of resamples. `compare` uses `PAIRED_RESAMPLES`.
     """
-    m = values.shape[1]
-    counted = ~np.isnan(values)
-    mean, low, high = np.full((3, m), np.nan)
-    alike: dict[bytes, list[int]] = {}
-    for column in range(m):
-        alike.setdefault(counted[:, column].tobytes(), []).append(column)
-    for columns in alike.values():
-        inside = counted[:, columns[0]]
-        queries = int(inside.sum())
-        if not queries:
+    n_columns = values.shape[1]
+    included = ~np.isnan(values)
+    mean, low, high = np.full((3, n_columns), np.nan)
+    columns_by_queries: dict[bytes, list[int]] = {}
+    for column in range(n_columns):
+        columns_by_queries.setdefault(included[:, column].tobytes(), []).append(column)
+    for columns in columns_by_queries.values():
+        rows = included[:, columns[0]]
+        n_included = int(rows.sum())
+        if not n_included:
             continue
-        counted_values, w = np.ascontiguousarray(values[inside][:, columns]), weights[inside]
-        mean[columns] = (w / w.sum()) @ counted_values
-        if queries > 1:
+        included_values, row_weights = np.ascontiguousarray(values[rows][:, columns]), weights[rows]
+        mean[columns] = (row_weights / row_weights.sum()) @ included_values
+        if n_included > 1:
             low[columns], high[columns] = bootstrap_intervals(
-                counted_values, w, seed=seed, resamples=resamples
+                included_values, row_weights, seed=seed, resamples=resamples
             )
-    return Means(mean, low, high, counted.sum(axis=0).astype(np.int64))
+    return Means(mean, low, high, included.sum(axis=0).astype(np.int64))

@@ -23,8 +23,9 @@ def pandas() -> Any:
     try:
         import pandas as module
     except ImportError as error:
-        message = "data frames need pandas: pip install 'boostrank[report]'"
-        raise MissingDependency(message) from error
+        raise MissingDependency(
+            "data frames need pandas: pip install 'boostrank[report]'"
+        ) from error
     return module
 
 
@@ -42,8 +43,8 @@ def fixed(values: Iterable[float], digits: int = 3, *, sign: bool = False) -> st
     value.
     """
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    places = min(max(digits - 1 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
-    return f"{'+' * sign}.{places}f"
+    decimals = min(max(digits - 1 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
+    return f"{'+' * sign}.{decimals}f"
 
 
 def printable(text: str) -> str:
@@ -83,8 +84,8 @@ class Column:
         """Return a column, given its name, and perhaps its format and label: "mean +.4f change".
         The format is "#" for whole numbers and "-" for text.
         """
-        words = text.split(maxsplit=2)
-        name, format, label = [*words, *("-", "")[len(words) - 1 :]]
+        fields = text.split(maxsplit=2)
+        name, format, label = [*fields, *("-", "")[len(fields) - 1 :]]
         return cls(name, label, {"-": None, "#": ""}.get(format, format))
 
     @property
@@ -101,8 +102,8 @@ class Column:
             return missing
         if isinstance(value, str | bool):
             return str(value)
-        usual = "," if isinstance(value, int) else ".4g"
-        return format(value, self.format or usual)
+        default_format = "," if isinstance(value, int) else ".4g"
+        return format(value, self.format or default_format)
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ class Table:
         Raises:
             MissingDependency: pandas is not installed.
         """
-        kind = None if len(self) else object
-        return pandas().DataFrame(dict(self.data), dtype=kind)
+        dtype = None if len(self) else object
+        return pandas().DataFrame(dict(self.data), dtype=dtype)
 
     def cells_of(self, name: str) -> list[Cell]:
         """Return the cells of a column that are shown in the terminal and on pages."""
@@ -168,7 +169,9 @@ class Table:
 
     @property
     def _columns(self) -> list[Column]:
-        return [Column.parse(each) if isinstance(each, str) else each for each in self.columns]
+        return [
+            Column.parse(column) if isinstance(column, str) else column for column in self.columns
+        ]
 
     @property
     def declared(self) -> Sequence[Column]:
@@ -192,9 +195,9 @@ class Table:
 
     def select(self, **values: Any) -> Table:
         """Return the rows with these values by column, and show the other columns."""
-        chosen = [i for i, row in enumerate(self.rows()) if values.items() <= row.items()]
+        positions = [i for i, row in enumerate(self.rows()) if values.items() <= row.items()]
         columns = [column for column in self._columns if column.name not in values]
-        return replace(self.take(chosen), columns=columns)
+        return replace(self.take(positions), columns=columns)
 
     def texts(self, top: int | None = None) -> list[list[str]]:
         """Return the headings, followed by the texts of the first rows."""
@@ -232,9 +235,9 @@ def table_of_objects(
     """Return a table of attributes of objects: those called `keys`, or all fields of
     dataclasses.
     """
-    items = list(objects)
-    keys = keys or tuple(key for item in items[:1] for key in type(item).__annotations__)
-    return Table(name, {key: [getattr(item, key) for item in items] for key in keys}, columns)
+    records = list(objects)
+    keys = keys or tuple(key for record in records[:1] for key in type(record).__annotations__)
+    return Table(name, {key: [getattr(record, key) for record in records] for key in keys}, columns)
 
 
 def table_of_rows(
@@ -256,6 +259,10 @@ def csv_bytes(frame: Any) -> bytes:
         apostrophe = "'" if _FORMULA.match(value) else ""
         return (apostrophe + value).replace("\r", " ")  # pandas would not quote it
 
-    text = frame.select_dtypes(exclude="number")
-    safe = frame.assign(**{name: text[name].map(escape) for name in text}).rename(columns=escape)
-    return bytes(safe.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace"))
+    text_columns = frame.select_dtypes(exclude="number")
+    escaped = frame.assign(
+        **{name: text_columns[name].map(escape) for name in text_columns}
+    ).rename(columns=escape)
+    return bytes(
+        escaped.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
+    )

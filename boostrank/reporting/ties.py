@@ -64,14 +64,20 @@ def tied_documents(
     """Count documents that share a score, rounded to `score_type`, with another label's document in
     their query.
     """
-    y = np.asarray(labels, dtype=np.float64)
+    grades = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):
-        s = np.asarray(scores).astype(score_type)
-    if not y.size:
+        rounded_scores = np.asarray(scores).astype(score_type)
+    if not grades.size:
         return 0
-    owner = queries.of_rows()
-    order = np.lexsort((s, owner))
-    y, s, owner = y[order], s[order], owner[order]
-    starts = np.append(0, 1 + np.flatnonzero((owner[1:] != owner[:-1]) | (s[1:] != s[:-1])))
-    mixed = np.minimum.reduceat(y, starts) < np.maximum.reduceat(y, starts)
-    return int(np.diff(starts, append=y.size)[mixed].sum())
+    query_of_row = queries.of_rows()
+    order = np.lexsort((rounded_scores, query_of_row))
+    grades, rounded_scores, query_of_row = grades[order], rounded_scores[order], query_of_row[order]
+    group_starts = np.append(
+        0,
+        1
+        + np.flatnonzero(
+            (query_of_row[1:] != query_of_row[:-1]) | (rounded_scores[1:] != rounded_scores[:-1])
+        ),
+    )
+    mixed = np.minimum.reduceat(grades, group_starts) < np.maximum.reduceat(grades, group_starts)
+    return int(np.diff(group_starts, append=grades.size)[mixed].sum())

@@ -34,7 +34,7 @@ def split_table(
     table = as_frame(X)
     if table is None:
         return X, None, None
-    table = without_index(table, features, warns=warns)
+    table = without_index(table, features, with_warning=warns)
     names = names_of(table)
     if usual:
         qid = usual_column("qid", names, features)

@@ -166,19 +166,19 @@ def test_a_file_of_bins_that_is_cut_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_continued_model_begins_with_the_scores_that_it_is_given() -> None:
-    from boostrank.engines.lightgbm.private import begun, scores_now
+    from boostrank.engines.lightgbm.private import create_booster, current_scores
 
     features, labels = rows()
     first = lightgbm.train(
         PARAMS | {"objective": "regression"}, lightgbm.Dataset(features, labels), 2
     )
     scores, train = np.arange(200.0), lightgbm.Dataset(features, labels)
-    booster = begun(
+    booster = create_booster(
         PARAMS | {"objective": "none"}, [("training", train)], first, {id(train): scores}
     )
     assert booster.current_iteration() == 2
     np.testing.assert_array_equal(
-        scores_now(booster, train),
+        current_scores(booster, train),
         scores,
         "a checkpoint's scores are not taken back: training goes on wrongly",
     )

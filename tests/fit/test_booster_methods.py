@@ -109,7 +109,7 @@ def test_importance_of_named_features_without_the_start(backend: str) -> None:
     tree, feature = (
         ("tree_index", "split_feature") if backend == "lightgbm" else ("Tree", "Feature")
     )
-    frame, first = model.booster.trees_to_dataframe(), model.tree_counts[0]
+    frame, first = model.booster.trees_to_dataframe(), model.tree_counts.start
     counts = frame[frame[tree].between(first, first + BEST - 1)][feature].value_counts()
     assert model.feature_importance().tolist() == [
         counts.get(name, 0) for name in model.feature_names

@@ -45,7 +45,7 @@ def file_trees(model: RankingModel) -> int:
 def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
     data: RankingDataset, models: list[RankingModel]
 ) -> None:
-    start, rounds = models[0].tree_counts[0], [model.best_iteration for model in models]
+    start, rounds = models[0].tree_counts.start, [model.best_iteration for model in models]
     assert min(rounds) < max(rounds)
     for cap in range(1, max(rounds) + 1):
         trees = start + sum(min(cap, model_rounds) for model_rounds in rounds)
@@ -64,7 +64,7 @@ def test_the_file_of_an_average_has_the_trees_it_says(
     data: RankingDataset, models: list[RankingModel]
 ) -> None:
     whole = boostrank.train(PARAMS, data, 20, folds=3)
-    start = models[0].tree_counts[0]
+    start = models[0].tree_counts.start
     assert file_trees(whole) == count_trees(whole)
     assert whole.info.price is None
     cut = boostrank.train(PARAMS, data, 20, folds=3, max_trees=start + 8)
@@ -95,7 +95,7 @@ def test_a_start_of_too_many_trees_is_refused_before_the_first_round(
         trained(start)
     assert rounds == []
     model = trained(start + 1)
-    assert model.tree_counts[0] == start
+    assert model.tree_counts.start == start
     assert count_trees(model) == start + 1
 
 

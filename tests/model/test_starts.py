@@ -14,7 +14,14 @@ import pytest
 from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.format import LIGHTGBM, read_start, start_text
 from boostrank.engines.lightgbm.model_text import Tree, start_trees
-from boostrank.engines.trees import NOTHING, LinearStart, StepTree, just_above, parts_of, split
+from boostrank.engines.trees import (
+    NOTHING,
+    LinearStart,
+    StepTree,
+    balance_steps,
+    just_above,
+    parts_of,
+)
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from boostrank.kernels.curves import LOWEST, Curve
 from tests.model.conftest import STEPS, TWO
@@ -202,7 +209,7 @@ def test_steps_become_a_tree_whose_nodes_know_their_documents() -> None:
 
 @pytest.mark.parametrize("ends", [0, 1, 2, 3, 4, 7, 8, 100])
 def test_a_piece_is_found_in_as_few_steps_as_can_be(ends: int) -> None:
-    bounds, left, right = split(np.arange(ends, dtype=np.float64))
+    bounds, left, right = balance_steps(np.arange(ends, dtype=np.float64))
     assert len(left) == len(right) == len(bounds) + 1 == ends + 1
     thresholds = [-np.inf, *bounds]
     for x in [*np.arange(ends) - 0.5, *np.arange(ends, dtype=np.float64), ends + 0.5]:

@@ -22,7 +22,12 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Report, report
-from boostrank.reporting.sections.clicks import ClickData, click_data, curve_chart, learnt_from
+from boostrank.reporting.sections.clicks import (
+    ClickData,
+    click_data,
+    curve_chart,
+    read_trained_clicks,
+)
 from tests.clicks.conftest import list_entries
 from tests.reporting.studies import study, words_of
 
@@ -255,7 +260,7 @@ def test_no_section_without_clicks_unless_it_is_asked_for(
 
 
 def test_the_record_of_a_stranger_is_not_taken_for_granted(model: RankingModel) -> None:
-    propensities, prior = learnt_from(model)
+    propensities, prior = read_trained_clicks(model)
     assert propensities is not None
     assert prior == 0.5
     for junk in (
@@ -269,14 +274,14 @@ def test_the_record_of_a_stranger_is_not_taken_for_granted(model: RankingModel) 
     ):
         other = copy.copy(model)
         other.info = model.info | {"data": junk}
-        assert learnt_from(other) == (None, 1.0)
+        assert read_trained_clicks(other) == (None, 1.0)
     curve = {"version": 1, "examination": [1, 0.5]}
     for clicks, prior in (
         ({"propensities": None, "prior": 0.25}, 0.25),
         ({"propensities": curve, "prior": True}, 1.0),
     ):
         other.info = model.info | {"data": {"reader": {"clicks": clicks}}}
-        assert learnt_from(other)[1] == prior
+        assert read_trained_clicks(other)[1] == prior
 
 
 def test_an_interval_that_says_nothing_does_not_squeeze_the_picture() -> None:

@@ -216,8 +216,8 @@ class Halves(Result):
         return [Table("halves-table", {"first": [self.first]}, [Column("first", "half of it", "")])]
 
 
-def parts(found):
-    return {"table": found.table()}
+def variables(result):
+    return {"table": result.table()}
 
 
 def run(context):
@@ -225,7 +225,7 @@ def run(context):
 
 
 SPEC = Section(
-    "halves", "Halves", run, parts, position=15, after=("verdict",),
+    "halves", "Halves", run, variables, position=15, after=("verdict",),
 )
 '''
 

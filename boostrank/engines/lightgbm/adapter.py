@@ -27,6 +27,7 @@ from boostrank.engines.base import (
     PredictRequest,
     Rounds,
     Snapshot,
+    Trained,
     TrainRequest,
     round_seed,
 )
@@ -41,9 +42,9 @@ from boostrank.engines.lightgbm.model_text import (
 from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import (
     StreamedDataset,
-    begun,
+    create_booster,
+    current_scores,
     has_nothing_to_split,
-    scores_now,
     use_one_thread,
 )
 from boostrank.engines.trees import LinearStart, engine_names
@@ -76,10 +77,9 @@ class LightGBMBooster(Booster):
         return max(0, int(self.native.best_iteration) - self.start_trees)
 
     @cached_property
-    def feature_names(
-        self,
-    ) -> tuple[str, ...]:  # LightGBM is slower to return them than to score a document
+    def feature_names(self) -> tuple[str, ...]:
         """The names in the head of the model text."""
+        # LightGBM is slower to return them than to score a document.
         head = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[2]
         return tuple(head.partition("\n")[0].split(" "))
 
@@ -91,36 +91,34 @@ class LightGBMBooster(Booster):
     @property
     def start_trees(self) -> int:
         """The number of trees in a linear start, from the model text when first asked."""
-        if (
-            self.known_start is None
-        ):  # a user's own model: the first tree shows whether to look further
-            n_start_trees = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
-            if n_start_trees:
-                n_start_trees = len(
-                    start_trees(self.native.model_to_string(num_iteration=-1).encode())
-                )
-            self.known_start = n_start_trees
+        if self.known_start is None:
+            # In a user's own model, the first tree shows whether to look further.
+            first_tree = self.native.model_to_string(num_iteration=1).encode()
+            self.known_start = len(start_trees(first_tree))
+            if self.known_start:
+                text = self.native.model_to_string(num_iteration=-1).encode()
+                self.known_start = len(start_trees(text))
         return self.known_start
 
     def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, so that dense copies of sparse rows and rows on disk fit."""
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "num_iteration": self._trees(request.rounds),
             "num_threads": engine_threads("LightGBM", request.threads),
         }
         if request.what == CONTRIBUTIONS:
-            parts = [
-                self.native.predict(dense_rows(features, a, b), pred_contrib=True, **how)
-                for a, b in dense_batches(features)
+            contributions = [
+                self.native.predict(dense_rows(features, start, stop), pred_contrib=True, **options)
+                for start, stop in dense_batches(features)
             ]
-            return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
-        kind = "pred_leaf" if request.what == LEAVES else "raw_score"
-        pieces = (
-            (piece for _, piece in features.pieces()) if isinstance(features, Rows) else [features]
-        )
-        outputs = np.concatenate(
-            [self.native.predict(piece, **{kind: True}, **how) for piece in pieces]
-        )
+            return np.concatenate([np.zeros((0, features.shape[1] + 1)), *contributions])
+        output = "pred_leaf" if request.what == LEAVES else "raw_score"
+        options[output] = True
+        if isinstance(features, Rows):
+            parts = [self.native.predict(piece, **options) for _, piece in features.pieces()]
+            outputs = np.concatenate(parts)
+        else:
+            outputs = self.native.predict(features, **options)
         if request.what == LEAVES:
             return outputs
         return outputs.astype(np.float64, copy=False).reshape(-1)
@@ -141,8 +139,8 @@ class LightGBMBooster(Booster):
         leaves, best = read_leaves(body), self.native.best_iteration
         self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
         self.native.best_iteration = best
-        in_order = [categories[column].values for column in sorted(categories)]
-        category_values = [list(values) for values in in_order if values is not None]
+        column_values = [categories[column].values for column in sorted(categories)]
+        category_values = [list(values) for values in column_values if values is not None]
         if category_values:  # LightGBM encodes data frames of pandas by them
             self.native.pandas_categorical = category_values
         return self
@@ -150,19 +148,17 @@ class LightGBMBooster(Booster):
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of pandas columns, or {} if a column is unknown."""
         values = self.native.pandas_categorical or ()
-        columns = (
-            listed_categories(self.native.model_to_string(num_iteration=1).encode())
-            if values
-            else {}
-        )
+        if not values:
+            return {}
+        columns = listed_categories(self.native.model_to_string(num_iteration=1).encode())
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of
         # codes have none.
-        fits = len(columns) == len(values) and all(
+        are_known = len(columns) == len(values) and all(
             codes[-1] < len(column_values)
             and all(isinstance(value, str) for value in column_values)
             for codes, column_values in zip(columns.values(), values, strict=True)
         )
-        if not fits:
+        if not are_known:
             return {}
         return {
             names[i]: Categories(tuple(column_values))
@@ -171,8 +167,8 @@ class LightGBMBooster(Booster):
 
     def expose(self, best: int) -> Any:
         """Return the native booster, or a `CountingBooster` if its rounds differ."""
-        alike = best in (0, self.rounds, self.best_rounds) and not self.start_trees
-        return self.native if alike else CountingBooster(self, best)
+        counts_alike = best in (0, self.rounds, self.best_rounds) and not self.start_trees
+        return self.native if counts_alike else CountingBooster(self, best)
 
     def _trees(self, rounds: int) -> int:
         """Return LightGBM's number of iterations for this number of rounds, which is -1 for all
@@ -199,24 +195,24 @@ def _counting_rounds(name: str) -> Any:
     """Return a method of LightGBM's booster that takes rounds as iterations."""
     method: Any = getattr(lightgbm.Booster, name)
     signature = inspect.signature(method)
-    last = "iteration" if "iteration" in signature.parameters else "num_iteration"
+    rounds_argument = "iteration" if "iteration" in signature.parameters else "num_iteration"
 
     @wraps(method)
-    def counted(self: CountingBooster, *args: Any, **options: Any) -> Any:
-        call = signature.bind(self, *args, **options)
+    def call_with_rounds(self: CountingBooster, *args: Any, **options: Any) -> Any:
+        bound = signature.bind(self, *args, **options)
         start = self.boostrank_model.start_trees
-        first = max(0, call.arguments.get("start_iteration", 0))
-        rounds = call.arguments.get(last)
+        first = max(0, bound.arguments.get("start_iteration", 0))
+        rounds = bound.arguments.get(rounds_argument)
         if rounds is None:
             rounds = -1 if first else self.best_iteration
         if first:
-            call.arguments["start_iteration"] = first + start
+            bound.arguments["start_iteration"] = first + start
         elif rounds > 0:
             rounds += start
-        call.arguments[last] = rounds
-        return method(*call.args, **call.kwargs)
+        bound.arguments[rounds_argument] = rounds
+        return method(*bound.args, **bound.kwargs)
 
-    return counted
+    return call_with_rounds
 
 
 for _name in ("predict", "save_model", "model_to_string", "dump_model", "feature_importance"):
@@ -239,12 +235,12 @@ class LightGBM(Backend):
         self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
         """Create an `lgb.Dataset`, or a subset of the shared one, whose bins are kept."""
-        whole = whole_of(data.features)
+        parent = whole_of(data.features)
         # Parts of one data set share its bins.
-        if whole is not None:
-            if whole.bins is None:
-                whole.bins = self.dataset(whole.data, params, reference=None, weights=weights)
-            return whole.bins.subset(data.features.rows)
+        if parent is not None:
+            if parent.bins is None:
+                parent.bins = self.dataset(parent.data, params, reference=None, weights=weights)
+            return parent.bins.subset(data.features.rows)
         weight = None
         if weights and data.queries.weights is not None:
             weight = np.repeat(data.queries.weights, data.queries.sizes)
@@ -256,9 +252,9 @@ class LightGBM(Backend):
             "reference": reference,
             "params": _with_defaults(params),
         }
-        return self._created(data, options)
+        return self._create_dataset(data, options)
 
-    def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
+    def _create_dataset(self, data: RankingDataset, options: dict[str, Any]) -> Any:
         return (StreamedDataset if data.on_disk else lightgbm.Dataset)(data.features, **options)
 
     def check(self, data: Any, params: ParamValues) -> None:
@@ -266,7 +262,7 @@ class LightGBM(Backend):
         with without_stderr(), _naming_nothing_to_split():
             lightgbm.Booster(_with_defaults(params), data).reset_parameter({"objective": "none"})
 
-    def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
+    def train(self, request: TrainRequest) -> Trained:
         """Train in LightGBM's own loop, from a model, from scores or from a snapshot.
 
         The labels may need a longer `label_gain` than LightGBM has.
@@ -282,20 +278,20 @@ class LightGBM(Backend):
         if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
             largest = int(min(request.rows[0].labels.max(), _MOST_GAINS))
             params["label_gain"] = list(range(max(len(LINEAR_GAINS), largest + 1)))
-        model, start_scores = request.earlier, request.start_scores
-        first = 0 if model is None else model.start_trees
+        earlier, start_scores = request.earlier, request.start_scores
+        start_trees = 0 if earlier is None else earlier.start_trees
         sets = [("training", request.train), *request.valid]
         holders = [data for _, data in sets]
         if request.resumed is not None:
             snapshot = request.resumed.snapshot
-            model, start_scores = self.load(snapshot.model), snapshot.scores
+            earlier, start_scores = self.load(snapshot.model), snapshot.scores
             holders = [request.train, *(data for data in holders if data is not request.train)]
         pairs = zip(holders, start_scores, strict=False)
-        starts = {id(data): scores for data, scores in pairs if scores is not None}
+        scores_of_set = {id(data): scores for data, scores in pairs if scores is not None}
         with _naming_nothing_to_split():
-            booster = begun(params, sets, model and model.native, starts)
-            before = 0 if model is None else model.rounds
-            rounds = Rounds(request, booster, before, partial(scores_now, booster))
+            booster = create_booster(params, sets, earlier and earlier.native, scores_of_set)
+            earlier_rounds = 0 if earlier is None else earlier.rounds
+            rounds = Rounds(request, booster, earlier_rounds, partial(current_scores, booster))
             sampling = Sampling(params)
 
             def gradient(scores: Array, dataset: Any) -> Any:
@@ -306,23 +302,23 @@ class LightGBM(Backend):
                 return request.gradient(scores, dataset, rounds.round)
 
             try:
-                for number in rounds:
+                for round in rounds:
                     if request.gradient is None:
-                        sampling.seed(booster, number)
+                        sampling.seed(booster, round)
                     booster.update(fobj=request.gradient and gradient)
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
                 if self.params.resolve_names(params).get("boosting") != "dart":
-                    error.model = LightGBMBooster(booster, first)
+                    error.model = LightGBMBooster(booster, start_trees)
                 raise
-        booster.best_iteration = rounds.best_rounds and rounds.best_rounds + first
+        booster.best_iteration = rounds.best_rounds and rounds.best_rounds + start_trees
         booster.model_from_string(booster.model_to_string()).free_dataset()
-        return LightGBMBooster(booster, first), rounds.best_rounds
+        return Trained(LightGBMBooster(booster, start_trees), rounds.best_rounds)
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and the scores of all sets, which its trees do not reproduce."""
         scores = (
-            np.array(scores_now(model, data), np.float64)
+            np.array(current_scores(model, data), np.float64)
             for data in (model.train_set, *model.valid_sets)
         )
         return Snapshot(LightGBMBooster(model).to_bytes(), tuple(scores))
@@ -354,9 +350,9 @@ def _with_defaults(params: ParamValues) -> dict[str, Any]:
     """Fix the histogram layout, because LightGBM would time both layouts and two runs could use
     different ones.
     """
-    layout = (
-        {} if params.keys() & {"force_col_wise", "force_row_wise"} else {"force_col_wise": True}
-    )
+    layout = {"force_col_wise": True}
+    if params.keys() & {"force_col_wise", "force_row_wise"}:
+        layout = {}
     return {"deterministic": True, **layout, **params}
 
 
@@ -370,29 +366,28 @@ class Sampling:
     """
 
     def __init__(self, params: ParamValues) -> None:
-        canonical = LightGBM.params.resolve_names(params)
-        boosting = str(canonical.get("boosting", "gbdt"))
-        special = boosting in ("dart", "goss") or canonical.get("data_sample_strategy") == "goss"
-        self._first = (
-            {"drop_seed": int(canonical.get("drop_seed", canonical.get("seed", 4)))}
-            if boosting == "dart"
-            else {}
-        )
-        self._fraction = float(canonical.get("bagging_fraction", 1.0))
-        self._every = int(canonical.get("bagging_freq", 0))
-        features = min(
-            float(canonical.get(name, 1.0))
+        named_params = LightGBM.params.resolve_names(params)
+        boosting = str(named_params.get("boosting", "gbdt"))
+        is_goss = "goss" in (boosting, named_params.get("data_sample_strategy"))
+        self._first = {}
+        if boosting == "dart":
+            drop_seed = named_params.get("drop_seed", named_params.get("seed", 4))
+            self._first = {"drop_seed": int(drop_seed)}
+        self._fraction = float(named_params.get("bagging_fraction", 1.0))
+        self._every = int(named_params.get("bagging_freq", 0))
+        feature_fraction = min(
+            float(named_params.get(name, 1.0))
             for name in ("feature_fraction", "feature_fraction_bynode")
         )
-        sampled = (
+        samplings = (
             ("bagging_seed", 3, self._fraction < 1 and self._every > 0),
-            ("feature_fraction_seed", 2, features < 1),
-            ("extra_seed", 6, canonical.get("extra_trees") in TRUE),
+            ("feature_fraction_seed", 2, feature_fraction < 1),
+            ("extra_seed", 6, named_params.get("extra_trees") in TRUE),
         )
         self._seeds = {
-            name: int(canonical.get(name, canonical.get("seed", default)))
-            for name, default, active in sampled
-            if active and not special
+            name: int(named_params.get(name, named_params.get("seed", default)))
+            for name, default, is_active in samplings
+            if is_active and not is_goss and boosting != "dart"
         }
 
     def seed(self, model: Any, round: int) -> None:
@@ -404,11 +399,11 @@ class Sampling:
             self._first = {}
         if not self._seeds:
             return
-        rounds = dict.fromkeys(self._seeds, round)
-        if "bagging_seed" in rounds:
-            rounds["bagging_seed"] //= self._every
+        seeded_rounds = dict.fromkeys(self._seeds, round)
+        if "bagging_seed" in seeded_rounds:
+            seeded_rounds["bagging_seed"] //= self._every
         seeds: dict[str, Any] = {
-            name: round_seed(name, seed, rounds[name]) for name, seed in self._seeds.items()
+            name: round_seed(name, seed, seeded_rounds[name]) for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
             # LightGBM applies a new seed for rows only with a new fraction.

@@ -19,13 +19,13 @@ from boostrank.engines.trees import (
     ServedTrees,
     StepTree,
     Trees,
+    balance_steps,
     by_feature,
     engine_names,
     filled_start,
     make_forest,
     parts_of,
     refuse,
-    split,
     sum_of_starts,
 )
 from boostrank.kernels.curves import LOWEST, ZERO, Curve, Curves
@@ -108,10 +108,10 @@ def _text_of_tree(
     """
     (values, counts), (node_values, node_counts) = map(_spaced, leaves), map(_spaced, nodes)
     lines = [f"{name}={_spaced(column)}\n" for name, column in splits.items()]
-    of_sets = ""
+    set_lines = ""
     if sets:
         words, ends = [word for words in sets for word in words], np.cumsum([0, *map(len, sets)])
-        of_sets = f"cat_boundaries={_spaced(ends.tolist())}\ncat_threshold={_spaced(words)}\n"
+        set_lines = f"cat_boundaries={_spaced(ends.tolist())}\ncat_threshold={_spaced(words)}\n"
     return f"""Tree={number}
 num_leaves={len(leaves[0])}
 num_cat={len(sets)}
@@ -121,7 +121,7 @@ leaf_count={counts}
 internal_value={node_values}
 internal_weight={node_counts}
 internal_count={node_counts}
-{of_sets}is_linear=0
+{set_lines}is_linear=0
 shrinkage=1
 
 
@@ -171,20 +171,20 @@ def _plain_tree(
     ]
     # Add up the leaves below each node, children first.
     values = forest.value[leaves].tolist()
-    below, total = [0] * nodes.size, [0.0] * nodes.size
+    n_below, sum_below = [0] * nodes.size, [0.0] * nodes.size
     for node in reversed(range(nodes.size)):
         for child in (left[node], right[node]):
             count, value = 1, values[~child]
             if child >= 0:
-                count, value = below[child], total[child]
-            below[node] += count
-            total[node] += value
+                count, value = n_below[child], sum_below[child]
+            n_below[node] += count
+            sum_below[node] += value
     # Number the sets of categories within the tree.
     bounds, is_set, sets = threshold[nodes].tolist(), forest.categorical[nodes], list[Any]()
     for node in np.flatnonzero(is_set).tolist():
-        begin, end = forest.set_ptr[int(bounds[node]) :][:2]
+        set_begin, set_end = forest.set_ptr[int(bounds[node]) :][:2]
         bounds[node] = len(sets)
-        sets.append(forest.sets[begin:end].tolist())
+        sets.append(forest.sets[set_begin:set_end].tolist())
     directions = np.where(missing_left[nodes], _MISSING_LEFT, _MISSING_RIGHT)
     splits = {
         "split_feature": forest.feature[nodes].tolist(),
@@ -194,8 +194,8 @@ def _plain_tree(
         "left_child": left,
         "right_child": right,
     }
-    means = [s / n for s, n in zip(total, below, strict=True)]
-    return _text_of_tree(number, splits, (values, [1] * len(values)), (means, below), sets)
+    means = [leaf_sum / n_leaves for leaf_sum, n_leaves in zip(sum_below, n_below, strict=True)]
+    return _text_of_tree(number, splits, (values, [1] * len(values)), (means, n_below), sets)
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
@@ -204,20 +204,19 @@ def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
 
 
 def _read(tree: Tree) -> tuple[int, Curve]:
-    def numbers(name: bytes, kind: type = float) -> Any:
+    def read_numbers(name: bytes, kind: type = float) -> Any:
         return np.array(tree.words(name), dtype=np.float64).astype(kind)
 
     try:
-        values, documents = numbers(b"leaf_value"), numbers(b"leaf_count")
-        thresholds = numbers(b"threshold")[1:]
+        values, documents = read_numbers(b"leaf_value"), read_numbers(b"leaf_count")
+        thresholds = read_numbers(b"threshold")[1:]
         bounds = np.sort(thresholds)
-        children = [numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
-        if [thresholds.tolist(), *children] != list(split(bounds)):
+        children = [read_numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
+        if [thresholds.tolist(), *children] != list(balance_steps(bounds)):
             raise ValueError
         steps = Curve(bounds, values[1:], float(values[0]))
-        return int(numbers(b"split_feature", int)[0]), replace(
-            steps, documents=np.roll(documents, -1)
-        )
+        feature = int(read_numbers(b"split_feature", int)[0])
+        return feature, replace(steps, documents=np.roll(documents, -1))
     except (ValueError, IndexError) as error:
         raise ModelError(
             f"tree {tree.number} resembles a linear start but is not a function of one feature"
@@ -249,14 +248,18 @@ class LightGBMFormat(ModelFormat):
 
     def trees(self, model: LightGBMText, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves, in double precision."""
-        first = model.start_trees
-        forest = _forest(model, first)
+        n_start_trees = model.start_trees
+        forest = _forest(model, n_start_trees)
         curves = _start_of(model)
         if curves:
             forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
-        linear = [model.leaf_features[tree.number] for tree in model.trees[first:] if tree.linear]
+        linear_features = [
+            model.leaf_features[tree.number] for tree in model.trees[n_start_trees:] if tree.linear
+        ]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
-        return Trees.summarise(forest, gain, n_features, linear=linear, double=True)
+        return Trees.summarise(
+            forest, gain, n_features, linear_features=linear_features, double=True
+        )
 
     def served(self, model: LightGBMText) -> ServedTrees:
         """Return all trees, those of a linear start too, with the documents in every leaf.
@@ -289,12 +292,12 @@ class LightGBMFormat(ModelFormat):
         """
         # One start for all models, then their trees with new numbers.
         grown: list[Tree] = []
-        for model, parts in zip(models, parts_of(len(models), weights), strict=True):
+        for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
             refuse(
                 b"\naverage_output" in model.head,
                 "a random forest of LightGBM cannot be averaged with others",
             )
-            grown += [_divided(tree, parts) for tree in model.trees[model.start_trees :]]
+            grown += [_divided(tree, divisor) for tree in model.trees[model.start_trees :]]
         # LightGBM counts the importances in the tail again.
         return _with_trees(models[0], sum_of_starts(list(map(_start_of, models)), weights), grown)
 
@@ -309,18 +312,20 @@ class LightGBMFormat(ModelFormat):
             any(tree.linear for tree in model.trees),
             "leaves with linear models cannot have fill values",
         )
-        kinds_of = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
+        decisions = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
 
-        def fill(kind: bytes, feature: bytes, bound: bytes) -> bytes:
-            value = values[int(feature)]
-            if int(kind) & 1 or np.isnan(value):
-                return kind
-            return kinds_of[int(value <= float(bound))]
+        def fill(decision: bytes, feature: bytes, threshold: bytes) -> bytes:
+            fill_value = values[int(feature)]
+            if int(decision) & 1 or np.isnan(fill_value):
+                return decision
+            return decisions[int(fill_value <= float(threshold))]
 
         grown = []
         for tree in model.trees[model.start_trees :]:
-            words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
-            grown.append(tree.with_words(b"decision_type", map(fill, *words)))
+            columns = (
+                tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold")
+            )
+            grown.append(tree.with_words(b"decision_type", map(fill, *columns)))
         return _with_trees(model, filled_start(_start_of(model), values), grown)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
@@ -350,13 +355,12 @@ class LightGBMFormat(ModelFormat):
             infos[column] = info
         for tree in model.trees:
             for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}:
-                moved = [b"%d" % columns[int(word)] for word in tree.words(key)]
-                tree = tree.with_words(key, moved)
+                new_columns = [b"%d" % columns[int(word)] for word in tree.words(key)]
+                tree = tree.with_words(key, new_columns)
             trees.append(tree)
         head = with_line(model.head, "max_feature_idx", str(len(names) - 1))
-        head = with_line(
-            with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos)
-        )
+        head = with_line(head, "feature_names", " ".join(names))
+        head = with_line(head, "feature_infos", " ".join(infos))
         return replace(model, head=head, trees=tuple(trees)).to_bytes()
 
 
@@ -368,14 +372,14 @@ def with_line(head: bytes, key: str, value: str) -> bytes:
     return _replaced(b"^%b=.*$" % key.encode(), f"{key}={value}".encode(), head)
 
 
-def _forest(model: LightGBMText, first: int) -> Forest:
-    """Return the trees whose number is at least `first`, where linear leaves have their
+def _forest(model: LightGBMText, first_tree: int) -> Forest:
+    """Return the trees whose number is at least `first_tree`, where linear leaves have their
     `leaf_value` only.
     """
-    grown = model.trees[first:]
+    grown = model.trees[first_tree:]
     leaves = np.array([tree.leaves for tree in grown], np.int64)
-    skipped = model.leaf_value.size - int(leaves.sum())
-    nodes = {name: column[skipped - first :] for name, column in model.nodes.items()}
+    skipped_leaves = model.leaf_value.size - int(leaves.sum())
+    nodes = {name: column[skipped_leaves - first_tree :] for name, column in model.nodes.items()}
     threshold, decision = nodes["threshold"], nodes["decision_type"]
     left, right = nodes["left_child"], nodes["right_child"]
     tree = np.repeat(np.arange(len(grown)), leaves - 1)
@@ -389,21 +393,25 @@ def _forest(model: LightGBMText, first: int) -> Forest:
         decision & 1
     ) != 0  # the threshold is the number of a set; missing values go right
     # LightGBM treats values near 0 as 0, so no threshold may separate them.
-    ordered = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
-    ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
-    nan_left = np.where(missing == 0, ordered >= 0.0, decision & 2)
+    bounds = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
+    bounds = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, bounds)
+    nan_left = np.where(missing == 0, bounds >= 0.0, decision & 2)
     kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
-    sets_of = np.array([tree.categorical_splits for tree in grown], np.int64)
-    first_set = np.cumsum(sets_of) - sets_of
-    of_trees = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
+    n_sets = np.array([tree.categorical_splits for tree in grown], np.int64)
+    first_set = np.cumsum(n_sets) - n_sets
+    sets_of_trees = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
     return make_forest(
-        [part for words, sizes in of_trees for part in np.split(words, np.cumsum(sizes)[:-1])],
+        [
+            set_words
+            for words, sizes in sets_of_trees
+            for set_words in np.split(words, np.cumsum(sizes)[:-1])
+        ],
         feature=nodes["split_feature"],
-        threshold=np.where(categorical, threshold + first_set[tree], ordered),
+        threshold=np.where(categorical, threshold + first_set[tree], bounds),
         kind=np.where(categorical, CATEGORICAL, kind),
         left=left,
         right=right,
-        value=model.leaf_value[skipped:],
+        value=model.leaf_value[skipped_leaves:],
         roots=np.where(leaves > 1, first_node, ~first_leaf),
         tree=tree,
     )
@@ -417,15 +425,13 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
     """
     head, separator, trees = body.partition(b"\n\n")
     head = re.sub(rb"\nobjective=.*", b"", head)
-    head = re.sub(
-        rb"(\nmax_feature_idx=.*)", lambda line: line[1] + b"\nobjective=" + objective, head
-    )
-    before, mark, parameters = trees.rpartition(b"\nparameters:\n")
+    after = rb"(\nmax_feature_idx=.*)"
+    head = re.sub(after, lambda line: line[1] + b"\nobjective=" + objective, head)
+    tree_text, mark, parameters = trees.rpartition(b"\nparameters:\n")
     if mark:
-        parameters = _replaced(
-            rb"^\[objective: .*\]$", b"[objective: " + objective + b"]", parameters
-        )
-    return head + separator + before + mark + parameters
+        line = b"[objective: " + objective + b"]"
+        parameters = _replaced(rb"^\[objective: .*\]$", line, parameters)
+    return head + separator + tree_text + mark + parameters
 
 
 def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
@@ -444,15 +450,14 @@ def _with_trees(
     texts = [tree.to_bytes() for tree in model.trees[: model.start_trees]]
     if start is not None:
         texts = [tree.encode() for tree in write_start(start)]
-    texts += [
-        replace(tree, number=number).to_bytes() for number, tree in enumerate(grown, len(texts))
-    ]
+    numbered = enumerate(grown, len(texts))
+    texts += [replace(tree, number=number).to_bytes() for number, tree in numbered]
     return join_texts(model.head, texts, model.tail)
 
 
-def _divided(tree: Tree, parts: float) -> Tree:
+def _divided(tree: Tree, divisor: float) -> Tree:
     """Return a tree with its scores divided."""
     for key in _IN_SCORE:
         if words := tree.words(key):
-            tree = tree.with_words(key, [repr(float(word) / parts).encode() for word in words])
+            tree = tree.with_words(key, [repr(float(word) / divisor).encode() for word in words])
     return tree

@@ -71,8 +71,11 @@ class Tree:
         gains = self.fields.get(b"split_gain", b"1")
         if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
             return False
-        first = self.words(b"threshold")[:1]
-        return first == [repr(LOWEST).encode()] and len(set(self.words(b"split_feature"))) == 1
+        first_threshold = self.words(b"threshold")[:1]
+        return (
+            first_threshold == [repr(LOWEST).encode()]
+            and len(set(self.words(b"split_feature"))) == 1
+        )
 
     def words(self, key: bytes) -> list[bytes]:
         """Return the values of a field, or [] if the tree lacks it."""
@@ -166,8 +169,8 @@ def parse_text(data: bytes) -> LightGBMText:
         "model text has carriage returns: its line ends were converted (CRLF), or it is damaged",
     )
     # Find the header and the trees, also in files of versions that do not mark the end.
-    is_older = _END not in data
-    if is_older:
+    lacks_end = _END not in data
+    if lacks_end:
         data = _AFTER.sub(_END, data, 1)
     start, end = data.find(b"\n\n"), data.find(_END)
     wrong = not data.startswith(b"tree\n") or start < 0
@@ -181,7 +184,7 @@ def parse_text(data: bytes) -> LightGBMText:
     ]
     parsed = _check_trees(data[:start], trees, data[end + 1 :], n_features)
     _check_tail(parsed.tail.decode())
-    if is_older:
+    if lacks_end:
         _check_importances(parsed)
     return parsed
 
@@ -226,10 +229,12 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
     """
     trees = list(_trees(data))
     if leaves is not None:
-        of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(trees))))
+        values_of_trees = np.split(
+            leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(trees)))
+        )
         trees = [
             tree.with_numbers(b"leaf_value", values)
-            for tree, values in zip(trees, of_trees, strict=True)
+            for tree, values in zip(trees, values_of_trees, strict=True)
         ]
     texts = []
     for tree in trees:
@@ -263,13 +268,17 @@ def _header(text: str) -> dict[str, str]:
 
 def _check_header(header: dict[str, str]) -> int:
     """Check the header and return the number of features."""
-    words = f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}"
-    refuse("version" not in header, words)
+    refuse(
+        "version" not in header,
+        f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}",
+    )
     for key in ("num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
         refuse(key not in header, f"the model's header has no {key!r}")
     if header["version"] not in _VERSIONS:
-        words = f"the model is in LightGBM's format version {header['version'][:20]!r}"
-        raise ModelError(f"{words}; supported: {', '.join(_VERSIONS)}")
+        raise ModelError(
+            f"the model is in LightGBM's format version {header['version'][:20]!r}; supported:"
+            f" {', '.join(_VERSIONS)}"
+        )
     outputs = _parse_whole(header["num_class"], "num_class", 1)
     outputs = max(
         outputs,
@@ -308,9 +317,9 @@ def _words(line: str) -> list[str]:
     return [word for word in line.split(" ") if word]
 
 
-def _parse_whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
+def _parse_whole(word: str, field: str, low: int, high: int = _INT32_MAX) -> int:
     if not _WHOLE.fullmatch(word) or not low <= int(word) <= high:
-        raise ModelError(f"{what} is {word[:80]!r}, not a whole number from {low} to {high}")
+        raise ModelError(f"{field} is {word[:80]!r}, not a whole number from {low} to {high}")
     return int(word)
 
 
@@ -318,10 +327,10 @@ def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
     while data.startswith(b"\n", begin, end):
         begin += 1
     while begin < end:
-        following = data.find(b"\nTree=", begin, end)
-        following = end if following < 0 else following + 1
-        yield data[begin:following]
-        begin = following
+        next_begin = data.find(b"\nTree=", begin, end)
+        next_begin = end if next_begin < 0 else next_begin + 1
+        yield data[begin:next_begin]
+        begin = next_begin
 
 
 def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
@@ -352,14 +361,14 @@ def _tree(block: bytes, number: int) -> Tree:
         raise ModelError(f"tree {number} is not closed by an empty line")
     fields: dict[bytes, bytes] = {}
     for line in lines[1:]:
-        key, equals, value = line.partition(b"=")
+        key, separator, value = line.partition(b"=")
         refuse(
-            not equals or key in fields,
+            not separator or key in fields,
             f"tree {number} has a broken or repeated line {line[:80]!r}",
         )
         fields[key] = value
 
-    def single(key: bytes, low: int, high: int) -> int:
+    def parse_field(key: bytes, low: int, high: int) -> int:
         return _parse_whole(
             fields.get(key, b"").strip(b" ").decode("latin-1"),
             f"tree {number}: {key.decode()}",
@@ -368,11 +377,9 @@ def _tree(block: bytes, number: int) -> Tree:
         )
 
     # A count cannot exceed the size of the text.
-    leaves, categorical_splits = (
-        single(b"num_leaves", 1, len(block)),
-        single(b"num_cat", 0, len(block)),
-    )
-    linear = b"is_linear" in fields and single(b"is_linear", 0, 1) == 1
+    leaves = parse_field(b"num_leaves", 1, len(block))
+    categorical_splits = parse_field(b"num_cat", 0, len(block))
+    linear = b"is_linear" in fields and parse_field(b"is_linear", 0, 1) == 1
     return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
 
 
@@ -400,17 +407,21 @@ class _Column:
         process.
         """
         values = self.real()
-        nonzero = np.array(
+        is_nonzero = np.array(
             [re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool
         )
-        subnormal = nonzero & (np.abs(values) < np.finfo(np.float64).tiny)
-        _refuse_tree(subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM")
+        is_subnormal = is_nonzero & (np.abs(values) < np.finfo(np.float64).tiny)
+        _refuse_tree(
+            is_subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM"
+        )
         return values
 
-    def _parse(self, number: bytes) -> Array:
-        if not re.fullmatch(rb"(?:%b )*" % number, b"".join(token + b" " for token in self.tokens)):
-            wrong = np.array([not re.fullmatch(number, token) for token in self.tokens])
-            _refuse_tree(wrong, self.tree, f"{self.key} has something that is not a number")
+    def _parse(self, pattern: bytes) -> Array:
+        if not re.fullmatch(
+            rb"(?:%b )*" % pattern, b"".join(token + b" " for token in self.tokens)
+        ):
+            is_wrong = np.array([not re.fullmatch(pattern, token) for token in self.tokens])
+            _refuse_tree(is_wrong, self.tree, f"{self.key} has something that is not a number")
         return np.array(self.tokens, dtype=np.bytes_)
 
 
@@ -429,23 +440,25 @@ def _at_nodes(key: bytes, trees: list[Tree]) -> _Column:
 
 def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
     """Check the fields of all trees, each of which becomes one column, and return the text."""
-    values = _at_leaves(b"leaf_value", trees)
-    leaf_value = values.real()
+    leaf_column = _at_leaves(b"leaf_value", trees)
+    leaf_value = leaf_column.real()
     with np.errstate(over="ignore"):
         largest = np.zeros(len(trees))
-        np.maximum.at(largest, values.tree, np.abs(leaf_value))
+        np.maximum.at(largest, leaf_column.tree, np.abs(leaf_value))
         refuse(
             float(largest.sum()) > LARGEST_SCORE,
             f"the leaves of its trees add up to more than {LARGEST_SCORE:g}",
         )
     # The tree that the children form, and what its splits test.
     columns = [_at_nodes(b"left_child", trees), _at_nodes(b"right_child", trees)]
-    nodes: dict[str, Array] = {c.key: c.parse_whole(-_INT32_MAX, _INT32_MAX) for c in columns}
-    owner = columns[0].tree
+    nodes: dict[str, Array] = {
+        column.key: column.parse_whole(-_INT32_MAX, _INT32_MAX) for column in columns
+    }
+    tree_of_node = columns[0].tree
     _check_shape(
         nodes["left_child"],
         nodes["right_child"],
-        owner,
+        tree_of_node,
         np.array([t.leaves for t in trees], np.int64),
     )
     nodes["split_feature"] = _at_nodes(b"split_feature", trees).parse_whole(0, n_features - 1)
@@ -453,98 +466,105 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
     # NaN).
     nodes["decision_type"] = _at_nodes(b"decision_type", trees).parse_whole(0, 11)
     nodes["threshold"] = _at_nodes(b"threshold", trees).real(finite=False)
-    sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
-    _check_thresholds(nodes["decision_type"], nodes["threshold"], owner, sets)
-    nodes["split_gain"] = _parse_other_fields(trees, owner)
-    sets_of = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
+    n_sets = np.array([t.categorical_splits for t in trees], np.int64)[tree_of_node]
+    _check_thresholds(nodes["decision_type"], nodes["threshold"], tree_of_node, n_sets)
+    nodes["split_gain"] = _parse_other_fields(trees, tree_of_node)
+    categories = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
     leaf_features = {
         tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
     }
-    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, sets_of, leaf_features)
+    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, categories, leaf_features)
 
 
 def _check_thresholds(
-    kind: Int64Array, threshold: Float64Array, owner: Int64Array, sets: Int64Array
+    decision: Int64Array, threshold: Float64Array, tree: Int64Array, n_sets: Int64Array
 ) -> None:
     """Check that thresholds are finite, or sets of categories that the tree has.
 
     Args:
-        kind, threshold, owner: decision type, threshold and tree of each node, [M].
-        sets: int64[M], number of sets of the node's tree.
+        decision, threshold, tree: decision type, threshold and tree of each node, [M].
+        n_sets: int64[M], number of sets of the node's tree.
     """
-    no_set = (kind % 2 == 1) & ~(
-        (threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold))
+    has_no_set = (decision % 2 == 1) & ~(
+        (threshold >= 0) & (threshold < n_sets) & (threshold == np.floor(threshold))
     )
     _refuse_tree(
-        no_set, owner, "a categorical split names a set of categories that the tree does not have"
+        has_no_set,
+        tree,
+        "a categorical split names a set of categories that the tree does not have",
     )
     # LightGBM itself writes infinity only where missing values, and nothing else, go right.
-    apart = (threshold == np.inf) & np.isin(kind, (4, 8))
-    _refuse_tree(~np.isfinite(threshold) & ~apart, owner, "threshold is not finite")
+    is_infinite = (threshold == np.inf) & np.isin(decision, (4, 8))
+    _refuse_tree(~np.isfinite(threshold) & ~is_infinite, tree, "threshold is not finite")
 
 
-def _parse_other_fields(trees: list[Tree], owner: Int64Array) -> Float64Array:
+def _parse_other_fields(trees: list[Tree], tree_of_node: Int64Array) -> Float64Array:
     """Check that the fields that scores do not need are numbers, and return the split gains.
 
     Older versions do not have these fields.
     """
 
-    def having(key: bytes) -> list[Tree]:
+    def trees_with(key: bytes) -> list[Tree]:
         return [tree for tree in trees if key in tree.fields]
 
     for key in (b"internal_value", b"internal_weight"):
-        _at_nodes(key, having(key)).real(finite=False)
-    _at_leaves(b"leaf_weight", having(b"leaf_weight")).real(finite=False)
-    _at_leaves(b"leaf_count", having(b"leaf_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
-    _at_nodes(b"internal_count", having(b"internal_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
-    shrunk = having(b"shrinkage")
-    _Column(b"shrinkage", shrunk, [tree.tokens(b"shrinkage", 1) for tree in shrunk]).real()
-    gain = _at_nodes(b"split_gain", having(b"split_gain"))
-    gains = np.zeros(owner.size)
-    gains[np.isin(owner, gain.tree)] = gain.real(finite=False)
+        _at_nodes(key, trees_with(key)).real(finite=False)
+    _at_leaves(b"leaf_weight", trees_with(b"leaf_weight")).real(finite=False)
+    _at_leaves(b"leaf_count", trees_with(b"leaf_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
+    _at_nodes(b"internal_count", trees_with(b"internal_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
+    trees_with_shrinkage = trees_with(b"shrinkage")
+    _Column(
+        b"shrinkage",
+        trees_with_shrinkage,
+        [tree.tokens(b"shrinkage", 1) for tree in trees_with_shrinkage],
+    ).real()
+    gain_column = _at_nodes(b"split_gain", trees_with(b"split_gain"))
+    gains = np.zeros(tree_of_node.size)
+    gains[np.isin(tree_of_node, gain_column.tree)] = gain_column.real(finite=False)
     return gains
 
 
 def _check_shape(
-    left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array
+    left_child: Int64Array, right_child: Int64Array, tree_of_node: Int64Array, leaves: Int64Array
 ) -> None:
     """Check that every leaf and every node but the root has exactly one parent and can be reached
     from the root.
 
     Args:
-        left, right: int64[M], children of each node, or ~leaf.
-        owner: int64[M], tree of each node.
+        left_child, right_child: int64[M], children of each node, or ~leaf.
+        tree_of_node: int64[M], tree of each node.
         leaves: int64[T], number of leaves of each tree.
     """
-    nodes = leaves - 1
-    first_node, first_leaf = np.cumsum(nodes) - nodes, np.cumsum(leaves) - leaves
-    tree, child = np.concatenate([owner, owner]), np.concatenate([left, right])
+    n_nodes = leaves - 1
+    first_node, first_leaf = np.cumsum(n_nodes) - n_nodes, np.cumsum(leaves) - leaves
+    tree_of_child = np.concatenate([tree_of_node, tree_of_node])
+    child = np.concatenate([left_child, right_child])
     _refuse_tree(
-        (child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]),
-        tree,
+        (child == 0) | (child >= n_nodes[tree_of_child]) | (~child >= leaves[tree_of_child]),
+        tree_of_child,
         "a child is out of range",
     )
 
     # Count the parents of each node and leaf; a root counts as its own parent.
-    inner = child > 0
-    at_node = child[inner] + first_node[tree[inner]]
-    at_leaf = ~child[~inner] + first_leaf[tree[~inner]]
-    parents_of_node = np.bincount(at_node, minlength=int(nodes.sum()))
-    parents_of_node[first_node[nodes > 0]] = 1  # child 0 is refused above
+    is_node = child > 0
+    at_node = child[is_node] + first_node[tree_of_child[is_node]]
+    at_leaf = ~child[~is_node] + first_leaf[tree_of_child[~is_node]]
+    parents_of_node = np.bincount(at_node, minlength=int(n_nodes.sum()))
+    parents_of_node[first_node[n_nodes > 0]] = 1  # child 0 is refused above
     parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
-    parents_of_leaf[first_leaf[nodes == 0]] = 1
-    _refuse_tree(parents_of_node != 1, owner, "a node has no parent or two parents")
+    parents_of_leaf[first_leaf[n_nodes == 0]] = 1
+    _refuse_tree(parents_of_node != 1, tree_of_node, "a node has no parent or two parents")
     _refuse_tree(
         parents_of_leaf != 1,
         np.repeat(np.arange(leaves.size), leaves),
         "a leaf has no parent or two parents",
     )
 
-    parent = np.repeat(first_node, nodes)
-    parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]
+    parent = np.repeat(first_node, n_nodes)
+    parent[at_node] = np.tile(np.arange(tree_of_node.size), 2)[is_node]
     depth = depths(parent)
-    _refuse_tree(depth < 0, owner, "its nodes form a cycle")
-    _refuse_tree(depth >= MAX_DEPTH, owner, f"it is deeper than {MAX_DEPTH} nodes")
+    _refuse_tree(depth < 0, tree_of_node, "its nodes form a cycle")
+    _refuse_tree(depth >= MAX_DEPTH, tree_of_node, f"it is deeper than {MAX_DEPTH} nodes")
 
 
 def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
@@ -555,9 +575,9 @@ def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
         0, 2**32 - 1
     )
     boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
-    ends = _Column(b"cat_boundaries", [tree], [boundaries]).parse_whole(0, words.size)
-    sizes = np.diff(ends)
-    if not ends.size or ends[0] != 0 or ends[-1] != words.size or np.any(sizes < 0):
+    set_ends = _Column(b"cat_boundaries", [tree], [boundaries]).parse_whole(0, words.size)
+    sizes = np.diff(set_ends)
+    if not set_ends.size or set_ends[0] != 0 or set_ends[-1] != words.size or np.any(sizes < 0):
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
     return words, sizes
 
@@ -568,14 +588,14 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     def column(key: bytes) -> _Column:
         return _Column(key, [tree], [tree.words(key)])
 
-    constant, counts = column(b"leaf_const"), column(b"num_features")
+    constant, feature_counts = column(b"leaf_const"), column(b"num_features")
     features, coefficients = column(b"leaf_features"), column(b"leaf_coeff")
     constant.normal()
     coefficients.normal()
     columns = features.parse_whole(0, n_features - 1)
-    used = int(counts.parse_whole(0, n_features).sum())
-    lengths = [len(column.tokens) for column in (constant, counts, features, coefficients)]
-    if lengths != [tree.leaves, tree.leaves, used, used]:
+    n_coefficients = int(feature_counts.parse_whole(0, n_features).sum())
+    lengths = [len(column.tokens) for column in (constant, feature_counts, features, coefficients)]
+    if lengths != [tree.leaves, tree.leaves, n_coefficients, n_coefficients]:
         raise ModelError(
             f"tree {tree.number}: the lengths of its linear models do not fit each other"
         )
@@ -585,29 +605,37 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
 def _check_importances(parsed: LightGBMText) -> None:
     """Check that importances at the end of a text count every split, as cut ones do not."""
     tail, gains = parsed.tail.decode(), parsed.nodes["split_gain"]
-    counted = sum(map(int, re.findall("(?m)^.*=([0-9]{1,10})$", tail)))
+    n_counted = sum(map(int, re.findall("(?m)^.*=([0-9]{1,10})$", tail)))
     is_cut = not re.search(f"\n(parameters|{_CATEGORIES[:-1]}):", tail)
-    is_cut &= counted not in (gains.size, (gains > 0).sum())
-    words = f"the importances count {counted} splits, but the trees have {gains.size}"
-    refuse(is_cut, f"{words}: the file is truncated")
+    is_cut &= n_counted not in (gains.size, (gains > 0).sum())
+    refuse(
+        is_cut,
+        f"the importances count {n_counted} splits, but the trees have {gains.size}: the file is"
+        " truncated",
+    )
 
 
 def _check_tail(tail: str) -> None:
     """Check the text after the trees, whose parameters the loader parses without checks."""
-    _, mark, parameters = tail.partition("\nparameters:\n")
-    if mark:
-        block, end, _ = parameters.partition("\nend of parameters\n")
-        refuse(not end, "the parameters have no line 'end of parameters': the file is truncated")
-        for line in block.split("\n"):
+    _, separator, parameters = tail.partition("\nparameters:\n")
+    if separator:
+        parameter_lines, end_mark, _ = parameters.partition("\nend of parameters\n")
+        refuse(
+            not end_mark, "the parameters have no line 'end of parameters': the file is truncated"
+        )
+        for line in parameter_lines.split("\n"):
             refuse(
                 bool(line) and not _PARAMETER.fullmatch(line),
                 f"the parameters have a broken line {line[:80]!r}",
             )
-    last = tail.rstrip("\n").rpartition("\n")[2]
-    refuse(not _LAST_LINE.fullmatch(last), f"the last line is {last[:80]!r}: the file is truncated")
-    if last.startswith(_CATEGORIES):
+    last_line = tail.rstrip("\n").rpartition("\n")[2]
+    refuse(
+        not _LAST_LINE.fullmatch(last_line),
+        f"the last line is {last_line[:80]!r}: the file is truncated",
+    )
+    if last_line.startswith(_CATEGORIES):
         try:
-            from_json(last.removeprefix(_CATEGORIES))
+            from_json(last_line.removeprefix(_CATEGORIES))
         except ValueError:
             raise ModelError(
                 f"{_CATEGORIES} is followed by broken JSON: the file is damaged"

@@ -12,6 +12,7 @@ from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
+    CheckedParams,
     Limits,
     Params,
     read_directions,
@@ -125,7 +126,7 @@ class LightGBMParams(Params):
         """Return LightGBM's own table of names and aliases."""
         return parameter_names()
 
-    def check_values(self, params: ParamValues) -> tuple[dict[str, Any], dict[str, str]]:
+    def check_values(self, params: ParamValues) -> CheckedParams:
         """Check values that LightGBM misreads: lists, constraints and what excludes them.
 
         Raises:
@@ -136,9 +137,8 @@ class LightGBMParams(Params):
         read_groups(checked.get("interaction_constraints", ()), None)
         monotone = any(read_directions(checked.get("monotone_constraints", ()), None))
         for name, value in checked.items():
-            if (
-                isinstance(value, list | tuple | Mapping) and name not in LISTS
-            ):  # LightGBM would use the first or none
+            is_list = isinstance(value, list | tuple | Mapping)
+            if is_list and name not in LISTS:  # LightGBM would use the first or none
                 raise ParameterError(f"{given_as[name]}={value!r} must be one value")
             if monotone and name in _NOT_MONOTONE and value not in _FALSE:
                 raise ParameterError(
@@ -154,15 +154,16 @@ class LightGBMParams(Params):
             raise ParameterError(
                 "boosting='rf' averages independent trees and does not support custom objectives"
             )
-        return checked, given_as
+        return CheckedParams(checked, given_as)
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Create a booster on sixty rows of one feature, without training it."""
         # Train on sixty rows without signal, so that LightGBM checks the parameters.
-        fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
-        rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
+        fixed_params = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
+        features, labels = np.arange(60.0).reshape(-1, 1), np.zeros(60)
+        rows = lightgbm.Dataset(features, labels, params=params | fixed_params)
         try:
-            lightgbm.Booster(params | fixed | {"objective": "none"}, rows)
+            lightgbm.Booster(params | fixed_params | {"objective": "none"}, rows)
         except lightgbm.basic.LightGBMError as error:
             if not has_nothing_to_split(error):
                 raise
@@ -196,9 +197,9 @@ class LightGBMParams(Params):
             if main in _A_NUMBER_EACH:
                 numbers = read_numbers(value, names, main)
                 if followed:
-                    kind = int if main == "max_bin_by_feature" else float
+                    number_type = int if main == "max_bin_by_feature" else float
                     numbers = [
-                        kind(number)
+                        number_type(number)
                         for number in [*numbers, *(numbers[column] for column in followed)]
                     ]
                 columns[name] = numbers
@@ -210,10 +211,8 @@ class LightGBMParams(Params):
         Raises:
             ParameterError: a categorical feature has a direction.
         """
-        engine_params, columns = (
-            self.resolve_names(self.of_columns(params, names)),
-            range(len(names)),
-        )
+        engine_params = self.resolve_names(self.of_columns(params, names))
+        columns = range(len(names))
         direction = engine_params.get("monotone_constraints", [0] * len(names))
         categorical = engine_params.get("categorical_feature", [])
         for i in categorical:
@@ -226,9 +225,9 @@ class LightGBMParams(Params):
             frozenset(group) for group in engine_params.get("interaction_constraints", ()) if group
         ]
         allowed = frozenset().union(*groups) or frozenset(columns)
-        counts = engine_params.get("feature_contri", [1.0] * len(names))
+        gain_factors = engine_params.get("feature_contri", [1.0] * len(names))
         unused = tuple(
-            i for i in columns if i not in allowed or i in categorical or counts[i] <= 0.0
+            i for i in columns if i not in allowed or i in categorical or gain_factors[i] <= 0.0
         )
         return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
@@ -261,11 +260,9 @@ class LightGBMParams(Params):
 
     def unstartable(self, params: ParamValues) -> str | None:
         """Name the penalty on each feature used, which a linear start would pay for all."""
-        paid = [
+        penalties = [
             name for name in self.resolve_names(params) if name.startswith("cegb_penalty_feature")
         ]
-        return (
-            f"{paid[0]} penalises each feature used, and a linear start uses most of them"
-            if paid
-            else None
-        )
+        if not penalties:
+            return None
+        return f"{penalties[0]} penalises each feature used, and a linear start uses most of them"

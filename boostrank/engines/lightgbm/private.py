@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
@@ -37,7 +37,7 @@ def parameter_names() -> dict[str, str]:
         aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
     except AttributeError:
         return {}
-    return {name: main for main, others in aliases.items() for name in (main, *others)}
+    return {name: main for main, other_names in aliases.items() for name in (main, *other_names)}
 
 
 def use_one_thread() -> None:
@@ -52,11 +52,11 @@ def has_nothing_to_split(error: Exception) -> bool:
     return "num_features()" in str(error)
 
 
-def begun(
+def create_booster(
     params: ParamValues,
     sets: Sequence[tuple[str, Any]],
     model: Any,
-    scores: Mapping[int, Float64Array],
+    scores_of_set: Mapping[int, Float64Array],
 ) -> Any:
     """Create a booster as `lgb.train` does.
 
@@ -64,20 +64,20 @@ def begun(
         sets: names and data sets, first the training set and then the validation sets, which may
             include it.
         model: model to continue, or None.
-        scores: initial scores by id of a data set. LightGBM would predict them from the features,
-            which is slower, not always bit-identical (bagging by query), and impossible if the
-            features are no longer in memory.
+        scores_of_set: initial scores by id of a data set. LightGBM would predict them from the
+            features, which is slower, not always bit-identical (bagging by query), and impossible
+            if the features are no longer in memory.
     """
     if model is not None:
         model = _InnerPredictor.from_booster(
             booster=model, pred_parameter={**model.params, **params}
         )
     for _, data in sets:
-        if data.used_indices is not None or id(data) in scores:
+        if data.used_indices is not None or id(data) in scores_of_set:
             data.construct()
-        if id(data) in scores:
+        if id(data) in scores_of_set:
             data._predictor = model
-            data.set_init_score(scores[id(data)])
+            data.set_init_score(scores_of_set[id(data)])
         else:
             data._set_predictor(model)
     (_, train), *valid = sets
@@ -90,14 +90,13 @@ def begun(
     return booster
 
 
-def scores_now(booster: Any, data: Any) -> Array:
+def current_scores(booster: Any, data: Any) -> Array:
     """Return a booster's scores of its training set or of a validation set."""
     sets = [booster.train_set, *booster.valid_sets]
-    position = next(i for i, other in enumerate(sets) if other is data)
+    position = next(i for i, dataset in enumerate(sets) if dataset is data)
     return np.asarray(booster._Booster__inner_predict(data_idx=position))
 
 
-Columns = list[Array]
 # Parameters that do not affect bins; any other one, including unknown ones, is part of the key of
 # cached bins.
 _INDIFFERENT_TO_BINS = """
@@ -158,27 +157,27 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
         rows, peers = data.shape[0], self._peers
-        first, total = 0, rows
+        first_row, n_rows = 0, rows
         if peers is not None:
             counts = peers.share(rows)
-            first, total = sum(counts[: peers.rank]), sum(counts)
-        chosen = self.sampled_rows(total).astype(np.int64)
-        chosen_rows = chosen[(chosen >= first) & (chosen < first + rows)] - first
-        values, places = _by_column(data, chosen_rows)
+            first_row, n_rows = sum(counts[: peers.rank]), sum(counts)
+        sampled = self.sampled_rows(n_rows).astype(np.int64)
+        own_rows = sampled[(sampled >= first_row) & (sampled < first_row + rows)] - first_row
+        sample = _sample_columns(data, own_rows)
         if peers is not None:
-            values, places = _gathered(peers, values, places, chosen_rows.size)
-        lengths = np.array([column_values.size for column_values in values], np.int32)
+            sample = _gather_columns(peers, sample, own_rows.size)
+        lengths = np.array([values.size for values in sample.values], np.int32)
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
             *(
-                (ctypes.c_void_p * len(of))(*(array.ctypes.data for array in of))
-                for of in (values, places)
+                (ctypes.c_void_p * len(columns))(*(array.ctypes.data for array in columns))
+                for columns in sample
             ),
-            ctypes.c_int32(len(values)),
+            ctypes.c_int32(len(sample.values)),
             _pointer(lengths),
-            ctypes.c_int32(chosen.size),
+            ctypes.c_int32(sampled.size),
             ctypes.c_int32(rows),
-            ctypes.c_int64(total),
+            ctypes.c_int64(n_rows),
             self._c_params(),
         )
 
@@ -193,15 +192,15 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         }
         if getattr(data, "origin", None) is None or binning.get("linear_tree"):
             return None
-        of_training = getattr(reference, "cache_key", None)
-        if reference is not None and of_training is None:
+        reference_key = getattr(reference, "cache_key", None)
+        if reference is not None and reference_key is None:
             return None
         return {
             "engine": f"lightgbm {lightgbm.__version__}",
             "params": binning,
             "data": dict(data.origin.key),
             "fingerprint": data.known.get("fingerprints"),
-            "reference": of_training,
+            "reference": reference_key,
         }
 
     def _name(self, origin: Origin, key: dict[str, Any]) -> str:
@@ -238,40 +237,42 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         self, predictor: Any, data: Any, used_indices: Any
     ) -> StreamedDataset:
         if predictor is not None:
-            parts = [
+            scores = [
                 predictor.predict(data=piece, raw_score=True).ravel()
                 for _, piece in pieces(self.data)
             ]
-            self.set_init_score(np.concatenate(parts))
+            self.set_init_score(np.concatenate(scores))
         elif self.init_score is not None:
             self.set_init_score(np.zeros_like(self.init_score))
         return self
 
     def sampled_rows(self, rows: int) -> Array:
         """Return the ascending numbers of the rows from which LightGBM finds the bin bounds."""
-        params, count, taken = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
+        params, count, n_sampled = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))
-        chosen = np.zeros(count.value, np.int32)
+        sampled = np.zeros(count.value, np.int32)
         _safe_call(
             _LIB.LGBM_SampleIndices(
-                ctypes.c_int32(rows), params, _pointer(chosen), ctypes.byref(taken)
+                ctypes.c_int32(rows), params, _pointer(sampled), ctypes.byref(n_sampled)
             )
         )
-        return chosen[: taken.value]
+        return sampled[: n_sampled.value]
 
     def push(self, piece: Any, start: int) -> None:
         """Push rows, of which `start` is the first, into their bins: float32, dense or CSR with
         int32 indices.
         """
-        kind = ctypes.c_int(_FLOAT32)
+        dtype = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
             indptr, indices, data = map(_pointer, (piece.indptr, piece.indices, piece.data))
-            long = map(ctypes.c_int64, (piece.indptr.size, piece.nnz, piece.shape[1], start))
-            arguments = (indptr, ctypes.c_int(_INT32), indices, data, kind, *long)
+            numbers = piece.indptr.size, piece.nnz, piece.shape[1], start
+            sizes = [ctypes.c_int64(number) for number in numbers]
+            arguments = (indptr, ctypes.c_int(_INT32), indices, data, dtype, *sizes)
             _safe_call(_LIB.LGBM_DatasetPushRowsByCSR(self._handle, *arguments))
         else:
-            sizes = map(ctypes.c_int32, (*piece.shape, start))
-            _safe_call(_LIB.LGBM_DatasetPushRows(self._handle, _pointer(piece), kind, *sizes))
+            rows, columns = piece.shape
+            shape = ctypes.c_int32(rows), ctypes.c_int32(columns), ctypes.c_int32(start)
+            _safe_call(_LIB.LGBM_DatasetPushRows(self._handle, _pointer(piece), dtype, *shape))
 
     def load_bins(self, path: str, reference: Any) -> None:
         """Load bins from LightGBM's binary file, with the bounds of `reference` if there is one."""
@@ -299,53 +300,59 @@ def pieces(data: Features) -> Iterator[tuple[int, Any]]:
         yield from ((start, dense_rows(data, start, stop)) for start, stop in dense_batches(data))
 
 
-def _by_column(data: Features, chosen: Int64Array) -> tuple[Columns, Columns]:
-    """Return the nonzero values and their positions in each column of the sample, in two passes to
-    save memory.
-    """
+class SampledColumns(NamedTuple):
+    """The nonzero values of each column of a sample, and their positions in it."""
+
+    values: list[Array]
+    positions: list[Array]
+
+
+def _sample_columns(data: Features, sampled: Int64Array) -> SampledColumns:
+    """Return the columns of the sample, in two passes to save memory."""
     # First pass: count the values of each column.
     counts = np.zeros(data.shape[1], np.int64)
-    for _, piece in _sampled(data, chosen):
+    for _, piece in _sampled(data, sampled):
         counts += np.diff(piece.indptr)
     ends = np.cumsum(counts)
-    values, places = zeroed(int(ends[-1]), np.float64), zeroed(int(ends[-1]), np.int32)
-    at = ends - counts
+    values, positions = zeroed(int(ends[-1]), np.float64), zeroed(int(ends[-1]), np.int32)
+    next_place = ends - counts
     # Second pass: fill them in.
-    for start, piece in _sampled(data, chosen):
+    for start, piece in _sampled(data, sampled):
         for column, (begin, stop) in enumerate(
             zip(piece.indptr[:-1].tolist(), piece.indptr[1:].tolist(), strict=True)
         ):
-            rows_of_column = slice(at[column], at[column] + stop - begin)
+            rows_of_column = slice(next_place[column], next_place[column] + stop - begin)
             values[rows_of_column] = piece.data[begin:stop]
-            places[rows_of_column] = piece.indices[begin:stop] + start
-            at[column] += stop - begin
-    return np.split(values, ends[:-1]), np.split(places, ends[:-1])
+            positions[rows_of_column] = piece.indices[begin:stop] + start
+            next_place[column] += stop - begin
+    return SampledColumns(np.split(values, ends[:-1]), np.split(positions, ends[:-1]))
 
 
-def _sampled(data: Features, chosen: Int64Array) -> Iterator[tuple[int, Any]]:
+def _sampled(data: Features, sampled: Int64Array) -> Iterator[tuple[int, Any]]:
     """Iterate over pairs of a position in the sample and sampled rows as CSC without zeros."""
     for start, rows in pieces(data):
-        first, last = np.searchsorted(chosen, [start, start + rows.shape[0]]).tolist()
+        first, last = np.searchsorted(sampled, [start, start + rows.shape[0]]).tolist()
         if first < last:
-            piece = sparse.csc_matrix(rows[chosen[first:last] - start])
+            piece = sparse.csc_matrix(rows[sampled[first:last] - start])
             piece.data[np.abs(piece.data) <= ZERO] = 0.0  # NaN stays
             piece.eliminate_zeros()
             piece.sort_indices()
             yield first, piece
 
 
-def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[Columns, Columns]:
-    """Return the values and positions of each column in the samples of all workers."""
-    shared = peers.share((rows, [column.astype(np.float32) for column in values], places))
-    counts, all_values, all_places = zip(*shared, strict=True)
-    firsts = np.cumsum([0, *counts]).astype(np.int32)
-    moved = [
-        [column + first for column in columns]
-        for columns, first in zip(all_places, firsts, strict=False)
+def _gather_columns(peers: Any, sample: SampledColumns, n_rows: int) -> SampledColumns:
+    """Return the columns of the samples of all workers, given this worker's sample of `n_rows`."""
+    values = [column.astype(np.float32) for column in sample.values]
+    shared = peers.share((n_rows, values, sample.positions))
+    counts, all_values, all_positions = zip(*shared, strict=True)
+    offsets = np.cumsum([0, *counts]).astype(np.int32)
+    shifted = [
+        [positions + offset for positions in worker_positions]
+        for worker_positions, offset in zip(all_positions, offsets, strict=False)
     ]
-    return (
+    return SampledColumns(
         [np.concatenate(parts).astype(np.float64) for parts in zip(*all_values, strict=True)],
-        [np.concatenate(parts) for parts in zip(*moved, strict=True)],
+        [np.concatenate(parts) for parts in zip(*shifted, strict=True)],
     )
 
 
@@ -355,16 +362,16 @@ def is_complete(path: str) -> bool:
     LightGBM does not report a full disk (its issue 7334). The file starts with a mark of 40 bytes,
     followed by header, metadata and feature groups, each after its length.
     """
-    size, at, parts = os.path.getsize(path), 40, 0
+    size, offset, n_parts = os.path.getsize(path), 40, 0
     with open(path, "rb") as file:
-        while at < size:
-            file.seek(at)
+        while offset < size:
+            file.seek(offset)
             length = file.read(8)
             if len(length) < 8:
                 return False
-            at += 8 + int.from_bytes(length, sys.byteorder)
-            parts += 1
-    return at == size and parts > 2
+            offset += 8 + int.from_bytes(length, sys.byteorder)
+            n_parts += 1
+    return offset == size and n_parts > 2
 
 
 def _pointer(array: Array) -> ctypes.c_void_p:

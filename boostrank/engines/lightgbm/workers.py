@@ -19,7 +19,7 @@ from lightgbm.basic import _LIB, _safe_call
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import TrainRequest
+from boostrank.engines.base import Trained, TrainRequest
 from boostrank.engines.lightgbm.adapter import LightGBM, LightGBMBooster
 from boostrank.engines.lightgbm.private import StreamedDataset
 
@@ -66,14 +66,14 @@ class Member(LightGBM):
             data = replace(data, features=row, labels=np.zeros(1), queries=query)
         return super().dataset(data, params, reference=reference, weights=weights)
 
-    def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
+    def _create_dataset(self, data: RankingDataset, options: dict[str, Any]) -> Any:
         options["params"] |= self._network
         # Keep the rows to predict their initial scores.
         return StreamedDataset(
             data.features, peers=self._peers, free_raw_data=False, **options
         ).construct()
 
-    def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
+    def train(self, request: TrainRequest) -> Trained:
         """Train with sums over all workers, and raise the error of a callback of the network."""
         request = replace(request, params=request.params | self._network)
         if self._peers.size == 1:
@@ -99,7 +99,7 @@ class Member(LightGBM):
     def _store_error(self, function: Callable[..., None]) -> Callable[..., None]:
         """Wrap a function so that its exception, which ctypes would drop, is stored."""
 
-        def called(*arguments: Any) -> None:
+        def call_stored(*arguments: Any) -> None:
             if self._error is None:
                 try:
                     function(*arguments)
@@ -107,27 +107,28 @@ class Member(LightGBM):
                     self._error = error
                     self._peers.close()  # the next exchange fails on all workers
 
-        return called
+        return call_stored
 
     def _scatter(self, *arguments: Any) -> None:
         """Send each worker the sum of one block over all workers."""
         # LightGBM's ReduceScatterFunction: input and its size, size of a number, starts and lengths
         # of blocks, their number, output and its size, function that adds.
-        values, _, width, start, length, n, total, _, reducer = arguments
-        blocks = [_memory(values + start[i], length[i]) for i in range(n)]
+        values, _, number_size, starts, lengths, n_blocks, output, _, reducer = arguments
+        blocks = [_memory(values + starts[i], lengths[i]) for i in range(n_blocks)]
         first, *others = self._peers.all_to_all(blocks)
-        ctypes.memmove(total, _buffer(first), len(first))
+        ctypes.memmove(output, _buffer(first), len(first))
         # Add in the order of the ranks, so that sums do not depend on the worker.
         for piece in others:
-            reducer[0](ctypes.cast(_buffer(piece), ctypes.c_void_p), total, width, len(piece))
+            address = ctypes.cast(_buffer(piece), ctypes.c_void_p)
+            reducer[0](address, output, number_size, len(piece))
 
     def _gather(self, *arguments: Any) -> None:
         """Send all blocks to each worker."""
         # LightGBM's AllgatherFunction: input and its size, starts and lengths of blocks, their
         # number, output and its size.
-        values, size, start, _, n, gathered, _ = arguments
-        for i, piece in enumerate(self._peers.all_to_all([_memory(values, size)] * n)):
-            ctypes.memmove(gathered + start[i], _buffer(piece), len(piece))
+        values, size, starts, _, n_blocks, output, _ = arguments
+        for i, piece in enumerate(self._peers.all_to_all([_memory(values, size)] * n_blocks)):
+            ctypes.memmove(output + starts[i], _buffer(piece), len(piece))
 
 
 def _memory(address: int, size: int) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -39,6 +39,7 @@ from boostrank.engines.base import (
     PredictRequest,
     Resettable,
     Rounds,
+    Trained,
     TrainRequest,
 )
 from boostrank.engines.engine_params import Params, read_directions
@@ -184,14 +185,12 @@ class LinearBooster(Booster):
         """
         if request.what == LEAVES:
             raise ModelError("a linear model has no leaves")
-        rows, weights = (
-            ScaledRows(features, self.native.scaling),
-            self.native.weights(request.rounds),
-        )
+        scaled_rows = ScaledRows(features, self.native.scaling)
+        weights = self.native.weights(request.rounds)
         if request.what == CONTRIBUTIONS:
-            return rows.parts(weights)
+            return scaled_rows.parts(weights)
         with np.errstate(over="ignore", invalid="ignore"):  # scores are checked later
-            return rows.scores(weights)
+            return scaled_rows.scores(weights)
 
 
 class Linear(Backend):
@@ -230,7 +229,7 @@ class Linear(Backend):
             ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names
         )
 
-    def train(self, request: TrainRequest) -> tuple[LinearBooster, int]:
+    def train(self, request: TrainRequest) -> Trained:
         """Minimise the objective from the weights of `request.earlier`, one step a round.
 
         Raises:
@@ -238,60 +237,78 @@ class Linear(Backend):
                 otherwise.
         """
         if request.objective is None:
-            words = "`boostrank objectives` lists them, boostrank.define_objective defines others"
-            raise ParameterError(f"a linear model needs an objective of boostrank: {words}")
+            raise ParameterError(
+                "a linear model needs an objective of boostrank: `boostrank objectives` lists them,"
+                " boostrank.define_objective defines others"
+            )
         settings, directions = _settings(request.params), _directions(request.params)
         data: LinearData = request.train
-        before, path, weights = 0, [], np.zeros(0)
-        if request.earlier is not None:
-            earlier: LinearModel = request.earlier.native
-            _rescale(request, earlier.scaling)
-            before, path, weights = earlier.rounds, [*earlier.path], earlier.weights().copy()
-        columns = data.rows.features.shape[1]
+        columns, queries = data.rows.features.shape[1], max(1, len(data.queries))
         if (columns + 1) * request.rounds > _MOST_KEPT:
             raise ParameterError(
                 f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer"
                 " rounds or features"
             )
-        if not path:
+        # Begin with the weights of the earlier model, or with those of the settings.
+        earlier_rounds, earlier_path = 0, []
+        if request.earlier is None:
             weights = _initial(data, request.objective, settings)
-        weights = projected(weights, directions)
+        else:
+            earlier: LinearModel = request.earlier.native
+            _rescale(request, earlier.scaling)
+            earlier_rounds, earlier_path = earlier.rounds, [*earlier.path]
+            weights = earlier.weights().copy()
+        weights = project_signs(weights, directions)
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
         risk = Risk(
             data.rows,
             lambda scores, round: request.gradient.evaluate(scores, data, round),
-            max(1, len(data.queries)),
-            settings["lambda_l2"],
-            centre,
+            queries=queries,
+            penalty=settings["lambda_l2"],
+            centre=centre,
         )
         # A stage is a sequence of rounds with the same loss, which is optimised until it converges
         # or the stage ends.
-        rounds = range(before, before + request.rounds)
-        stages = [
-            list(stage) for _, stage in groupby(rounds, partial(_loss_key, request.objective))
-        ]
-        optimizer = _chosen(
-            settings["optimizer"], request.objective, len(stages), request.rounds, any(directions)
+        rounds = range(earlier_rounds, earlier_rounds + request.rounds)
+        loss_of_round = partial(_loss_key, request.objective)
+        stages = [list(stage) for _, stage in groupby(rounds, loss_of_round)]
+        optimizer = _choose_optimizer(
+            settings["optimizer"],
+            request.objective,
+            stages=len(stages),
+            rounds=request.rounds,
+            has_constraints=any(directions),
         )
-        walk = Walk(request, settings["learning_rate"], before)
+        path = WeightPath(request, settings["learning_rate"], earlier_rounds)
         with contextlib.suppress(Stopped):
-            walk.begin()
+            path.begin_round()
             for stage in stages:
                 if optimizer == NEWTON:
                     for round in stage:
-                        weights = newton(replace(risk, round=round), weights, walk.learning_rate)
-                        weights = projected(weights, directions)
-                        walk(weights)
+                        round_risk = replace(risk, round=round)
+                        weights = take_newton_step(round_risk, weights, path.learning_rate)
+                        weights = project_signs(weights, directions)
+                        path.add(weights)
                     continue
-                now = replace(risk, round=stage[0])
-                weights, taken = minimised(
-                    optimizer, now, weights, len(stage), walk, settings["tolerance"], directions
+                last_round = path.length + len(stage)
+                weights = minimize_risk(
+                    replace(risk, round=stage[0]),
+                    weights,
+                    method=optimizer,
+                    steps=len(stage),
+                    path=path,
+                    tolerance=settings["tolerance"],
+                    directions=directions,
                 )
-                for _ in range(len(stage) - taken):  # the stage has converged
-                    walk(weights)
-        rounds_of_model, path = before + len(walk.path), [*path, *walk.path]
-        model = LinearModel(data.feature_names, data.rows.scaling, rounds_of_model, np.array(path))
-        return LinearBooster(model), walk.rounds.best_rounds
+                while path.length < last_round:  # the stage has converged
+                    path.add(weights)
+        model = LinearModel(
+            data.feature_names,
+            data.rows.scaling,
+            rounds=earlier_rounds + path.length,
+            path=np.array([*earlier_path, *path.weights]),
+        )
+        return Trained(LinearBooster(model), path.rounds.best_rounds)
 
 
 def _rescale(request: TrainRequest, scaling: Scaling) -> None:
@@ -329,30 +346,31 @@ def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -
     """Return the weights of a converged RankSVM, float64[d + 1]. The intercept is 0."""
     ranksvm = Objective("ranksvm", gain=objective.gain, threads=objective.threads)
     # RankSVM has no cut-off.
-    pairs = ranksvm.bind(data.labels, replace(data.queries, k=None))
-    zero = np.zeros(data.rows.features.shape[1] + 1)
-    risk = Risk(data.rows, pairs.evaluate, max(1, len(data.queries)), ridge, zero)
-    name, options = METHODS[LBFGS]
-    return np.asarray(minimize(risk, zero, jac=True, method=name, options=options).x)
+    pair_loss = ranksvm.bind(data.labels, replace(data.queries, k=None))
+    start = np.zeros(data.rows.features.shape[1] + 1)
+    queries = max(1, len(data.queries))
+    risk = Risk(data.rows, pair_loss.evaluate, queries=queries, penalty=ridge, centre=start)
+    method, options = METHODS[LBFGS]
+    return np.asarray(minimize(risk, start, jac=True, method=method, options=options).x)
 
 
 def _scaling_of(data: RankingDataset, kind: str) -> Scaling:
     """Measure the scaling of the training set, or keep score columns within queries."""
     if kind != SCORES:
         return measure_scaling(kind, data.features)
-    within = np.array([name.endswith("|query)") for name in data.feature_names])
-    scale = (within | ~within.any()).astype(np.float64)
+    is_within = np.array([name.endswith("|query)") for name in data.feature_names])
+    scale = (is_within | ~is_within.any()).astype(np.float64)
     return Scaling(SCORES, np.zeros(scale.size), scale)
 
 
 def _settings(params: ParamValues) -> dict[str, Any]:
-    of_model = {
+    model_params = {
         name: value
         for name, value in params.items()
         if name not in ("num_threads", "verbosity", "verbose", "monotone_constraints")
     }
-    values = resolve_params(PARAMS, of_model, owner="a linear model")
-    return {p.name: p.parse(values.get(p.name, p.default)) for p in PARAMS}
+    resolved = resolve_params(PARAMS, model_params, owner="a linear model")
+    return {param.name: param.parse(resolved.get(param.name, param.default)) for param in PARAMS}
 
 
 def _directions(params: ParamValues) -> list[int]:
@@ -362,7 +380,7 @@ def _directions(params: ParamValues) -> list[int]:
     return read_directions(params.get("monotone_constraints", ()), None)
 
 
-def projected(weights: Float64Array, directions: Sequence[int]) -> Float64Array:
+def project_signs(weights: Float64Array, directions: Sequence[int]) -> Float64Array:
     """Return the closest weights, float64[d + 1], whose signs are allowed."""
     if not any(directions):
         return weights
@@ -372,13 +390,13 @@ def projected(weights: Float64Array, directions: Sequence[int]) -> Float64Array:
 
 def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
     """Return a key that is equal for all rounds with the same loss."""
-    drawn = round if _draws(objective) else -1
-    parts = [
+    drawn_round = round if _draws(objective) else -1
+    part_values = [
         (*part.values(round).items(), *part.option_values(round).items())
         for part in objective.parts
     ]
-    shares = objective.factors(round, [1.0] * len(parts))
-    return drawn, tuple(parts), shares
+    shares = objective.factors(round, [1.0] * len(part_values))
+    return drawn_round, tuple(part_values), shares
 
 
 def _draws(objective: TrainingObjective) -> bool:
@@ -388,28 +406,32 @@ def _draws(objective: TrainingObjective) -> bool:
     )
 
 
-def _chosen(
+def _choose_optimizer(
     optimizer: str, objective: TrainingObjective, stages: int, rounds: int, has_constraints: bool
 ) -> str:
-    part = objective.parts[0]
-    exact = part.spec.exact_gradient
-    changed = (
-        part.options.get("normalize_query", "none") != "none"
-        or part.options.get("scale_control", 0.0) != 0.0
+    first_part = objective.parts[0]
+    is_exact = first_part.spec.exact_gradient
+    is_changed = (
+        first_part.options.get("normalize_query", "none") != "none"
+        or first_part.options.get("scale_control", 0.0) != 0.0
     )
     # A line search needs a gradient that is the derivative of the loss.
-    compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
+    can_compare = (
+        len(objective.parts) == 1 and not _draws(objective) and is_exact and not is_changed
+    )
     if optimizer == "auto":
-        margin = objective.name == "margin-ndcg"
-        kinks = margin and part.params["bound"] != "tight"  # at which a line search stalls
-        if not compares or kinks or stages > max(1, rounds // _STEPS_A_STAGE):
+        is_margin = objective.name == "margin-ndcg"
+        has_kinks = (
+            is_margin and first_part.params["bound"] != "tight"
+        )  # at which a line search stalls
+        if not can_compare or has_kinks or stages > max(1, rounds // _STEPS_A_STAGE):
             return NEWTON
-        return LBFGS if margin or has_constraints else CG
+        return LBFGS if is_margin or has_constraints else CG
     if optimizer == CG and has_constraints:
         raise ParameterError(
             "optimizer=cg does not support monotone_constraints: use optimizer=lbfgs or newton"
         )
-    if optimizer in (CG, LBFGS) and not compares:
+    if optimizer in (CG, LBFGS) and not can_compare:
         raise ParameterError(
             f"optimizer={optimizer} compares losses, but objective {objective.name!r} with these"
             " options is noisy, or its gradient is not the derivative of its loss: use"
@@ -428,22 +450,23 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
     count, total = np.zeros(columns), np.zeros(columns)
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
     with np.errstate(invalid="ignore"):  # infinite values raise an error below
-        for _, part in _blocks(features):
-            numbers, present_count, least, most = _sums(part, np.zeros(columns))
-            count, total = count + present_count, total + numbers
-            low, high = np.minimum(low, least), np.maximum(high, most)
-    bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
-    if bad.size:
+        for _, block in _row_blocks(features):
+            sums = _sum_columns(block, np.zeros(columns))
+            count, total = count + sums.n_values, total + sums.total
+            low, high = np.minimum(low, sums.least), np.maximum(high, sums.most)
+    infinite = np.flatnonzero((low == -np.inf) | (high == np.inf))
+    if infinite.size:
         raise DataError(
-            f"feature {bad[0]} (from 0) has infinite values, which a linear model does not support"
+            f"feature {infinite[0]} (from 0) has infinite values, which a linear model does not"
+            " support"
         )
     mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
     changes = high > low
     if kind != STANDARD:
         return Scaling(kind, mean, changes.astype(np.float64))
     square = np.zeros(columns)
-    for _, part in _blocks(features):
-        square += _sums(part, mean, squares=True)[0]
+    for _, block in _row_blocks(features):
+        square += _sum_columns(block, mean, squares=True).total
     deviation = np.sqrt(np.divide(square, count, out=np.zeros(columns), where=count > 0))
     return Scaling(kind, mean, np.where(changes, deviation, 0.0))
 
@@ -461,10 +484,11 @@ class ScaledRows:
         """
         coefficients = self.scaling.coefficients(weights[:-1])
         constant = weights[-1] - float(self.scaling.mean @ coefficients)
-        parts = [
-            _filled(part, self.scaling.mean) @ coefficients for _, part in _blocks(self.features)
+        block_scores = [
+            _fill_missing(block, self.scaling.mean) @ coefficients
+            for _, block in _row_blocks(self.features)
         ]
-        return np.asarray(np.concatenate([np.zeros(0), *parts]) + constant)
+        return np.asarray(np.concatenate([np.zeros(0), *block_scores]) + constant)
 
     def pulls(self, gradient: Float64Array) -> Float64Array:
         """Return the derivative with respect to the weights, float64[d + 1], from that with respect
@@ -472,8 +496,10 @@ class ScaledRows:
         """
         total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
-        for start, part in _blocks(self.features):
-            sums += _filled(part, self.scaling.mean).T @ gradient[start : start + part.shape[0]]
+        for start, block in _row_blocks(self.features):
+            sums += (
+                _fill_missing(block, self.scaling.mean).T @ gradient[start : start + block.shape[0]]
+            )
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:
@@ -481,30 +507,32 @@ class ScaledRows:
         + 1].
         """
         size = self.features.shape[1] + 1
-        out = np.zeros((size, size))
-        for start, part in _blocks(self.features):
-            scaled = np.ones((part.shape[0], size))
+        products = np.zeros((size, size))
+        for start, block in _row_blocks(self.features):
+            scaled = np.ones((block.shape[0], size))
             scaled[:, :-1] = self.scaling.coefficients(
-                _filled(part, self.scaling.mean) - self.scaling.mean
+                _fill_missing(block, self.scaling.mean) - self.scaling.mean
             )
-            out += scaled.T @ (hess[start : start + part.shape[0], None] * scaled)
-        return out
+            products += scaled.T @ (hess[start : start + block.shape[0], None] * scaled)
+        return products
 
     def parts(self, weights: Float64Array) -> Float64Array:
         """Return the contributions of the features and the intercept to each score, float64[N, d +
         1].
         """
         coefficients = self.scaling.coefficients(weights[:-1])
-        out = np.empty((self.features.shape[0], weights.size))
-        out[:, -1] = weights[-1]
-        for start, part in _blocks(self.features):
-            rows = part.toarray() if sparse.issparse(part) else part
-            dense = _filled(rows, self.scaling.mean)
-            out[start : start + part.shape[0], :-1] = (dense - self.scaling.mean) * coefficients
-        return out
+        contributions = np.empty((self.features.shape[0], weights.size))
+        contributions[:, -1] = weights[-1]
+        for start, block in _row_blocks(self.features):
+            block_rows = block.toarray() if sparse.issparse(block) else block
+            dense = _fill_missing(block_rows, self.scaling.mean)
+            contributions[start : start + block.shape[0], :-1] = (
+                dense - self.scaling.mean
+            ) * coefficients
+        return contributions
 
 
-def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
+def _row_blocks(features: Features) -> Iterator[tuple[int, Any]]:
     """Yield pairs of a first row number and rows: blocks of dense rows, or all sparse rows
     together.
     """
@@ -515,43 +543,60 @@ def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
             yield start, features[start:stop]
 
 
-def _filled(part: Any, mean: Float64Array) -> Any:
+def _fill_missing(rows: Any, mean: Float64Array) -> Any:
     """Return rows in float64, in which missing values are replaced by the mean."""
-    if sparse.issparse(part):
-        part = sparse.csr_matrix(part, dtype=np.float64)
-        missing = np.isnan(part.data)
+    if sparse.issparse(rows):
+        rows = sparse.csr_matrix(rows, dtype=np.float64)
+        missing = np.isnan(rows.data)
         if missing.any():
-            part = part.copy()
-            part.data[missing] = mean[part.indices[missing]]
-        return part
-    part = part.astype(np.float64)
-    missing = np.isnan(part)
-    return np.where(missing, mean, part) if missing.any() else part
+            rows = rows.copy()
+            rows.data[missing] = mean[rows.indices[missing]]
+        return rows
+    rows = rows.astype(np.float64)
+    missing = np.isnan(rows)
+    return np.where(missing, mean, rows) if missing.any() else rows
 
 
-def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Float64Array, ...]:
-    """Return each column's sum of x - centre or of its square, count, minimum and maximum."""
-    columns = centre.size
+class _ColumnSums(NamedTuple):
+    """Of each column: the sum of x - centre or of its square, the number of values, the minimum
+    and the maximum.
+    """
+
+    total: Float64Array
+    n_values: Float64Array
+    least: Float64Array
+    most: Float64Array
+
+
+def _sum_columns(block: Any, centre: Float64Array, *, squares: bool = False) -> _ColumnSums:
+    n_columns = centre.size
     power = 2 if squares else 1
-    if not sparse.issparse(part):
-        rows = part.astype(np.float64)
+    if not sparse.issparse(block):
+        rows = block.astype(np.float64)
         present = ~np.isnan(rows)
-        present_count = np.count_nonzero(present, axis=0).astype(np.float64)
-        total = np.sum((rows - centre) ** power, axis=0, where=present)
-        least = np.min(rows, axis=0, where=present, initial=np.inf)
-        most = np.max(rows, axis=0, where=present, initial=-np.inf)
-        return total, present_count, least, most
+        return _ColumnSums(
+            total=np.sum((rows - centre) ** power, axis=0, where=present),
+            n_values=np.count_nonzero(present, axis=0).astype(np.float64),
+            least=np.min(rows, axis=0, where=present, initial=np.inf),
+            most=np.max(rows, axis=0, where=present, initial=-np.inf),
+        )
     # Absent entries of sparse rows are zeros, so they add (-centre)^power each.
-    data, at = part.data.astype(np.float64), part.indices
-    missing = np.isnan(data)
-    present_count = part.shape[0] - np.bincount(at[missing], minlength=columns).astype(np.float64)
-    absent = part.shape[0] - np.bincount(at, minlength=columns).astype(np.float64)
-    data, at = data[~missing], at[~missing]
-    total = np.bincount(at, (data - centre[at]) ** power, columns) + absent * (-centre) ** power
-    least, most = np.where(absent > 0, 0.0, np.inf), np.where(absent > 0, 0.0, -np.inf)
-    np.minimum.at(least, at, data)
-    np.maximum.at(most, at, data)
-    return total, present_count, least, most
+    values, columns = block.data.astype(np.float64), block.indices
+    missing = np.isnan(values)
+    n_missing = np.bincount(columns[missing], minlength=n_columns)
+    n_absent = block.shape[0] - np.bincount(columns, minlength=n_columns).astype(np.float64)
+    values, columns = values[~missing], columns[~missing]
+    total = np.bincount(columns, (values - centre[columns]) ** power, n_columns)
+    least = np.where(n_absent > 0, 0.0, np.inf)
+    most = np.where(n_absent > 0, 0.0, -np.inf)
+    np.minimum.at(least, columns, values)
+    np.maximum.at(most, columns, values)
+    return _ColumnSums(
+        total=total + n_absent * (-centre) ** power,
+        n_values=block.shape[0] - n_missing.astype(np.float64),
+        least=least,
+        most=most,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -573,41 +618,52 @@ class Risk:
 
     def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
         """Return F and its derivative, for `scipy.optimize.minimize`."""
-        value, gradient, _ = self.curved(weights)
-        return value, gradient
+        risk = self.measure(weights)
+        return risk.value, risk.gradient
 
-    def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
-        """Return F, its derivative, and its second derivatives with respect to the scores,
-        float64[N].
-        """
-        risk = self.evaluate(self.rows.scores(weights), self.round)
-        away = weights - self.centre
-        away[-1] = 0.0  # no penalty for the intercept
-        value = risk.stats.loss / self.queries + self.penalty * float(away @ away)
-        gradient = self.rows.pulls(risk.grad) / self.queries + 2.0 * self.penalty * away
-        return value, gradient, risk.hess / self.queries
+    def measure(self, weights: Float64Array) -> MeasuredRisk:
+        """Return F and its derivatives."""
+        loss = self.evaluate(self.rows.scores(weights), self.round)
+        distance = weights - self.centre
+        distance[-1] = 0.0  # no penalty for the intercept
+        pulls = self.rows.pulls(loss.grad) / self.queries
+        return MeasuredRisk(
+            value=loss.stats.loss / self.queries + self.penalty * float(distance @ distance),
+            gradient=pulls + 2.0 * self.penalty * distance,
+            hess=loss.hess / self.queries,
+        )
+
+
+class MeasuredRisk(NamedTuple):
+    """A risk, its derivative with respect to the weights, float64[d + 1], and its second
+    derivatives with respect to the scores, float64[N].
+    """
+
+    value: float
+    gradient: Float64Array
+    hess: Float64Array
 
 
 def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Float64Array:
     """Return the weights that minimise (1/N) |X w + b - target|^2 + ridge |w|^2, float64[d + 1]."""
-    documents, columns = rows.features.shape
-    if documents == 0:
-        return np.zeros(columns + 1)
+    n_documents, n_columns = rows.features.shape
+    if n_documents == 0:
+        return np.zeros(n_columns + 1)
     intercept = float(target.mean())
     # Columns have mean 0, so the intercept is the mean target. lsmr adds damp^2 |w|^2.
     matrix = LinearOperator(
-        (documents, columns),
-        matvec=lambda w: rows.scores(np.append(w, 0.0)),
-        rmatvec=lambda g: rows.pulls(g)[:-1],
+        (n_documents, n_columns),
+        matvec=lambda slopes: rows.scores(np.append(slopes, 0.0)),
+        rmatvec=lambda gradient: rows.pulls(gradient)[:-1],
         dtype=np.float64,
     )
     weights = lsmr(
         matrix,
         target - intercept,
-        damp=float(np.sqrt(ridge * documents)),
+        damp=float(np.sqrt(ridge * n_documents)),
         atol=1e-12,
         btol=1e-12,
-        maxiter=min(2000, 4 * columns + 10),
+        maxiter=min(2000, 4 * n_columns + 10),
     )[0]
     return np.append(weights, intercept)
 
@@ -616,26 +672,34 @@ class Stopped(Exception):
     """The exception that ends a training if a callback stops it."""
 
 
-class Walk(Resettable):
+class WeightPath(Resettable):
     """The rounds of a training and the weights after each round, in which callbacks may change the
     learning rate.
     """
 
-    def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
-        self.path: list[Float64Array] = []
+    def __init__(self, request: TrainRequest, learning_rate: float, earlier_rounds: int) -> None:
+        self.weights: list[Float64Array] = []
         self.learning_rate = learning_rate
-        self.rounds = Rounds(request, self, before, lambda data: data.rows.scores(self.path[-1]))
-        self._steps = iter(self.rounds)
+        self.rounds = Rounds(
+            request, self, earlier_rounds, lambda data: data.rows.scores(self.weights[-1])
+        )
+        self._rounds_left = iter(self.rounds)
 
-    def begin(self) -> None:
-        """Call the callbacks before the first round; raise Stopped if one of them stops."""
-        next(self._steps, None)
+    @property
+    def length(self) -> int:
+        """The number of completed rounds."""
+        return len(self.weights)
+
+    def begin_round(self) -> None:
+        """Call the callbacks before a round; raise Stopped if one of them stops."""
+        next(self._rounds_left, None)
         if self.rounds.stopped:
             raise Stopped
 
-    def __call__(self, weights: Float64Array) -> None:
-        self.path.append(np.array(weights))
-        self.begin()
+    def add(self, weights: Float64Array) -> None:
+        """End a round with these weights, and begin the next one."""
+        self.weights.append(np.array(weights))
+        self.begin_round()
 
     def reset_parameter(self, params: ParamValues) -> None:
         """Change the learning rate, the only parameter that may change between rounds.
@@ -657,65 +721,66 @@ class Walk(Resettable):
 _SMALL = 400
 
 
-def minimised(
-    method: str,
+def minimize_risk(
     risk: Risk,
     weights: Float64Array,
+    *,
+    method: str,
     steps: int,
-    walk: Walk,
+    path: WeightPath,
     tolerance: float,
     directions: Sequence[int] = (),
-) -> tuple[Float64Array, int]:
-    """Minimise the risk by one of SciPy's `METHODS`, and return the weights and the number of
-    steps. `directions` are allowed signs of weights, which only L-BFGS supports.
+) -> Float64Array:
+    """Minimise the risk by one of SciPy's `METHODS` in at most `steps` steps, and return the
+    weights. `directions` are allowed signs of weights, which only L-BFGS supports.
     """
     name, options = METHODS[method]
     bounds = None
     if any(directions):
         sides = {0: (None, None), 1: (0.0, None), -1: (None, 0.0)}
         bounds = [sides[direction] for direction in (*directions, 0)]
-    taken = 0
-
-    def step(now: Float64Array) -> None:
-        nonlocal taken
-        taken += 1
-        walk(now.copy())
-
-    while taken < steps:
-        before = taken
+    end = path.length + steps
+    while path.length < end:
+        begin = path.length
+        limits = {"gtol": tolerance, "maxiter": end - begin, **options}
         with warnings.catch_warnings():  # a failed line search warns; the next one starts anew
             warnings.simplefilter("ignore")
-            limits = {"gtol": tolerance, "maxiter": steps - taken, **options}
             solution = minimize(
-                risk, weights, jac=True, method=name, bounds=bounds, callback=step, options=limits
+                risk,
+                weights,
+                jac=True,
+                method=name,
+                bounds=bounds,
+                callback=lambda step_weights: path.add(step_weights),
+                options=limits,
             )
         weights = solution.x
-        if solution.success or taken == before:
+        if solution.success or path.length == begin:
             break
-    return weights, taken
+    return weights
 
 
-def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
+def take_newton_step(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
     """Take one Newton step of length `rate`.
 
     The step compares no losses, so the objective may be noisy, and its gradient need not be the
     derivative of a loss.
     """
-    _, gradient, hess = risk.curved(weights)
-    rows, size = risk.rows, weights.size
-    if size <= _SMALL and not sparse.issparse(rows.features):
-        penalties = np.full(size, 2.0 * risk.penalty)
+    measured = risk.measure(weights)
+    rows, n_weights = risk.rows, weights.size
+    if n_weights <= _SMALL and not sparse.issparse(rows.features):
+        penalties = np.full(n_weights, 2.0 * risk.penalty)
         penalties[-1] = 0.0
-        matrix = rows.curvature(hess) + np.diag(penalties)
-        return np.asarray(weights - rate * lstsq(matrix, gradient, cond=1e-10)[0])
+        hessian = rows.curvature(measured.hess) + np.diag(penalties)
+        return np.asarray(weights - rate * lstsq(hessian, measured.gradient, cond=1e-10)[0])
 
-    def product(v: Float64Array) -> Float64Array:
-        v = v.ravel()
-        out = rows.pulls(hess * rows.scores(v))
-        out[:-1] += 2.0 * risk.penalty * v[:-1]
-        return out
+    def multiply_hessian(vector: Float64Array) -> Float64Array:
+        vector = vector.ravel()
+        product = rows.pulls(measured.hess * rows.scores(vector))
+        product[:-1] += 2.0 * risk.penalty * vector[:-1]
+        return product
 
-    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    hessian = LinearOperator((n_weights, n_weights), matvec=multiply_hessian, dtype=np.float64)
     # Low precision, as the step is shortened.
-    direction, _ = cg(operator, -gradient, rtol=1e-5, maxiter=100)
+    direction, _ = cg(hessian, -measured.gradient, rtol=1e-5, maxiter=100)
     return np.asarray(weights + rate * direction)

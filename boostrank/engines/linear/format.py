@@ -152,8 +152,8 @@ class LinearFormat(ModelFormat):
             "".join(names).encode()
         except UnicodeEncodeError:
             raise ModelError("'features' has a name that is not valid Unicode") from None
-        wrong = type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS
-        refuse(wrong, f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
+        is_wrong = type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS
+        refuse(is_wrong, f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
         refuse(
             content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}"
         )
@@ -172,10 +172,15 @@ class LinearFormat(ModelFormat):
         """Return a forest without trees. Each nonzero weight counts as a split whose gain is its
         scaled magnitude.
         """
-        size = np.abs(model.weights()[:-1])
-        used = np.flatnonzero(size).astype(np.int64)
+        magnitudes = np.abs(model.weights()[:-1])
+        used = np.flatnonzero(magnitudes).astype(np.int64)
         return Trees(
-            None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used
+            None,
+            "a linear model has no trees",
+            0,
+            magnitudes,
+            (magnitudes > 0.0).astype(np.int64),
+            used,
         )
 
 

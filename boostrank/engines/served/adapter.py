@@ -62,8 +62,8 @@ class _Scores(Booster):
     @property
     def index_base(self) -> int | None:
         """The number of the first feature, if the features are numbered."""
-        first = NUMBERED.fullmatch(self.file.names[0])
-        return int(first[0][1:]) if first else None
+        numbered = NUMBERED.fullmatch(self.file.names[0])
+        return int(numbered[0][1:]) if numbered else None
 
     def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute scores by the program's rules, other outputs by the engine."""
@@ -98,16 +98,16 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
     elif re.match(rb"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble", body):
         document = body.decode("utf-8", "replace")
         document = document[document.find("<ensemble") :] if document[:1] != "#" else document
-    for served in FORMATS:
-        if document is not None and served.recognises(document):
+    for served_format in FORMATS:
+        if document is not None and served_format.recognises(document):
             try:
-                file = served.read(document)
+                file = served_format.read(document)
                 if isinstance(file, TreeFile):
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
                 return file
             except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 reason = error if isinstance(error, ModelError) else _explain(error)
-                raise ModelError(f"it is {served.title}, but {reason}") from None
+                raise ModelError(f"it is {served_format.title}, but {reason}") from None
     return None
 
 

@@ -39,17 +39,17 @@ def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split
 
 def _definition_of(document: Json) -> Any:
     """Return the definition of a model, which may be compressed."""
-    packed = document.get("compressed_definition")
-    if packed is None:
+    compressed = document.get("compressed_definition")
+    if compressed is None:
         return document["definition"]
     # Bound what a small text can become.
     try:
         inflate = zlib.decompressobj(wbits=31)
-        text = inflate.decompress(base64.b64decode(packed), _MOST_BYTES)
+        definition = inflate.decompress(base64.b64decode(compressed), _MOST_BYTES)
     except (zlib.error, ValueError) as error:
         raise ModelError(f"compressed_definition is damaged: {error}") from None
     refuse(not inflate.eof, f"its definition is cut, or has over {_MOST_BYTES:,} bytes")
-    return from_json(text, once=True)
+    return from_json(definition, once=True)
 
 
 def recognises(document: Any) -> bool:
@@ -85,6 +85,6 @@ def _check_tree(number: int, tree: Json) -> None:
     """Refuse a tree in which a node is not where it says, or has two parents."""
     nodes = tree["tree_structure"]
     children = [node[side] for node in nodes for side in _SIDES if side in node]
-    places = [node["node_index"] for node in nodes]
-    refuse(places != list(range(len(nodes))), f"tree {number}: a node is not at its node_index")
-    refuse(sorted(children) != places[1:], f"tree {number}: a node has no parent, or two")
+    indices = [node["node_index"] for node in nodes]
+    refuse(indices != list(range(len(nodes))), f"tree {number}: a node is not at its node_index")
+    refuse(sorted(children) != indices[1:], f"tree {number}: a node has no parent, or two")

@@ -27,15 +27,19 @@ def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | 
     refuse("leaf_coeff" in node, "its leaves hold linear models")
     if "leaf_value" in node:
         return float(node["leaf_value"])
-    feature, kind = int(node["split_feature"]), node.get("missing_type", "NaN")
+    feature, missing_type = int(node["split_feature"]), node.get("missing_type", "NaN")
     refuse(not 0 <= feature < len(columns), f"split_feature {feature} is out of range")
     refuse(node["decision_type"] not in ("<=", "=="), "its decision_type cannot be read")
-    refuse(kind not in ("None", "NaN", "Zero"), "its missing_type cannot be read")
-    sides, missing_left = (node["left_child"], node["right_child"]), bool(node["default_left"])
+    refuse(missing_type not in ("None", "NaN", "Zero"), "its missing_type cannot be read")
+    children, missing_left = (node["left_child"], node["right_child"]), bool(node["default_left"])
     if node["decision_type"] == "==":
-        words = str(node["threshold"]).split("||")
-        return Split(feature, [int(word) for word in words if word], missing_left, *sides)
+        categories = str(node["threshold"]).split("||")
+        return Split(
+            feature, [int(category) for category in categories if category], missing_left, *children
+        )
     threshold = float(node["threshold"])
-    if kind == "None":  # missing values are read as 0
+    if missing_type == "None":  # missing values are read as 0
         missing_left = threshold >= 0.0
-    return Split(feature, threshold, missing_left, *sides, zero_is_missing=kind == "Zero")
+    return Split(
+        feature, threshold, missing_left, *children, zero_is_missing=missing_type == "Zero"
+    )

@@ -47,8 +47,8 @@ class LinearScore:
         cls, names: Sequence[str], terms: Mapping[str, tuple[float, float, float]]
     ) -> LinearScore:
         """Return the score by (weight, shift, divisor) of each feature; absent ones weigh 0."""
-        parts = np.array([terms.get(name, (0.0, 0.0, 1.0)) for name in names], np.float64)
-        weights, shift, divisor = parts.T
+        columns = np.array([terms.get(name, (0.0, 0.0, 1.0)) for name in names], np.float64)
+        weights, shift, divisor = columns.T
         return cls(weights, shift, divisor, np.zeros(weights.size))
 
     @classmethod
@@ -66,8 +66,8 @@ class LinearScore:
 
     def terms(self, names: Sequence[str]) -> dict[str, tuple[float, float, float]]:
         """Return (weight, shift, divisor) of each column with a weight, by name."""
-        parts = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
-        return {names[j]: tuple(parts[j]) for j in self.used.tolist()}
+        columns = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
+        return {names[column]: tuple(columns[column]) for column in self.used.tolist()}
 
     def folded(self) -> LinearScore:
         """Return the same score without shift and divisor, up to rounding."""
@@ -78,38 +78,47 @@ class LinearScore:
         """Return the same score, up to rounding, with the bias in the shift of the column that
         changes scores most. A model without weights keeps its bias.
         """
-        shift, at = self.shift.copy(), int(np.argmax(np.abs(self.weights)))
-        if self.weights[at] == 0.0:
+        shift, column = self.shift.copy(), int(np.argmax(np.abs(self.weights)))
+        if self.weights[column] == 0.0:
             return self
-        shift[at] -= self.bias * self.divisor[at] / self.weights[at]
+        shift[column] -= self.bias * self.divisor[column] / self.weights[column]
         return LinearScore(self.weights, shift, self.divisor, self.missing)
 
     def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
-        number, total = rules.values, np.full(len(rows), rules.sums(self.bias))
+        number_type, total = rules.values, np.full(len(rows), rules.sums(self.bias))
         missing = self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
         with np.errstate(all="ignore"):
-            for j in self.used:
-                values = rows[:, j].astype(number)
-                values = np.where(np.isnan(values), number(missing[j]), values)
-                scaled = (values - number(self.shift[j])) / number(self.divisor[j])
-                total += (rules.leaves(self.weights[j]) * scaled).astype(rules.sums)
+            for column in self.used:
+                values = rows[:, column].astype(number_type)
+                values = np.where(np.isnan(values), number_type(missing[column]), values)
+                scaled = (values - number_type(self.shift[column])) / number_type(
+                    self.divisor[column]
+                )
+                total += (rules.leaves(self.weights[column]) * scaled).astype(rules.sums)
             return total.astype(rules.gives)
 
     def rounding(self, rows: Array, rules: Rules) -> Float64Array:
         """Return the largest difference of two sums of rows in these types, float64[n]."""
-        absent = np.isnan(rows)
-        filled = np.where(absent, self.missing, rows).astype(np.float64)
+        is_missing = np.isnan(rows)
+        filled = np.where(is_missing, self.missing, rows).astype(np.float64)
         factors = np.abs(self.weights / self.divisor)
-        terms = np.abs(filled - self.shift) @ factors + abs(self.bias)
-        units = self.weights.size + 8
+        magnitudes = np.abs(filled - self.shift) @ factors + abs(self.bias)
+        n_roundings = self.weights.size + 8
         if np.float32 in (rules.values, rules.leaves, rules.sums):
             # Rows are exact in float32, so only the constants and the terms are rounded.
-            constants = (np.abs(self.shift) + np.where(absent, np.abs(self.missing), 0.0)) @ factors
-            return np.asarray((0.5 * constants + units * terms) * np.finfo(np.float32).eps)
-        folded = (np.abs(filled) + np.abs(self.shift)) @ factors + abs(self.bias)
-        last = np.finfo(np.float32).eps if rules.gives is np.float32 else 0.0
-        return np.asarray(units * np.finfo(np.float64).eps * folded + last * terms)
+            constant_magnitudes = (
+                np.abs(self.shift) + np.where(is_missing, np.abs(self.missing), 0.0)
+            ) @ factors
+            return np.asarray(
+                (0.5 * constant_magnitudes + n_roundings * magnitudes) * np.finfo(np.float32).eps
+            )
+        folded_magnitudes = (np.abs(filled) + np.abs(self.shift)) @ factors + abs(self.bias)
+        output_rounding = np.finfo(np.float32).eps if rules.gives is np.float32 else 0.0
+        return np.asarray(
+            n_roundings * np.finfo(np.float64).eps * folded_magnitudes
+            + output_rounding * magnitudes
+        )
 
     def draw(self, rows: int) -> Float32Array:
         """Return random rows, float32[n, d], around the shift of each column."""
@@ -153,13 +162,16 @@ def read_weights(
     Raises:
         ModelError: there are no weights, a weight has no feature, or one is not finite.
     """
-    unknown = [*weights.keys() - set(names)]
+    unknown_names = [*weights.keys() - set(names)]
     refuse(not weights, "it has no weights")
     check_names(names)
-    refuse(bool(unknown), f"it has a weight for {unknown[:1]}, but no such feature")
+    refuse(bool(unknown_names), f"it has a weight for {unknown_names[:1]}, but no such feature")
     values = np.array([*map(float, weights.values()), bias])
     refuse(~(np.abs(values) <= LARGEST_SCORE), "a weight is not finite")
-    scaled = scales or {}
-    terms = {name: (float(w), *scaled.get(name, (0.0, 1.0))) for name, w in weights.items()}
+    scale_of_name = scales or {}
+    terms = {
+        name: (float(weight), *scale_of_name.get(name, (0.0, 1.0)))
+        for name, weight in weights.items()
+    }
     score = replace(LinearScore.of_terms(names, terms), bias=bias)
     return LinearFile(tuple(names), score, rules)

@@ -44,19 +44,21 @@ def read(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFile:
     return _read_trees(document[document.find("<ensemble") :], names)
 
 
-def _names(last: int, names: Sequence[str]) -> Sequence[str]:
-    refuse(not 1 <= last <= _MOST_FEATURES, f"feature {last} is out of range")
-    refuse(bool(names) and last > len(names), f"the feature set has no feature {last}")
-    return names or default_feature_names(last)
+def _names(last_feature: int, names: Sequence[str]) -> Sequence[str]:
+    refuse(not 1 <= last_feature <= _MOST_FEATURES, f"feature {last_feature} is out of range")
+    refuse(
+        bool(names) and last_feature > len(names), f"the feature set has no feature {last_feature}"
+    )
+    return names or default_feature_names(last_feature)
 
 
 def _read_linear(document: str, names: Sequence[str]) -> LinearFile:
     lines = [line for line in document.splitlines() if line.strip() and line[0] != "#"]
     refuse(len(lines) != 1, "it must have one line of weights")
     weights: dict[int, float] = {}
-    for pair in lines[0].split():
-        number, _, weight = pair.partition(":")
-        refuse(not re.fullmatch(r"\d{1,9}", number), f"{pair[:40]!r} is no weight")
+    for entry in lines[0].split():
+        number, _, weight = entry.partition(":")
+        refuse(not re.fullmatch(r"\d{1,9}", number), f"{entry[:40]!r} is no weight")
         refuse(int(number) in weights, f"feature {number} has two weights")
         weights[int(number)] = float(weight)
     bias = weights.pop(0, 0.0)
@@ -89,8 +91,8 @@ def _parse_node(columns: Mapping[str, int], node: Any) -> Split | float:
     output = node.find("output")
     if output is not None:
         return float(np.float32(output.text))
-    sides = {child.get("pos"): child for child in node.findall("split")}
+    children = {child.get("pos"): child for child in node.findall("split")}
     column = _parse_whole(node.find("feature")) - 1
     refuse(not 0 <= column < len(columns), f"feature {column + 1} is out of range")
     threshold = float(np.float32(node.find("threshold").text))
-    return Split(column, threshold, threshold >= 0.0, sides["left"], sides["right"])
+    return Split(column, threshold, threshold >= 0.0, children["left"], children["right"])

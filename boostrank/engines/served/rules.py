@@ -77,22 +77,22 @@ class Split:
 
     def goes_left(self, value: Array, rules: Rules) -> BoolArray:
         """Return whether each value goes left."""
-        absent = np.isnan(value)
+        is_missing = np.isnan(value)
         if isinstance(self.test, float):
             # Add the slack in the type of values: programs round this sum before they compare.
             with np.errstate(over="ignore"):
                 threshold = rules.values(self.test) + rules.values(rules.slack)
-            left = value < threshold if rules.strict else value <= threshold
+            goes_left = value < threshold if rules.strict else value <= threshold
             if self.zero_is_missing:
-                absent |= np.abs(value) <= ZERO
+                is_missing |= np.abs(value) <= ZERO
         else:
-            whole = np.where((value > -1.0) & (value < 2.0**24), value, -1.0).astype(np.int64)
-            left = np.isin(whole, self.test)
+            categories = np.where((value > -1.0) & (value < 2.0**24), value, -1.0).astype(np.int64)
+            goes_left = np.isin(categories, self.test)
             if rules.equal_categories:
-                left &= value == np.floor(value)
+                goes_left &= value == np.floor(value)
             if self.listed_right:  # XGBoost does not truncate -0.5 to 0
-                left = ~left | (value < 0.0)
-        return np.where(absent, self.missing_left, left)
+                goes_left = ~goes_left | (value < 0.0)
+        return np.where(is_missing, self.missing_left, goes_left)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -120,20 +120,23 @@ def walk(roots: Sequence[Any], parse: Tree, rows: Array, rules: Rules, base: flo
         rows = rows.astype(rules.values, order="F")
         if rules.missing is not None:
             rows[np.isnan(rows)] = rules.missing
-        total, adds = np.full(len(rows), rules.sums(base)), rules.adds or rules.sums
+        total, add_type = np.full(len(rows), rules.sums(base)), rules.adds or rules.sums
         # Walk all rows down one tree together.
         for root in roots:
-            waiting = [(root, np.arange(len(rows)))]
-            while waiting:
-                node, rows_at_node = waiting.pop()
+            unvisited = [(root, np.arange(len(rows)))]
+            while unvisited:
+                node, rows_at_node = unvisited.pop()
                 split = parse(node)
                 if not isinstance(split, Split):
-                    leaf = adds(rules.leaves(split))
-                    total[rows_at_node] = total[rows_at_node].astype(adds) + leaf
+                    leaf = add_type(rules.leaves(split))
+                    total[rows_at_node] = total[rows_at_node].astype(add_type) + leaf
                     continue
-                left = split.goes_left(rows[rows_at_node, split.feature], rules)
-                sides = (split.left, rows_at_node[left]), (split.right, rows_at_node[~left])
-                waiting += [(child, part) for child, part in sides if part.size]
+                goes_left = split.goes_left(rows[rows_at_node, split.feature], rules)
+                sides = (
+                    (split.left, rows_at_node[goes_left]),
+                    (split.right, rows_at_node[~goes_left]),
+                )
+                unvisited += [(child, part_rows) for child, part_rows in sides if part_rows.size]
         return total.astype(rules.gives)
 
 
@@ -142,19 +145,19 @@ def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
     return walk(trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, trees.base)
 
 
-def _node(forest: Forest, at: int) -> Split | float:
-    if at < 0:
-        return float(forest.value[~at])
-    kind, threshold = int(forest.kind[at]), float(forest.threshold[at])
+def _node(forest: Forest, node: int) -> Split | float:
+    if node < 0:
+        return float(forest.value[~node])
+    kind, threshold = int(forest.kind[node]), float(forest.threshold[node])
     test: float | list[int] = threshold
-    if forest.categorical[at]:
+    if forest.categorical[node]:
         test = forest.categories(int(threshold)).tolist()
     return Split(
-        int(forest.feature[at]),
+        int(forest.feature[node]),
         test,
         kind & NAN_LEFT != 0,
-        int(forest.left[at]),
-        int(forest.right[at]),
+        int(forest.left[node]),
+        int(forest.right[node]),
         listed_right=kind & LISTED_RIGHT != 0,
         zero_is_missing=kind & ZERO_IS_MISSING != 0,
     )

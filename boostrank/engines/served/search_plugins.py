@@ -64,26 +64,34 @@ def read_roots(
 def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     if "leaf" in node:
         return float(node["leaf"])
-    below = {child["nodeid"]: child for child in node["children"]}
-    to_yes, sides = node["missing"] == node["yes"], (node["yes"], node["no"])
-    refuse(node["missing"] not in sides or len(below) != 2, f"node {node['nodeid']} is no split")
+    children = {child["nodeid"]: child for child in node["children"]}
+    missing_left, child_ids = node["missing"] == node["yes"], (node["yes"], node["no"])
+    refuse(
+        node["missing"] not in child_ids or len(children) != 2, f"node {node['nodeid']} is no split"
+    )
     condition = float(node["split_condition"])
-    return Split(columns[node["split"]], condition, to_yes, below[sides[0]], below[sides[1]])
+    return Split(
+        columns[node["split"]],
+        condition,
+        missing_left,
+        children[child_ids[0]],
+        children[child_ids[1]],
+    )
 
 
 def _names_of(roots: Sequence[Any]) -> Sequence[str]:
     """Return the names of the features that occur; all from f0 on, if they are numbered."""
     names: dict[str, None] = {}
-    waiting = list(roots)
-    while waiting:
-        node = waiting.pop()
+    unvisited = list(roots)
+    while unvisited:
+        node = unvisited.pop()
         if "split" in node:
             names[str(node["split"])] = None
-            waiting += node["children"]
+            unvisited += node["children"]
     if names and all(map(NUMBERED.fullmatch, names)):
-        last = max(int(name[1:]) for name in names)
-        refuse(last > _MOST_FEATURES, f"feature f{last} is out of range")
-        return default_feature_names(last + 1, 0)
+        last_number = max(int(name[1:]) for name in names)
+        refuse(last_number > _MOST_FEATURES, f"feature f{last_number} is out of range")
+        return default_feature_names(last_number + 1, 0)
     return list(names)
 
 

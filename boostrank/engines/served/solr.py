@@ -36,7 +36,7 @@ def read(document: Any) -> TreeFile | LinearFile:
         for feature in document["features"]
         if feature.get("norm") is not None
     }
-    scales = {name: pair for name, pair in scales.items() if pair != (0.0, 1.0)}
+    scales = {name: scale for name, scale in scales.items() if scale != (0.0, 1.0)}
     params = document["params"]
     if kind == "LinearModel":
         return read_weights(names, params["weights"], scales=scales)
@@ -58,11 +58,11 @@ def read(document: Any) -> TreeFile | LinearFile:
 def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     if "value" in node:
         return float(node["value"])
-    to_left = node.get("missing") == "left"
+    missing_left = node.get("missing") == "left"
     threshold = float(node["threshold"])
     if threshold == -np.inf and "missing" in node:  # a split of missing values from all others
         threshold = LOWEST
-    return Split(columns[node["feature"]], threshold, to_left, node["left"], node["right"])
+    return Split(columns[node["feature"]], threshold, missing_left, node["left"], node["right"])
 
 
 def _scale_of(norm: Json) -> tuple[float, float]:

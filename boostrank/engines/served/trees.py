@@ -56,19 +56,19 @@ class TreeFile:
         # LightGBM's values go left if they are at most the threshold, and features are float32.
         with np.errstate(over="ignore"):  # below the least float32 number lies -inf
             sums = forest.threshold.astype(rules.values) + rules.values(rules.slack)
-            bound: Any = sums.astype(np.float64)
+            bounds: Any = sums.astype(np.float64)
             if rules.strict:
-                near = bound.astype(np.float32)
-                below = np.nextafter(near, -np.inf)
-                bound = np.where(near < bound, near, below).astype(np.float64)
-        threshold = np.where(forest.categorical, forest.threshold, np.maximum(bound, LOWEST))
+                single = bounds.astype(np.float32)
+                below = np.nextafter(single, -np.inf)
+                bounds = np.where(single < bounds, single, below).astype(np.float64)
+        threshold = np.where(forest.categorical, forest.threshold, np.maximum(bounds, LOWEST))
         for column, (shift, divisor) in (self.scale or {}).items():
-            of_column = forest.feature == column
-            threshold[of_column] = threshold[of_column] * divisor + shift
-        left = (forest.kind & NAN_LEFT) != 0
+            is_of_column = forest.feature == column
+            threshold[is_of_column] = threshold[is_of_column] * divisor + shift
+        missing_left = (forest.kind & NAN_LEFT) != 0
         if rules.missing is not None:
-            left = rules.missing <= threshold
-        return plain_text(self.names, forest, threshold, left)
+            missing_left = rules.missing <= threshold
+        return plain_text(self.names, forest, threshold, missing_left)
 
 
 def normalise(rows: Any, scale: Mapping[int, tuple[float, float]]) -> Any:
@@ -111,7 +111,11 @@ def read_trees(
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
-    scale = {names.index(name): pair for name, pair in (scales or {}).items() if name in names}
+    scale = {
+        names.index(name): shift_and_divisor
+        for name, shift_and_divisor in (scales or {}).items()
+        if name in names
+    }
     return TreeFile(tuple(names), table.forest(), rules, scale)
 
 
@@ -129,9 +133,9 @@ class _Table:
 
     def add(self, tree: int, root: Any, weight: float) -> None:
         """Add a tree, parents before their children."""
-        waiting: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
-        while waiting:
-            node, parent, side, depth = waiting.pop()
+        unvisited: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
+        while unvisited:
+            node, parent, side, depth = unvisited.pop()
             refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
             refuse(len(self._nodes) > _MOST_NODES, "its trees are too large")
             split = self._parse(node)
@@ -139,7 +143,10 @@ class _Table:
                 number = len(self._nodes)
                 self._nodes.append((split.feature, *self._test(split), tree))
                 self._children.append([0, 0])
-                waiting += [(split.right, number, 1, depth + 1), (split.left, number, 0, depth + 1)]
+                unvisited += [
+                    (split.right, number, 1, depth + 1),
+                    (split.left, number, 0, depth + 1),
+                ]
             else:
                 number = ~len(self._leaves)
                 leaf = float(self._rules.leaves(split) * self._rules.leaves(weight))

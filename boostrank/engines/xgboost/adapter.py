@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xgboost
@@ -38,6 +38,7 @@ from boostrank.engines.base import (
     Resettable,
     Rounds,
     Snapshot,
+    Trained,
     TrainRequest,
     round_seed,
 )
@@ -45,7 +46,7 @@ from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
-from boostrank.engines.xgboost.params import PARAMS, base_score, translate
+from boostrank.engines.xgboost.params import PARAMS, SAMPLED_FRACTIONS, base_score, translate
 
 _PREFIX = "boostrank-xgboost-"
 _BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
@@ -112,41 +113,43 @@ class XGBoostBooster(Booster):
         Raises:
             ModelError: XGBoost's contributions are wrong by more than rounding.
         """
-        parts = self._parts(features, request)
+        outputs = self._parts(features, request)
         if request.what == LEAVES:
-            return np.concatenate([part.reshape(len(part), -1) for part in parts])
+            return np.concatenate([part.reshape(len(part), -1) for part in outputs])
         if request.what == SCORES:
-            return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
-        empty = np.zeros((0, features.shape[1] + 1))
-        contributions: Float64Array = np.concatenate([empty, *parts]).astype(np.float64)
+            return np.concatenate([np.zeros(0), *outputs]).astype(np.float64)
+        no_rows = np.zeros((0, features.shape[1] + 1))
+        contributions: Float64Array = np.concatenate([no_rows, *outputs]).astype(np.float64)
         scores = self.predict(features, replace(request, what=SCORES))
-        left = scores - contributions.sum(axis=1)
-        if np.any(np.abs(left) > 1e-4 * np.abs(contributions).sum(axis=1)):
+        remainder = scores - contributions.sum(axis=1)
+        if np.any(np.abs(remainder) > 1e-4 * np.abs(contributions).sum(axis=1)):
             raise ModelError("XGBoost's contributions do not add up to its scores")
         # XGBoost sums in float32; the remainder goes to the largest contribution.
-        contributions[np.arange(left.size), np.abs(contributions).argmax(axis=1)] += left
+        contributions[np.arange(remainder.size), np.abs(contributions).argmax(axis=1)] += remainder
         return contributions
 
     def _parts(self, features: Features, request: PredictRequest) -> list[Array]:
         """Return the native output for each batch of rows, which are dense unless absent entries
         are missing.
         """
-        outputs, sparse = [], request.absent_is_missing and is_sparse(features)
-        last = request.rounds + self.start_trees if request.rounds else 0
-        how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
+        outputs, stays_sparse = [], request.absent_is_missing and is_sparse(features)
+        last_iteration = request.rounds + self.start_trees if request.rounds else 0
+        options: dict[str, Any] = {"validate_features": False}
+        options["iteration_range"] = (0, last_iteration)
         threads = engine_threads("XGBoost", request.threads)
         with _one_at_a_time:
             if getattr(self.native, "_boostrank_threads", None) != threads:
                 self.native.set_param({"nthread": threads})
                 self.native._boostrank_threads = threads
             for start, stop in dense_batches(features):
-                batch = features[start:stop] if sparse else dense_rows(features, start, stop)
+                batch = features[start:stop] if stays_sparse else dense_rows(features, start, stop)
                 if request.what == SCORES:
-                    outputs.append(self.native.inplace_predict(batch, predict_type="margin", **how))
+                    scores = self.native.inplace_predict(batch, predict_type="margin", **options)
+                    outputs.append(scores)
                 else:
-                    kind = "pred_leaf" if request.what == LEAVES else "pred_contribs"
+                    output_option = "pred_leaf" if request.what == LEAVES else "pred_contribs"
                     matrix = xgboost.DMatrix(batch, nthread=threads)
-                    outputs.append(self.native.predict(matrix, **{kind: True}, **how))
+                    outputs.append(self.native.predict(matrix, **{output_option: True}, **options))
         return outputs
 
     def to_bytes(self, rounds: int = 0) -> bytes:
@@ -154,25 +157,25 @@ class XGBoostBooster(Booster):
         with _one_at_a_time:
             if not 0 < rounds < self.rounds:
                 return bytes(self.native.save_raw("json"))
-            part = self.native[: self.start_trees + rounds]
+            first_rounds = self.native[: self.start_trees + rounds]
         if self.start_trees:
-            part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
-        body = bytes(part.save_raw("json"))
+            first_rounds.set_attr(**{ATTRIBUTE: str(self.start_trees)})
+        body = bytes(first_rounds.save_raw("json"))
         if "c" in (self.native.feature_types or ()):  # a slice loses the names of categories
             body = with_names(body, names_in(self.to_bytes()))
         return body
 
     def expose(self, best: int) -> Any:
         """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
-        cut = self
+        model = self
         if best not in (0, self.rounds):
-            cut = self.load(self.to_bytes(best))
-        return CountingBooster(cut, best)
+            model = self.load(self.to_bytes(best))
+        return CountingBooster(model, best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
-        before = self.to_bytes()
-        body = with_even_leaves(before)
+        unrounded = self.to_bytes()
+        body = with_even_leaves(unrounded)
         names = {
             column: encoding.values
             for column, encoding in categories.items()
@@ -180,7 +183,7 @@ class XGBoostBooster(Booster):
         }
         if names:
             body = with_names(body, names)
-        return self if body == before else self.load(body)
+        return self if body == unrounded else self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""
@@ -220,8 +223,8 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
         return super().inplace_predict(data, **self._counted(**options))
 
     def _counted(self, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> dict[str, Any]:
-        start, most = self.boostrank_model.start_trees, self.num_boosted_rounds()
-        iterations = tuple(rounds and min(rounds + start, most) for rounds in iteration_range)
+        start, all_rounds = self.boostrank_model.start_trees, self.num_boosted_rounds()
+        iterations = tuple(rounds and min(rounds + start, all_rounds) for rounds in iteration_range)
         return options | {"iteration_range": iterations}
 
     def _validate_features(self, feature_names: Any) -> None:
@@ -229,19 +232,27 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
             super()._validate_features(feature_names)
 
 
-def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
-    """Split a model into its grown trees and its linear start, either of which may be None."""
+class SplitModel(NamedTuple):
+    """The grown trees and the linear start of a model, either of which may be None."""
+
+    grown: XGBoostBooster | None
+    start: XGBoostBooster | None
+
+
+def split_start(booster: XGBoostBooster | None) -> SplitModel:
+    """Split a model into its grown trees and its linear start."""
     if booster is None or not booster.start_trees:
-        return booster, None
+        return SplitModel(booster, None)
     if not booster.rounds:
-        return None, booster
+        return SplitModel(None, booster)
     model = XGBOOST.parse(booster.to_bytes())
     trees = model.forest["trees"][model.start_trees :]
     start = XGBoostBooster.load(model.with_trees(model.start, [], [0]))
-    return XGBoostBooster.load(model.with_trees({}, trees, model.ends)), start
+    grown = XGBoostBooster.load(model.with_trees({}, trees, model.ends))
+    return SplitModel(grown, start)
 
 
-def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
+def join_start(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
     """Join the trees of a linear start, if there is one, and the grown trees."""
     if start is None:
         return booster
@@ -296,7 +307,9 @@ class XGBoost(Backend):
     def _dataset(
         self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
-        translated, codes, whole = translate(params), set(data.categorical), whole_of(data.features)
+        translated = translate(params)
+        code_columns = set(data.categorical)
+        parent = whole_of(data.features)
         method = translated.get("tree_method", "auto")
         if method not in ("auto", "hist"):
             raise ParameterError(
@@ -304,8 +317,8 @@ class XGBoost(Backend):
             )
         if reference is None:
             # Avoids the quantile sketch, the most expensive part of a matrix.
-            reference = getattr(whole, "bins", None)
-        options = {"ref": reference, "enable_categorical": bool(codes)}
+            reference = getattr(parent, "bins", None)
+        options = {"ref": reference, "enable_categorical": bool(code_columns)}
         options |= {"max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
         info = {
             "label": data.labels.astype(np.float32),
@@ -314,18 +327,18 @@ class XGBoost(Backend):
             "feature_names": list(engine_names(data.feature_names)),
         }
         types = None
-        if codes:
-            types = ["c" if i in codes else "float" for i in range(data.n_features)]
-        if data.is_sparse or data.on_disk or whole is not None:
-            matrix = _in_pieces(data, types, options)
+        if code_columns:
+            types = ["c" if i in code_columns else "float" for i in range(data.n_features)]
+        if data.is_sparse or data.on_disk or parent is not None:
+            matrix = _create_quantile_matrix(data, types, options)
             matrix.set_info(**info)
         else:
             matrix = xgboost.QuantileDMatrix(data.features, feature_types=types, **info, **options)
-        if whole is not None and whole.bins is None:
-            whole.bins = matrix
+        if parent is not None and parent.bins is None:
+            parent.bins = matrix
         return matrix
 
-    def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
+    def train(self, request: TrainRequest) -> Trained:
         """Train in XGBoost's own loop, from a model, from scores or from a snapshot."""
         params = translate(request.params)
         gradient, resumed, earlier = request.gradient, request.resumed, request.earlier
@@ -333,10 +346,10 @@ class XGBoost(Backend):
             # The data has codes: XGBoost raises if only one of model and data has names of
             # categories.
             earlier = XGBoostBooster.load(with_names(earlier.to_bytes(), {}))
-        continued, start = apart(earlier)
+        continued, start = split_start(earlier)
         if resumed is not None:
             continued = XGBoostBooster.load(resumed.snapshot.model)
-        before = 0 if continued is None else continued.rounds
+        earlier_rounds = 0 if continued is None else continued.rounds
         # The booster is saved under this name, which XGBRanker and serving tools accept; our
         # gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
@@ -344,17 +357,16 @@ class XGBoost(Backend):
             params["base_score"] = base_score(params["objective"])
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         if start is not None:
-            self._begin(request, start)
-        sets = [request.train, *(data for _, data in request.valid)]
-        booster = xgboost.Booster(params, sets, model_file=continued and continued.native)
+            self._set_initial_scores(request, start)
+        matrices = [request.train, *(data for _, data in request.valid)]
+        booster = xgboost.Booster(params, matrices, model_file=continued and continued.native)
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         scores = partial(booster.predict, output_margin=gradient is not None)
-        rounds = Rounds(request, _Model(booster, request.train), before, scores)
+        rounds = Rounds(request, _Model(booster, request.train), earlier_rounds, scores)
         # Sampling is seeded in each round because XGBoost hides its random state.
-        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-        samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
-        method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
+        samples = any(float(params.get(name, 1.0)) < 1 for name in SAMPLED_FRACTIONS)
+        tree_method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
 
         def objective(scores: Array, matrix: Any) -> tuple[Any, Any]:
             assert gradient is not None
@@ -362,18 +374,19 @@ class XGBoost(Backend):
             return grad.reshape(-1, 1), hess.reshape(-1, 1)
 
         try:
-            for number in rounds:
+            for round in rounds:
                 if samples:
-                    reseed(booster, method, round_seed("seed", seed, number))
-                booster.update(request.train, number - before, gradient and objective)
+                    reseed(booster, tree_method, round_seed("seed", seed, round))
+                booster.update(request.train, round - earlier_rounds, gradient and objective)
         except TrainingError as error:
             error.model = None
-            if rounds.round > before:
-                error.model = together(start, XGBoostBooster(booster))
+            if rounds.round > earlier_rounds:
+                error.model = join_start(start, XGBoostBooster(booster))
             raise
-        return together(start, XGBoostBooster(booster.reset())), rounds.best_rounds
+        trained = join_start(start, XGBoostBooster(booster.reset()))
+        return Trained(trained, rounds.best_rounds)
 
-    def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
+    def _set_initial_scores(self, request: TrainRequest, start: XGBoostBooster) -> None:
         """Set the initial scores of all data sets to the scores that the linear start gives their
         rows.
         """
@@ -398,11 +411,11 @@ class XGBoost(Backend):
     def begin_with(self, start: LinearStart) -> XGBoostBooster:
         """Return a model of one tree a feature, whose leaves are the steps of its curve."""
         names = list(engine_names(start.feature_names))
-        row = xgboost.DMatrix(
+        matrix = xgboost.DMatrix(
             np.zeros((1, len(names)), np.float32), label=[0.0], feature_names=names
         )
-        empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
-        model = XGBOOST.parse(bytes(empty.save_raw("json")))
+        without_trees = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, matrix, 0)
+        model = XGBOOST.parse(bytes(without_trees.save_raw("json")))
         return XGBoostBooster.load(model.with_trees(start.curves or {0: NOTHING}, [], [0]))
 
 
@@ -420,8 +433,8 @@ def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
     try:
         sha256 = digest(booster, train)
     except ValueError as error:  # other features
-        words = str(error).splitlines()[0]
-        raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"the checkpoint's model does not fit the data: {reason}") from error
     if sha256 != snapshot.scores_sha256:
         raise ModelError(
             "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was"
@@ -477,11 +490,10 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
     def __init__(
         self, features: Features, types: list[str] | None, cache_prefix: str | None = None
     ) -> None:
-        self._types, parts = types, getattr(features, "parts", [features])
-        empty = np.zeros((0, features.shape[1]), np.float32)
-        self._pieces = [(part, *span) for part in parts for span in dense_batches(part)] or [
-            (empty, 0, 0)
-        ]
+        self._types, sources = types, getattr(features, "parts", [features])
+        no_rows = np.zeros((0, features.shape[1]), np.float32)
+        pieces = [(source, *span) for source in sources for span in dense_batches(source)]
+        self._pieces = pieces or [(no_rows, 0, 0)]
         self._next = 0
         super().__init__(cache_prefix=cache_prefix)
 
@@ -502,16 +514,18 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         self._next = 0
 
 
-def _in_pieces(data: RankingDataset, types: list[str] | None, options: dict[str, Any]) -> Any:
+def _create_quantile_matrix(
+    data: RankingDataset, types: list[str] | None, options: dict[str, Any]
+) -> Any:
     """Create a quantile matrix without labels, whose bins in external memory are deleted together
     with it.
     """
     rows, columns = data.features.shape
-    needed = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
+    needed_bytes = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
     if not (data.on_disk and data.features.external):
-        if data.is_sparse and needed > free_memory():
+        if data.is_sparse and needed_bytes > free_memory():
             raise DataError(
-                f"{rows:,} rows x {columns:,} sparse features need {needed / 1e9:.0f} GB of"
+                f"{rows:,} rows x {columns:,} sparse features need {needed_bytes / 1e9:.0f} GB of"
                 " XGBoost's bins, which store absent features as zeros: more than the free memory;"
                 " use the lightgbm backend"
             )
@@ -530,18 +544,18 @@ def _folder_of_bins(parent: str) -> Iterator[str]:
     """Create a folder that is deleted at the end, and delete the folders that killed processes
     left.
     """
-    for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
+    for dead_folder in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
         with contextlib.suppress(OSError):
-            remove_if_dead(left)
-    alive, descriptor = False, None
-    while not alive:
+            remove_if_dead(dead_folder)
+    is_marked, descriptor = False, None
+    while not is_marked:
         if descriptor is not None:
             os.close(descriptor)
         path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
         if os.name == "nt":  # Windows cannot open folders
             break
         descriptor = os.open(path, os.O_RDONLY)
-        alive = mark_alive(descriptor, path)
+        is_marked = mark_alive(descriptor, path)
     try:
         yield path
     finally:

@@ -71,21 +71,23 @@ class XGBoostModel:
     ) -> bytes:
         """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
-        first = write_start(start, int(learner["learner_model_param"]["num_feature"]))
-        trees = [dict(tree) | {"id": i} for i, tree in enumerate([*first, *grown])]
+        start_trees = write_start(start, int(learner["learner_model_param"]["num_feature"]))
+        trees = [dict(tree) | {"id": i} for i, tree in enumerate([*start_trees, *grown])]
+        count = str(len(trees))
         forest = self.forest | {
             "trees": trees,
             "tree_info": [0] * len(trees),
-            "iteration_indptr": [*range(len(first)), *(end + len(first) for end in ends)],
-            "gbtree_model_param": (
-                self.forest["gbtree_model_param"] | {"num_trees": str(len(trees))}
-            ),
+            "iteration_indptr": [
+                *range(len(start_trees)),
+                *(end + len(start_trees) for end in ends),
+            ],
+            "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": count},
         }
-        changed = {
+        new_parts = {
             "gradient_booster": learner["gradient_booster"] | {"model": forest},
-            "attributes": {ATTRIBUTE: str(len(first))} if first else {},
+            "attributes": {ATTRIBUTE: str(len(start_trees))} if start_trees else {},
         }
-        return write_json(self.document | {"learner": learner | changed})
+        return write_json(self.document | {"learner": learner | new_parts})
 
 
 class XGBoostFormat(ModelFormat):
@@ -113,31 +115,32 @@ class XGBoostFormat(ModelFormat):
         )
         # Read the document, and find the model, which dart nests once more.
         document = read_json(body)
-        largest = largest_leaves(document)
+        largest_leaf = largest_leaves(document)
         learner = document["learner"]
         booster = learner["gradient_booster"]
         forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
         weights = tree_weights(booster)
         # Check the claim of a linear start against the trees and rounds of the file.
         claimed, rounds = learner["attributes"].get(ATTRIBUTE, "0"), forest.get("iteration_indptr")
-        there = start_trees(forest["trees"]) if weights is None else 0
-        if claimed not in ("0", str(there)):
+        n_start_trees = start_trees(forest["trees"]) if weights is None else 0
+        if claimed not in ("0", str(n_start_trees)):
             raise ModelError(
                 f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has"
-                f" {there}"
+                f" {n_start_trees}"
             )
-        if claimed != "0" and rounds and rounds[: there + 1] != list(range(there + 1)):
+        first_rounds = list(range(n_start_trees + 1))
+        if claimed != "0" and rounds and rounds[: n_start_trees + 1] != first_rounds:
             raise ModelError(
-                f"iteration_indptr does not count each of the {there} trees of a linear start as a"
-                " round"
+                f"iteration_indptr does not count each of the {n_start_trees} trees of a linear"
+                " start as a round"
             )
         # Bound all scores by the largest leaf of each tree: no sum may overflow.
         with np.errstate(over="ignore"):
             if weights is not None:
-                weights = reals(weights, "weight_drop", largest.size, largest=FLOAT32_MAX)
-                largest *= np.abs(weights)
-            total = float(np.sum(largest)) + abs(_base(learner))
-        refuse(not total <= FLOAT32_MAX, "its leaves add up to more than the largest float32")
+                weights = reals(weights, "weight_drop", largest_leaf.size, largest=FLOAT32_MAX)
+                largest_leaf *= np.abs(weights)
+            score_bound = float(np.sum(largest_leaf)) + abs(_base(learner))
+        refuse(not score_bound <= FLOAT32_MAX, "its leaves add up to more than the largest float32")
         return XGBoostModel(document, forest, weights)
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
@@ -148,9 +151,8 @@ class XGBoostFormat(ModelFormat):
         if curves:
             forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
         trees = model.forest["trees"][model.start_trees :]
-        gain = _column(trees, "loss_changes", np.float64)[
-            _column(trees, "left_children", np.int64) >= 0
-        ]
+        is_inner = _column(trees, "left_children", np.int64) >= 0
+        gain = _column(trees, "loss_changes", np.float64)[is_inner]
         return Trees.summarise(forest, gain, n_features)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
@@ -168,20 +170,20 @@ class XGBoostFormat(ModelFormat):
         """
         if any(model.weights is not None for model in models):
             raise ModelError("dart weights its trees, so its models cannot be averaged")
-        starts = {
+        base_scores = {
             model.document["learner"]["learner_model_param"]["base_score"] for model in models
         }
-        if len(starts) > 1:
+        if len(base_scores) > 1:
             raise ParameterError(
-                f"the models have different base scores: {', '.join(sorted(starts))}"
+                f"the models have different base scores: {', '.join(sorted(base_scores))}"
             )
         trees, ends = [], [0]
-        for model, parts in zip(models, parts_of(len(models), weights), strict=True):
-            trees += [_divided(tree, parts) for tree in model.forest["trees"][model.start_trees :]]
+        for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
+            grown = model.forest["trees"][model.start_trees :]
+            trees += [_divided(tree, divisor) for tree in grown]
             ends += [ends[-1] + end for end in model.ends[1:]]
-        return models[0].with_trees(
-            sum_of_starts([model.start for model in models], weights), trees, ends
-        )
+        start = sum_of_starts([model.start for model in models], weights)
+        return models[0].with_trees(start, trees, ends)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the JSON in which a missing value goes where its fill value goes."""
@@ -190,15 +192,15 @@ class XGBoostFormat(ModelFormat):
         start = write_start(filled_start(model.start, values), values.size)
         trees[: len(start)] = [dict(tree) | {"id": i} for i, tree in enumerate(start)]
         for tree in trees[len(start) :]:
-            categorical = set(tree.get("categories_nodes", ()))
+            categorical_nodes = set(tree.get("categories_nodes", ()))
             for node, feature in enumerate(tree["split_indices"]):
                 if (
                     tree["left_children"][node] >= 0
-                    and node not in categorical
+                    and node not in categorical_nodes
                     and not np.isnan(values[feature])
                 ):
-                    left = np.float32(values[feature]) < np.float32(tree["split_conditions"][node])
-                    tree["default_left"][node] = int(left)
+                    condition = np.float32(tree["split_conditions"][node])
+                    tree["default_left"][node] = int(np.float32(values[feature]) < condition)
         return write_json(model.document)
 
     def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
@@ -236,54 +238,55 @@ class XGBoostFormat(ModelFormat):
         for tree in booster.get("gbtree", booster)["model"]["trees"]:
             tree["tree_param"]["num_feature"] = str(len(names))
             pairs = zip(tree["split_indices"], tree["left_children"], strict=True)
-            tree["split_indices"] = [columns[at] if left >= 0 else at for at, left in pairs]
+            tree["split_indices"] = [
+                columns[column] if left >= 0 else column for column, left in pairs
+            ]
         return write_json(document)
 
 
 XGBOOST = XGBoostFormat()
 
 
-def _served(model: XGBoostModel, begin: int) -> ServedTrees:
-    """Return the trees whose number is at least `begin`."""
-    trees = model.forest["trees"][begin:]
-    size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
-    first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
-    left, right = (
-        _column(trees, "left_children", np.int64),
-        _column(trees, "right_children", np.int64),
-    )
-    inner = left >= 0
-    left, right = left[inner] + first[tree[inner]], right[inner] + first[tree[inner]]
+def _served(model: XGBoostModel, first_tree: int) -> ServedTrees:
+    """Return the trees whose number is at least `first_tree`."""
+    trees = model.forest["trees"][first_tree:]
+    n_nodes = np.array([len(tree["left_children"]) for tree in trees], np.int64)
+    first_node, tree = np.cumsum(n_nodes) - n_nodes, np.repeat(np.arange(n_nodes.size), n_nodes)
+    left = _column(trees, "left_children", np.int64)
+    right = _column(trees, "right_children", np.int64)
+    is_inner = left >= 0
+    left = left[is_inner] + first_node[tree[is_inner]]
+    right = right[is_inner] + first_node[tree[is_inner]]
     # Pruned nodes stay in the list as leaves without a parent.
-    leaf = np.zeros(inner.size, dtype=bool)
-    leaf[np.concatenate([first, left, right])] = True
-    leaf &= ~inner
+    is_leaf = np.zeros(is_inner.size, dtype=bool)
+    is_leaf[np.concatenate([first_node, left, right])] = True
+    is_leaf &= ~is_inner
     # Numbers of nodes among nodes, and of leaves among leaves.
-    position = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1)
+    position = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(is_inner) - 1)
     with np.errstate(over="ignore"):
         condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
         # Left is value < condition in float32: value <= the float32 below. No value is below -inf
         # or equal to NaN.
-        below = np.nextafter(condition, -np.inf).astype(np.float64)
-    below[np.isneginf(condition)] = np.nan
-    owners, sets = _sets_of(trees, first)
-    categorical = np.zeros(inner.size, dtype=bool)
-    categorical[owners] = True
-    below[owners] = np.arange(len(sets))
+        threshold = np.nextafter(condition, -np.inf).astype(np.float64)
+    threshold[np.isneginf(condition)] = np.nan
+    categorical_nodes, sets = _sets_of(trees, first_node)
+    categorical = np.zeros(is_inner.size, dtype=bool)
+    categorical[categorical_nodes] = True
+    threshold[categorical_nodes] = np.arange(len(sets))
     nan_left = np.where(_column(trees, "default_left", np.int64), NAN_LEFT, 0)
-    weight = np.ones(size.size) if model.weights is None else model.weights[begin:]
+    weights = np.ones(n_nodes.size) if model.weights is None else model.weights[first_tree:]
     forest = make_forest(
         sets,
-        feature=_column(trees, "split_indices", np.int64)[inner],
-        threshold=below[inner],
-        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner],
+        feature=_column(trees, "split_indices", np.int64)[is_inner],
+        threshold=threshold[is_inner],
+        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[is_inner],
         left=position[left],
         right=position[right],
-        value=(condition * weight.astype(np.float32)[tree])[leaf],
-        roots=position[first],
-        tree=tree[inner],
+        value=(condition * weights.astype(np.float32)[tree])[is_leaf],
+        roots=position[first_node],
+        tree=tree[is_inner],
     )
-    leaf_count = _column(trees, "sum_hessian", np.float64)[leaf]
+    leaf_count = _column(trees, "sum_hessian", np.float64)[is_leaf]
     return ServedTrees(forest, leaf_count, base=_base(model.document["learner"]), single=True)
 
 
@@ -341,41 +344,41 @@ def with_even_leaves(body: bytes) -> bytes:
     # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]
     inner = _column(trees, "left_children", np.int64) >= 0
-    leaf = ~inner & (_column(trees, "split_indices", np.int64) != DELETED)
+    is_leaf = ~inner & (_column(trees, "split_indices", np.int64) != DELETED)
     tree = np.repeat(np.arange(len(trees)), [len(tree["left_children"]) for tree in trees])
     conditions = _column(trees, "split_conditions", np.float64)
-    even = Leaves(
-        tree[leaf], conditions[leaf], _column(trees, "sum_hessian", np.float64)[leaf], float(base)
-    ).in_units()
-    if even is None:
+    hessians = _column(trees, "sum_hessian", np.float64)
+    leaves = Leaves(tree[is_leaf], conditions[is_leaf], hessians[is_leaf], base=float(base))
+    rounded = leaves.in_units()
+    if rounded is None:
         return body
-    conditions[leaf] = even.value
+    conditions[is_leaf] = rounded.value
     # Write the rounded leaves and base back to the document.
     ends = np.cumsum([len(tree["left_children"]) for tree in trees])
-    for document_tree, part in zip(trees, np.split(conditions, ends[:-1]), strict=True):
-        document_tree["split_conditions"] = part.tolist()
-    param["base_score"] = param["base_score"].replace(base, repr(even.base))
+    for document_tree, tree_conditions in zip(trees, np.split(conditions, ends[:-1]), strict=True):
+        document_tree["split_conditions"] = tree_conditions.tolist()
+    param["base_score"] = param["base_score"].replace(base, repr(rounded.base))
     return write_json(document)
 
 
-def _divided(tree: Json, parts: float) -> Json:
-    leaf = np.array(tree["left_children"]) < 0
-    condition = np.array(tree["split_conditions"], dtype=np.float64)
-    condition[leaf] /= parts
+def _divided(tree: Json, divisor: float) -> Json:
+    is_leaf = np.array(tree["left_children"]) < 0
+    conditions = np.array(tree["split_conditions"], dtype=np.float64)
+    conditions[is_leaf] /= divisor
     return dict(tree) | {
-        "split_conditions": condition.astype(np.float32).astype(np.float64).tolist(),
-        "base_weights": (np.array(tree["base_weights"], dtype=np.float64) / parts).tolist(),
+        "split_conditions": conditions.astype(np.float32).astype(np.float64).tolist(),
+        "base_weights": (np.array(tree["base_weights"], dtype=np.float64) / divisor).tolist(),
     }
 
 
-def _sets_of(trees: list[Any], first: Int64Array) -> tuple[list[int], list[Array]]:
+def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list[Array]]:
     """Return the nodes with categorical splits, and the words of the set of each."""
-    owners, sets = list[int](), list[Array]()
-    for tree, begin in zip(trees, first.tolist(), strict=True):
+    nodes, sets = list[int](), list[Array]()
+    for tree, first_node in zip(trees, first_nodes.tolist(), strict=True):
         if "split_type" not in tree:
             continue
-        owners += [begin + node for node in tree["categories_nodes"]]
+        nodes += [first_node + node for node in tree["categories_nodes"]]
         ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
-        listed = np.split(np.array(tree["categories"], np.int64), ends)
-        sets += map(category_words, listed[:-1])
-    return owners, sets
+        categories = np.split(np.array(tree["categories"], np.int64), ends)
+        sets += map(category_words, categories[:-1])
+    return nodes, sets

@@ -48,11 +48,9 @@ def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
     garbled them.
     """
     document = json.loads(body)
-    decoded = (
-        {}
-        if _is_garbled(document)
-        else {i: _decoded(column) for i, column in enumerate(_columns(document))}
-    )
+    if _is_garbled(document):
+        return {}
+    decoded = {i: _decoded(column) for i, column in enumerate(_columns(document))}
     return {i: names for i, names in decoded.items() if names}
 
 
@@ -86,17 +84,19 @@ def _columns(document: Json) -> list[Json]:
 
 def _encoded(names: Sequence[Any]) -> Json | None:
     if all(isinstance(name, str) and name.isascii() for name in names):
-        ends = np.cumsum([0, *map(len, names)]).tolist() if names else []
-        return {"offsets": ends, "values": list("".join(names).encode())}
-    whole = all(type(name) is int and abs(name) < 2**63 for name in names)
-    return {"type": 15, "values": list(names)} if whole else None  # 15 is int64 (Value::ValueKind)
+        offsets = np.cumsum([0, *map(len, names)]).tolist() if names else []
+        return {"offsets": offsets, "values": list("".join(names).encode())}
+    are_whole = all(type(name) is int and abs(name) < 2**63 for name in names)
+    # 15 is int64 (Value::ValueKind).
+    return {"type": 15, "values": list(names)} if are_whole else None
 
 
 def _decoded(column: Json) -> tuple[Any, ...]:
     if "offsets" not in column:
         return tuple(column["values"])
-    text, ends = bytes(value % 256 for value in column["values"]), column["offsets"]
-    return tuple(text[a:b].decode(errors="replace") for a, b in itertools.pairwise(ends))
+    text, offsets = bytes(value % 256 for value in column["values"]), column["offsets"]
+    spans = itertools.pairwise(offsets)
+    return tuple(text[start:stop].decode(errors="replace") for start, stop in spans)
 
 
 ATTRIBUTE = "boostrank_start"
@@ -112,14 +112,14 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
 def _tree(feature: int, curve: Curve, n_features: int) -> Json:
     tree = StepTree.from_curve(curve)
     bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.inf)
-    leaves, places = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
+    leaves, positions = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
     fields = {
         "base_weights": _float32([*tree.node, *leaves]),
-        "default_left": (places == 0).astype(int),
-        "loss_changes": np.zeros(places.size),
+        "default_left": (positions == 0).astype(int),
+        "loss_changes": np.zeros(positions.size),
         "split_conditions": _float32([_LOWEST, *bounds, *leaves]),
-        "split_indices": feature * (places < len(tree.left)),
-        "split_type": np.zeros(places.size, int),
+        "split_indices": feature * (positions < len(tree.left)),
+        "split_type": np.zeros(positions.size, int),
         "sum_hessian": _float32([*tree.below, *tree.documents[::-1]]),
     }
     return write_tree(n_features, (tree.left, tree.right), 0, fields, depth_first=True)
@@ -145,22 +145,22 @@ def write_tree(
         depth_first: whether subtrees are written one after the other, and not level by level.
     """
     left, right = children
-    nodes, parents, left_children, waiting = [root], [_ROOT], [-1], [0]
-    while waiting:
-        at = waiting.pop(-1 if depth_first else 0)
-        if nodes[at] >= 0:
-            child = left_children[at] = len(nodes)
-            nodes += [int(left[nodes[at]]), int(right[nodes[at]])]
-            parents += [at, at]
+    nodes, parents, left_children, unvisited = [root], [_ROOT], [-1], [0]
+    while unvisited:
+        position = unvisited.pop(-1 if depth_first else 0)
+        if nodes[position] >= 0:
+            child = left_children[position] = len(nodes)
+            nodes += [int(left[nodes[position]]), int(right[nodes[position]])]
+            parents += [position, position]
             left_children += [-1, -1]
-            waiting += [child + 1, child] if depth_first else [child, child + 1]
+            unvisited += [child + 1, child] if depth_first else [child, child + 1]
     # Sets of categories follow each other in the order of their nodes.
-    listed = {at: sets[node] for at, node in enumerate(nodes) if node in sets}
-    sizes = [len(categories) for categories in listed.values()]
+    categories_at = {position: sets[node] for position, node in enumerate(nodes) if node in sets}
+    sizes = [len(categories) for categories in categories_at.values()]
     tree = {
         **{name: values[nodes].tolist() for name, values in fields.items()},
-        "categories": [*itertools.chain(*listed.values())],
-        "categories_nodes": list(listed),
+        "categories": [*itertools.chain(*categories_at.values())],
+        "categories_nodes": list(categories_at),
         "categories_segments": np.cumsum([0, *sizes])[:-1].tolist(),
         "categories_sizes": sizes,
         "id": 0,
@@ -193,16 +193,18 @@ def _is_start(tree: Json) -> bool:
     """Return True for a tree whose first split is below all numbers and whose other splits have no
     gain.
     """
-    left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
+    left_children = tree["left_children"]
+    right_children = tree["right_children"]
+    conditions = tree["split_conditions"]
     if (
-        left[0] < 0
-        or left[left[0]] >= 0
-        or float(np.float32(condition[0])) != _LOWEST
+        left_children[0] < 0
+        or left_children[left_children[0]] >= 0
+        or float(np.float32(conditions[0])) != _LOWEST
         or any(tree["loss_changes"])
     ):
         return False
-    nodes, _ = _in_order(left, right)
-    bounds = [condition[node] for node in nodes]
+    nodes, _ = _in_order(left_children, right_children)
+    bounds = [conditions[node] for node in nodes]
     features = {tree["split_indices"][node] for node in nodes}
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
 
@@ -223,13 +225,13 @@ def _read(tree: Json) -> tuple[int, Curve]:
 
 def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the nodes and leaves from left to right."""
-    nodes, leaves, above, at = list[int](), list[int](), list[int](), 0
+    nodes, leaves, ancestors, node = list[int](), list[int](), list[int](), 0
     while True:
-        while left[at] >= 0:
-            above.append(at)
-            at = left[at]
-        leaves.append(at)
-        if not above:
+        while left[node] >= 0:
+            ancestors.append(node)
+            node = left[node]
+        leaves.append(node)
+        if not ancestors:
             return nodes, leaves
-        nodes.append(above.pop())
-        at = right[nodes[-1]]
+        nodes.append(ancestors.pop())
+        node = right[nodes[-1]]

@@ -15,6 +15,7 @@ from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
+    CheckedParams,
     Limits,
     Params,
     engine_threads,
@@ -112,49 +113,50 @@ _RAW = frozenset(
 )
 
 
+SAMPLED_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+"""The parameters that sample rows or features in each round."""
+
+
 def translate(params: ParamValues) -> dict[str, Any]:
     """Return the parameters under XGBoost's names, with LightGBM's defaults."""
-    out, given_as = Params.check_values(PARAMS, params)
-    for name in (
-        "learning_rate",
-        "subsample",
-        "colsample_bytree",
-        "colsample_bylevel",
-        "colsample_bynode",
-    ):
-        if out.get(name) in (0, "0"):
+    translated, given_as = Params.check_values(PARAMS, params)
+    for name in ("learning_rate", *SAMPLED_FRACTIONS):
+        if translated.get(name) in (0, "0"):
             raise ParameterError(f"{given_as[name]}=0 must be above 0, or nothing would be learnt")
-    if out.get("max_leaves") == 1:
+    if translated.get("max_leaves") == 1:
         raise ParameterError(f"{given_as['max_leaves']}=1 must be at least 2, or 0 for any number")
-    if out.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
-        out["max_depth"] = 0
+    if translated.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
+        translated["max_depth"] = 0
     # XGBoost accepts no list for monotone_constraints, and names in interaction_constraints only if
     # data have names.
-    if not isinstance(out.get("monotone_constraints", {}), Mapping):
-        directions = read_directions(out["monotone_constraints"], None)
-        out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
-    if "interaction_constraints" in out:
-        constraints = out["interaction_constraints"]
+    if not isinstance(translated.get("monotone_constraints", {}), Mapping):
+        directions = read_directions(translated["monotone_constraints"], None)
+        numbers = ",".join(map(str, directions))
+        translated["monotone_constraints"] = f"({numbers})" if directions else ""
+    if "interaction_constraints" in translated:
+        constraints = translated["interaction_constraints"]
         groups = read_groups(constraints, None) if constraints not in ("", None) else []
         has_names = any(isinstance(feature, str) for group in groups for feature in group)
         if has_names:
-            out["interaction_constraints"] = groups
+            translated["interaction_constraints"] = groups
         else:
-            out["interaction_constraints"] = json.dumps(groups) if groups else ""
-    if "nthread" in out:
-        out["nthread"] = engine_threads("XGBoost", out["nthread"])
-    if "verbosity" in out:
-        out["verbosity"] = min(max(0, int(out["verbosity"])), 3)
-    if "booster" in out:
-        out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
-        if out["booster"] not in {"gbtree", "dart"}:
-            raise ParameterError(f"booster={out['booster']!r} must be gbtree or dart")
-    if out.get("booster") != "dart" and (dropping := sorted(OF_DART & out.keys())):
-        raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: set booster=dart")
+            translated["interaction_constraints"] = json.dumps(groups) if groups else ""
+    if "nthread" in translated:
+        translated["nthread"] = engine_threads("XGBoost", translated["nthread"])
+    if "verbosity" in translated:
+        translated["verbosity"] = min(max(0, int(translated["verbosity"])), 3)
+    if "booster" in translated:
+        translated["booster"] = {"gbdt": "gbtree"}.get(translated["booster"], translated["booster"])
+        if translated["booster"] not in {"gbtree", "dart"}:
+            raise ParameterError(f"booster={translated['booster']!r} must be gbtree or dart")
+    dart_params = sorted(OF_DART & translated.keys())
+    if dart_params and translated.get("booster") != "dart":
+        name = given_as[dart_params[0]]
+        raise ParameterError(f"{name!r} is a parameter of dart: set booster=dart")
     defaults: dict[str, Any] = {"learning_rate": 0.1, "max_bin": 255, "reg_lambda": 0.0}
-    if "max_depth" not in out or "max_leaves" in out:
+    if "max_depth" not in translated or "max_leaves" in translated:
         defaults |= {"max_leaves": 31, "max_depth": 0, "grow_policy": "lossguide"}
-    return defaults | out
+    return defaults | translated
 
 
 def base_score(objective: str) -> float:
@@ -181,7 +183,7 @@ class XGBoostParams(Params):
         """Return boostrank's table of XGBoost's names, because XGBoost has none."""
         return _NAMES
 
-    def check_values(self, params: ParamValues) -> tuple[dict[str, Any], dict[str, str]]:
+    def check_values(self, params: ParamValues) -> CheckedParams:
         """Check the values, and that LightGBM's parameters have counterparts in XGBoost."""
         translate(params)
         return super().check_values(params)
@@ -189,13 +191,13 @@ class XGBoostParams(Params):
     def attempt(self, params: dict[str, Any]) -> None:
         """Train one round on four rows, so that XGBoost raises its own errors."""
         rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
-        needed = {"booster": "dart"} if OF_DART & self.resolve_names(params).keys() else {}
-        fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
-        flat = np.zeros(4, np.float32), np.ones(4, np.float32)
-        with xgboost.config_context(
-            verbosity=0
-        ):  # a parameter would stay and hide messages of the training
-            xgboost.train(translate(needed | params) | fixed, rows, 1, obj=lambda *_: flat)
+        dart = {"booster": "dart"} if OF_DART & self.resolve_names(params).keys() else {}
+        fixed_params = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
+        flat_gradient = np.zeros(4, np.float32), np.ones(4, np.float32)
+        trial_params = translate(dart | params) | fixed_params
+        # As a parameter, the verbosity would stay and hide messages of the training.
+        with xgboost.config_context(verbosity=0):
+            xgboost.train(trial_params, rows, 1, obj=lambda *_: flat_gradient)
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         """Return `ndcg_exp_gain` for the linear gain; {} for the exponential one.
@@ -215,10 +217,9 @@ class XGBoostParams(Params):
         engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
         if engine_params.get("interaction_constraints", "") not in ("", None):
             # A feature outside all groups gets trees of its own, as in a start.
-            alone = [[i] for i in range(len(names))]
-            groups = tuple(
-                frozenset(group) for group in (*engine_params["interaction_constraints"], *alone)
-            )
+            single_features = [[i] for i in range(len(names))]
+            all_groups = [*engine_params["interaction_constraints"], *single_features]
+            groups = tuple(map(frozenset, all_groups))
         directions = engine_params.get("monotone_constraints", [0] * len(names))
         return Limits(np.array(directions, np.int64), groups=groups)
 
@@ -239,9 +240,9 @@ class XGBoostParams(Params):
     def unstartable(self, params: ParamValues) -> str | None:
         """Name the booster, unless it is gbtree, the only one that can contain a start."""
         booster = translate(params).get("booster", "gbtree")
-        return (
-            None if booster == "gbtree" else f"a model of booster={booster} cannot contain a start"
-        )
+        if booster == "gbtree":
+            return None
+        return f"a model of booster={booster} cannot contain a start"
 
 
 PARAMS = XGBoostParams()

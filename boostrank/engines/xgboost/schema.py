@@ -181,11 +181,11 @@ def _check_learner(learner: Learner) -> int:
     outputs = max(int(param.num_class), int(param.num_target))
     refuse(outputs > 1, f"the model has {outputs} outputs per document: it is not a ranker")
     try:  # a number up to XGBoost 3.0, a list of one number since
-        start = float(param.base_score.removeprefix("[").removesuffix("]"))
+        base_score = float(param.base_score.removeprefix("[").removesuffix("]"))
     except ValueError:
-        start = math.nan
+        base_score = math.nan
     refuse(
-        not abs(start) <= FLOAT32_MAX,
+        not abs(base_score) <= FLOAT32_MAX,
         f"base_score is {param.base_score[:40]!r}, not a finite number",
     )
     for name in ("feature_names", "feature_types"):
@@ -201,29 +201,32 @@ def _check_learner(learner: Learner) -> int:
 
 def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     """Check the trees and their counts, and return the largest leaf magnitude of each."""
-    count = len(forest.trees)
-    if int(forest.gbtree_model_param.num_trees) != count:
+    n_trees = len(forest.trees)
+    if int(forest.gbtree_model_param.num_trees) != n_trees:
         raise ModelError(
-            f"num_trees is {forest.gbtree_model_param.num_trees}, but the file has {count} trees:"
+            f"num_trees is {forest.gbtree_model_param.num_trees}, but the file has {n_trees} trees:"
             " it is damaged"
         )
-    _check_length(forest, "tree_info", count, "the forest")
+    _check_length(forest, "tree_info", n_trees, "the forest")
     refuse(any(forest.tree_info), "tree_info has trees of several outputs")
     if forest.iteration_indptr is not UNSET:
-        fault = f"iteration_indptr does not divide {count} trees into rounds"
-        _check_ends(forest.iteration_indptr, count, fault)
-    bits, largest = 0, np.zeros(count)
+        _check_ends(
+            forest.iteration_indptr,
+            n_trees,
+            f"iteration_indptr does not divide {n_trees} trees into rounds",
+        )
+    bits, largest_leaf = 0, np.zeros(n_trees)
     for number, tree in enumerate(forest.trees):
         # The loader places trees by id: each place must be filled once.
         refuse(
             tree.id != number, f"tree {number} has id {tree.id}: trees must be numbered in order"
         )
-        largest[number] = _check_tree(tree, n_features, f"tree {number}")
+        largest_leaf[number] = _check_tree(tree, n_features, f"tree {number}")
         bits += _check_categorical_splits(tree, f"tree {number}")
     refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
     if forest.cats is not UNSET:
         _check_category_names(forest.cats, n_features)
-    return largest
+    return largest_leaf
 
 
 def _check_length(owner: Struct, name: str, length: int, where: str) -> None:
@@ -238,15 +241,15 @@ def _check_ends(ends: list[int], count: int, fault: str) -> None:
 
 def _check_tree(tree: Tree, n_features: int, where: str) -> float:
     """Check a tree except for its categories, and return its largest leaf magnitude."""
-    n, param = len(tree.left_children), tree.tree_param
+    n_nodes, param = len(tree.left_children), tree.tree_param
     refuse(
-        n < 1 or int(param.num_nodes) != n,
-        f"{where}: num_nodes is {param.num_nodes}, but there are {n} nodes",
+        n_nodes < 1 or int(param.num_nodes) != n_nodes,
+        f"{where}: num_nodes is {param.num_nodes}, but there are {n_nodes} nodes",
     )
     for name in ("right_children", "parents", "split_indices", "default_left", "split_conditions"):
-        _check_length(tree, name, n, where)
+        _check_length(tree, name, n_nodes, where)
     for name in ("base_weights", "loss_changes", "sum_hessian"):
-        _check_length(tree, name, n, where)
+        _check_length(tree, name, n_nodes, where)
     refuse(int(param.size_leaf_vector) > 1, f"{where}: its leaves have several values")
     if int(param.num_feature) not in (0, n_features):
         raise ModelError(
@@ -254,63 +257,65 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> float:
         )
 
     # Count the deleted nodes, then check children, features and structure of the others.
-    left, right, parents = (
-        np.array(tree.left_children),
-        np.array(tree.right_children),
-        np.array(tree.parents),
-    )
+    left = np.array(tree.left_children)
+    right = np.array(tree.right_children)
+    parents = np.array(tree.parents)
     feature, default_left = np.array(tree.split_indices), np.array(tree.default_left, np.int64)
-    leaf = left == -1
-    deleted = leaf & (feature == DELETED) & (default_left == 1)
-    alive = ~deleted
-    if deleted[0] or int(deleted.sum()) != int(param.num_deleted):
+    is_leaf = left == -1
+    is_deleted = is_leaf & (feature == DELETED) & (default_left == 1)
+    is_alive = ~is_deleted
+    if is_deleted[0] or int(is_deleted.sum()) != int(param.num_deleted):
         raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
-    refuse(leaf != (right == -1), f"{where}: a node has one child")
+    refuse(is_leaf != (right == -1), f"{where}: a node has one child")
     refuse(
-        feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have"
+        feature[is_alive] >= n_features,
+        f"{where}: splits by a feature that the model does not have",
     )
-    _check_shape(left, right, parents, alive, where)
+    _check_shape(left, right, parents, is_alive, where)
     # XGBoost itself writes infinity only where missing values, and nothing else, go right, or -inf
     # where they go left. Before XGBoost 3.1 the threshold of a categorical split is NaN.
     with np.errstate(over="ignore"):
-        single = np.array(tree.split_conditions).astype(np.float32)
-    wrong = ~np.isfinite(single) & alive
-    refuse(wrong & leaf, f"{where}: split_conditions has a leaf value that is not finite")
+        conditions = np.array(tree.split_conditions).astype(np.float32)
+    is_wrong = ~np.isfinite(conditions) & is_alive
+    refuse(is_wrong & is_leaf, f"{where}: split_conditions has a leaf value that is not finite")
     if tree.split_type is not UNSET:
-        _check_length(tree, "split_type", n, where)
-        wrong &= np.array(tree.split_type) == 0
-    wrong &= single != np.where(default_left, -np.inf, np.inf)
-    refuse(wrong, f"{where}: split_conditions has a threshold that is not finite")
-    return float(np.abs(np.array(tree.split_conditions)[alive & leaf]).max())
+        _check_length(tree, "split_type", n_nodes, where)
+        is_wrong &= np.array(tree.split_type) == 0
+    is_wrong &= conditions != np.where(default_left, -np.inf, np.inf)
+    refuse(is_wrong, f"{where}: split_conditions has a threshold that is not finite")
+    return float(np.abs(np.array(tree.split_conditions)[is_alive & is_leaf]).max())
 
 
 def _check_shape(
     left: Int64Array,
     right: Int64Array,
     parents: Int64Array,
-    alive: BoolArray,
+    is_alive: BoolArray,
     where: str,
 ) -> None:
     """Check that every live node except the root has exactly one parent and can be reached from the
     root.
     """
-    n = left.size
-    inner = np.flatnonzero(left != -1)
-    child = np.concatenate([left[inner], right[inner]])
-    refuse(child >= n, f"{where}: a child is not a node of the tree")
-    parent_counts = np.bincount(child, minlength=n)
+    n_nodes = left.size
+    inner_nodes = np.flatnonzero(left != -1)
+    child = np.concatenate([left[inner_nodes], right[inner_nodes]])
+    refuse(child >= n_nodes, f"{where}: a child is not a node of the tree")
+    parent_counts = np.bincount(child, minlength=n_nodes)
     parent_counts[0] += 1
-    refuse(parent_counts != alive, f"{where}: a node has no parent or two parents")
-    if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n))):
+    refuse(parent_counts != is_alive, f"{where}: a node has no parent or two parents")
+    if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n_nodes))):
         raise ModelError(f"{where}: a parent is out of range")
-    above = np.where(alive, parents, 0)
-    above[0] = 0
-    refuse(above[child] != np.tile(inner, 2), f"{where}: parents and children do not agree")
-    depth = depths(above)
+    parent_of_node = np.where(is_alive, parents, 0)
+    parent_of_node[0] = 0
+    refuse(
+        parent_of_node[child] != np.tile(inner_nodes, 2),
+        f"{where}: parents and children do not agree",
+    )
+    depth = depths(parent_of_node)
     refuse(depth < 0, f"{where}: its nodes form a cycle")
     refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
     refuse(
-        right[inner] != left[inner] + 1,
+        right[inner_nodes] != left[inner_nodes] + 1,
         f"{where}: a right child is not next to the left one, as XGBoost requires",
     )
 
@@ -322,40 +327,42 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
     """
     if tree.split_type is UNSET:
         return 0
-    lists = tree.categories, tree.categories_segments, tree.categories_sizes
+    category_lists = tree.categories, tree.categories_segments, tree.categories_sizes
     refuse(
-        UNSET in lists,
+        UNSET in category_lists,
         f"{where}: has split_type, but no categories, categories_segments or categories_sizes",
     )
-    categories, starts = (
-        np.array(tree.categories, np.int64),
-        np.array(tree.categories_segments, np.int64),
-    )
+    categories = np.array(tree.categories, np.int64)
+    starts = np.array(tree.categories_segments, np.int64)
     sizes = np.array(tree.categories_sizes, np.int64)
-    splits = np.flatnonzero(tree.split_type)
-    leaf = np.array(tree.left_children) == -1
-    if splits.tolist() != tree.categories_nodes or bool(leaf[splits].any()):
+    categorical_nodes = np.flatnonzero(tree.split_type)
+    is_leaf = np.array(tree.left_children) == -1
+    on_leaves = bool(is_leaf[categorical_nodes].any())
+    if on_leaves or categorical_nodes.tolist() != tree.categories_nodes:
         raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
-    fits = sizes.size == splits.size and sizes.sum() == categories.size
+    fits = sizes.size == categorical_nodes.size and sizes.sum() == categories.size
     if not fits or not np.array_equal(starts, np.cumsum(sizes) - sizes):
         raise ModelError(
             f"{where}: categories_segments and categories_sizes do not fit the list of categories"
         )
-    return int(np.maximum.reduceat(categories, starts).sum()) if splits.size else 0
+    return int(np.maximum.reduceat(categories, starts).sum()) if categorical_nodes.size else 0
 
 
 def _check_category_names(cats: Categories, n_features: int) -> None:
-    count = len(cats.enc)
+    n_columns = len(cats.enc)
     refuse(
-        count not in (0, n_features),
-        f"cats describe {count} columns, but the model has {n_features}",
+        n_columns not in (0, n_features),
+        f"cats describe {n_columns} columns, but the model has {n_features}",
     )
     sizes = [count_categories(column, f"cats of column {i}") for i, column in enumerate(cats.enc)]
     order, ends = cats.sorted_idx, cats.feature_segments
     if ends or sizes:
         if ends != [0, *itertools.accumulate(sizes)] or ends[-1] != len(order):
             raise ModelError("cats: feature_segments do not fit the columns")
-        if any(sorted(order[a:b]) != list(range(b - a)) for a, b in itertools.pairwise(ends)):
+        if any(
+            sorted(order[start:stop]) != list(range(stop - start))
+            for start, stop in itertools.pairwise(ends)
+        ):
             raise ModelError("cats: sorted_idx is not an order of the categories")
     refuse(bool(order) and not ends, "cats: sorted_idx without columns")
 
@@ -387,5 +394,8 @@ def count_categories(column: CategoryNames, where: str) -> int:
 
 
 def _check_whole(values: list[int | float], low: int, high: int, where: str) -> None:
-    wrong = not set(map(type, values)) <= {int} or not all(low <= value <= high for value in values)
-    refuse(wrong, f"{where}: values has an entry that is not a whole number from {low} to {high}")
+    are_whole = set(map(type, values)) <= {int} and all(low <= value <= high for value in values)
+    refuse(
+        not are_whole,
+        f"{where}: values has an entry that is not a whole number from {low} to {high}",
+    )

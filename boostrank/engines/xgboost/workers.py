@@ -15,13 +15,13 @@ from xgboost.tracker import RabitTracker
 from boostrank.core.errors import TrainingError
 from boostrank.core.types import Array, ParamValues
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import LostContact, TrainRequest
+from boostrank.engines.base import LostContact, Trained, TrainRequest
 from boostrank.engines.xgboost.adapter import (
     XGBoost,
     XGBoostBooster,
     is_of_connection,
+    join_start,
     last_line,
-    together,
 )
 
 # Time for the slowest worker, which may be reading or compiling. A worker that dies is noticed at
@@ -46,9 +46,8 @@ def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
         raise TrainingError(f"workers cannot connect at {host}: {reason}") from error
 
     def wait() -> None:
-        with contextlib.suppress(
-            xgboost.core.XGBoostError, ValueError, AttributeError
-        ):  # AttributeError if closed
+        # AttributeError if closed
+        with contextlib.suppress(xgboost.core.XGBoostError, ValueError, AttributeError):
             rabit_tracker.wait_for()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -71,22 +70,21 @@ def member(peers: Any) -> Iterator[Member]:
     ) as tracker_arguments:
         # A worker that has lost another asks the tracker, which may be gone too, so it retries
         # once.
-        names = {
+        worker_arguments = {
             "dmlc_task_id": f"{peers.rank:06d}",
             "dmlc_timeout": _PATIENCE_SECONDS,
             "dmlc_retry": 1,
         }
         arguments = peers.share(tracker_arguments)[0]
-        context = collective.CommunicatorContext(**arguments, **names)
+        context = collective.CommunicatorContext(**arguments, **worker_arguments)
         with _contact(every=True):
             context.__enter__()
         try:
             yield Member(peers)
         except BaseException:
             peers.close()  # first, because disconnecting waits for the others
-            with contextlib.suppress(
-                xgboost.core.XGBoostError
-            ):  # the others may be gone; keep the first error
+            # The others may be gone; keep the first error.
+            with contextlib.suppress(xgboost.core.XGBoostError):
                 context.__exit__()
             raise
         with _contact(every=True):
@@ -122,11 +120,11 @@ class Member(XGBoost):
         with _contact():
             return super()._dataset(data, params, reference=reference, weights=weights)
 
-    def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
+    def train(self, request: TrainRequest) -> Trained:
         """Train with sums over all workers, whose gradients wait for each other."""
         gradient = request.gradient
 
-        def in_step(scores: Array, matrix: Any, round: int) -> Any:
+        def compute_in_step(scores: Array, matrix: Any, round: int) -> Any:
             """Return the gradient once all workers have computed theirs, because XGBoost then sums
             over the workers.
             """
@@ -136,14 +134,14 @@ class Member(XGBoost):
             return gradient_pair
 
         with _contact():
-            return super().train(replace(request, gradient=gradient and in_step))
+            return super().train(replace(request, gradient=gradient and compute_in_step))
 
     def so_far(self, model: Any) -> bytes:
         """Return the model file of the completed rounds from the `model` that a callback
         receives.
         """
-        return together(self._start, XGBoostBooster(model.booster)).to_bytes()
+        return join_start(self._start, XGBoostBooster(model.booster)).to_bytes()
 
-    def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
+    def _set_initial_scores(self, request: TrainRequest, start: XGBoostBooster) -> None:
         self._start = start
-        super()._begin(request, start)
+        super()._set_initial_scores(request, start)

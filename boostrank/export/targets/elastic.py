@@ -66,9 +66,9 @@ def write(model: ServedModel) -> bytes:
 
 def _tree(root: Json) -> Json:
     """Convert a tree from `dump` to an array of nodes, which refer to each other by position."""
-    level, names = [root], dict[str, int]()
+    unvisited, names = [root], dict[str, int]()
     nodes: list[Json] = []
-    for node in level:  # level by level, as `dump` numbers them
+    for node in unvisited:  # level by level, as `dump` numbers them
         if "leaf" in node:
             nodes.append({"node_index": node["nodeid"], "leaf_value": node["leaf"]})
             continue
@@ -76,13 +76,13 @@ def _tree(root: Json) -> Json:
             "split_feature": names.setdefault(node["split"], len(names)),
             "threshold": node["split_condition"],
         }
-        sides = {
+        children = {
             "left_child": node["yes"],
             "right_child": node["no"],
             "default_left": node["missing"] == node["yes"],
         }
-        nodes.append({"node_index": node["nodeid"], "decision_type": "lt", **split, **sides})
-        level += node["children"]
+        nodes.append({"node_index": node["nodeid"], "decision_type": "lt", **split, **children})
+        unvisited += node["children"]
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
 

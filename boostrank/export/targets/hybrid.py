@@ -34,22 +34,32 @@ def _weights(model: ServedModel, kind: str = "minmax") -> dict[str, float]:
     linear, names = model.linear, model.feature_names
     assert linear is not None
     column = re.compile(rf"{kind}\((.*)\|query\)")
-    scaled = {j: match[1] for j, name in enumerate(names) if (match := column.fullmatch(name))}
-    other = [names[j] for j in linear.used if j not in scaled]
-    if other:
+    score_of_column = {
+        column_number: match[1]
+        for column_number, name in enumerate(names)
+        if (match := column.fullmatch(name))
+    }
+    other_names = [
+        names[column_number]
+        for column_number in linear.used
+        if column_number not in score_of_column
+    ]
+    if other_names:
         raise ExportError(
-            f"hybrid search has no {quoted(other)}: train with --within-query {kind} --param"
+            f"hybrid search has no {quoted(other_names)}: train with --within-query {kind} --param"
             " scaling=scores"
         )
-    negative = [names[j] for j in linear.used if linear.weights[j] < 0.0]
+    negative = [
+        names[column_number] for column_number in linear.used if linear.weights[column_number] < 0.0
+    ]
     if negative or not linear.used.size:
-        words = f"a negative weight for {quoted(negative)}" if negative else "no weight above 0"
+        fault = f"a negative weight for {quoted(negative)}" if negative else "no weight above 0"
         raise ExportError(
-            f"the model has {words}, which hybrid search refuses: train with --param"
+            f"the model has {fault}, which hybrid search refuses: train with --param"
             " monotone_constraints=1,1 (one number per score)"
         )
     shares = linear.weights / linear.weights.sum()
-    return {name: float(shares[j]) for j, name in scaled.items()}
+    return {name: float(shares[column_number]) for column_number, name in score_of_column.items()}
 
 
 def _write_elastic(model: ServedModel) -> bytes:
@@ -67,10 +77,10 @@ def _write_elastic(model: ServedModel) -> bytes:
 
 
 def _read_elastic(body: bytes, names: Sequence[str]) -> Score:
-    terms = {}
-    for part in json.loads(body)["retriever"]["linear"]["retrievers"]:
-        terms[part["retriever"]["standard"]["_name"]] = part["weight"]
-    return _score(terms, names)
+    weights = {}
+    for retriever in json.loads(body)["retriever"]["linear"]["retrievers"]:
+        weights[retriever["retriever"]["standard"]["_name"]] = retriever["weight"]
+    return _score(weights, names)
 
 
 def _write_opensearch(model: ServedModel) -> bytes:

@@ -30,17 +30,17 @@ def _write(model: ServedModel) -> bytes:
     body = model.body if objective and objective[1] in _PLAIN else stamped(model.body)
     text, names = LIGHTGBM.parse(body), engine_names(model.feature_names)
     (line,) = re.findall(rb"^feature_names=(.*)$", text.head, re.MULTILINE)
-    new: dict[bytes, bytes] = dict(
+    new_names: dict[bytes, bytes] = dict(
         zip(line.split(b" "), [name.encode() for name in names], strict=True)
     )
 
-    def renamed(count: re.Match[bytes]) -> bytes:
-        return new.get(count[1], count[1]) + count[2]
+    def rename(count: re.Match[bytes]) -> bytes:
+        return new_names.get(count[1], count[1]) + count[2]
 
-    counts, mark, parameters = text.tail.partition(b"\nparameters:\n")
-    counts = re.sub(rb"^(.+)(=\d+)$", renamed, counts, flags=re.MULTILINE)
+    counts, separator, parameters = text.tail.partition(b"\nparameters:\n")
+    counts = re.sub(rb"^(.+)(=\d+)$", rename, counts, flags=re.MULTILINE)
     head = with_line(text.head, "feature_names", " ".join(names))
-    return replace(text, head=head, tail=counts + mark + parameters).to_bytes()
+    return replace(text, head=head, tail=counts + separator + parameters).to_bytes()
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:

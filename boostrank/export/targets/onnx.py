@@ -169,11 +169,9 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], F
         for i, categories in enumerate(listed):
             right[categories, i] = turned[i]
         table, table_column = np.unique(right, axis=1, return_inverse=True)
-        feature[nodes_of_column], threshold[nodes_of_column], kind[nodes_of_column] = (
-            width + table_column.reshape(-1),
-            0.5,
-            0,
-        )
+        feature[nodes_of_column] = width + table_column.reshape(-1)
+        threshold[nodes_of_column] = 0.5
+        kind[nodes_of_column] = 0
         tables.append(table.astype(np.uint8))
         width += table.shape[1]
     return columns, tables, replace(forest, feature=feature, threshold=threshold, kind=kind)
@@ -182,14 +180,14 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], F
 def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
     from onnx import numpy_helper
 
-    inner = forest.feature.size
+    n_nodes = forest.feature.size
     tree = np.concatenate([forest.tree.astype(np.int64), forest.leaf_trees()])
-    sides = [
-        np.where(child >= 0, child, inner + ~child).astype(np.int64)
+    children = [
+        np.where(child >= 0, child, n_nodes + ~child).astype(np.int64)
         for child in (forest.left, forest.right)
     ]
     order = np.argsort(tree, kind="stable")  # by tree, root first
-    leaf = order >= inner
+    is_leaf = order >= n_nodes
 
     def at_nodes(values: Array) -> Array:
         return np.append(values, np.zeros(forest.value.size, values.dtype))[order]
@@ -201,16 +199,16 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
         "nodes_treeids": tree[order],
         "nodes_nodeids": order,
         "nodes_featureids": at_nodes(forest.feature.astype(np.int64)),
-        "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        "nodes_modes": np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
         "nodes_values_as_tensor": numpy_helper.from_array(at_nodes(forest.threshold), "thresholds"),
-        "nodes_truenodeids": at_nodes(sides[0]),
-        "nodes_falsenodeids": at_nodes(sides[1]),
+        "nodes_truenodeids": at_nodes(children[0]),
+        "nodes_falsenodeids": at_nodes(children[1]),
         "nodes_missing_value_tracks_true": at_nodes(missing_goes_left(forest).astype(np.int64)),
-        "target_treeids": tree[order[leaf]],
-        "target_nodeids": order[leaf],
-        "target_ids": np.zeros(int(leaf.sum()), np.int64),
+        "target_treeids": tree[order[is_leaf]],
+        "target_nodeids": order[is_leaf],
+        "target_ids": np.zeros(int(is_leaf.sum()), np.int64),
         "target_weights_as_tensor": numpy_helper.from_array(
-            forest.value[order[leaf] - inner], "leaves"
+            forest.value[order[is_leaf] - n_nodes], "leaves"
         ),
         "base_values_as_tensor": numpy_helper.from_array(np.array([base]), "base"),
     }
@@ -226,10 +224,13 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
     def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
-            single = np.ascontiguousarray(rows, dtype=np.float32)
-        parts = (single[first : first + _TOGETHER] for first in range(0, len(single), _TOGETHER))
+            float32_rows = np.ascontiguousarray(rows, dtype=np.float32)
+        batches = (
+            float32_rows[first : first + _TOGETHER]
+            for first in range(0, len(float32_rows), _TOGETHER)
+        )
         scores = [
-            np.asarray(session.run([_OUTPUT], {_INPUT: part})[0]).reshape(-1) for part in parts
+            np.asarray(session.run([_OUTPUT], {_INPUT: batch})[0]).reshape(-1) for batch in batches
         ]
         return np.concatenate([np.zeros(0, np.float32), *scores])
 

@@ -46,18 +46,18 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[Json]:
     shortest text.
     """
     forest = model.trees.forest
-    conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
-    number = exactly if exact_text else shortest
+    conditions, missing_left = above(cuts(forest)), missing_goes_left(forest).tolist()
+    float_of = exactly if exact_text else shortest
 
     def node(index: int, yes: Any, no: Any) -> Json:
         return {
             "split": model.feature_names[forest.feature[index]],
-            "split_condition": number(conditions[index]),
-            "missing": left[index],
+            "split_condition": float_of(conditions[index]),
+            "missing": missing_left[index],
             "children": [yes, no],
         }
 
-    trees = nested(forest, lambda value: {"leaf": number(value)}, node, model.trees.base)
+    trees = nested(forest, lambda value: {"leaf": float_of(value)}, node, model.trees.base)
     return list(map(_numbered, trees))
 
 
@@ -69,13 +69,11 @@ def _numbered(tree: Json) -> Json:
             del node["depth"]  # leaves have none in XGBoost's own dumps
             continue
         yes, no = ids = len(nodes), len(nodes) + 1
-        missing, children = (
-            yes if node.pop("missing") else no,
-            zip(ids, node.pop("children"), strict=True),
-        )
-        below = [{"nodeid": i, "depth": node["depth"] + 1, **child} for i, child in children]
-        node |= {"yes": yes, "no": no, "missing": missing, "children": below}
-        nodes += below
+        missing = yes if node.pop("missing") else no
+        children = zip(ids, node.pop("children"), strict=True)
+        child_nodes = [{"nodeid": i, "depth": node["depth"] + 1, **child} for i, child in children]
+        node |= {"yes": yes, "no": no, "missing": missing, "children": child_nodes}
+        nodes += child_nodes
     return nodes[0]
 
 

@@ -94,10 +94,8 @@ def _before_slack(forest: Forest) -> Float32Array:
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        below, higher = (
-            np.nextafter(near, -np.inf),
-            np.nextafter(near, np.inf),
-        )
+        below = np.nextafter(near, -np.inf)
+        higher = np.nextafter(near, np.inf)
         up, down = higher, below
         for number in (near, below):
             up = np.where(number + SLACK >= cut, number, up)

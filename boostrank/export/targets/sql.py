@@ -18,6 +18,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,50 +33,67 @@ _MOST_TREES = 900
 _MOST_NESTED = 15
 _MOST_COLUMNS = 2_000
 _MOST_BYTES = 32_000_000
-_Part = tuple[str, int, int]
-"""The body of a CASE (WHEN ... THEN ... ELSE ...), its number of leaves, and its depth of nested
-CASEs.
-"""
+
+
+class _Case(NamedTuple):
+    """The body of a CASE (WHEN ... THEN ... ELSE ...) or a number, the number of its leaves, and
+    its depth of nested CASEs.
+    """
+
+    body: str
+    leaves: int = 1
+    depth: int = 0
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the body is that of a CASE."""
+        return self.body.startswith("WHEN")
+
+    @property
+    def text(self) -> str:
+        """The whole expression."""
+        return f"CASE {self.body} END" if self.is_nested else self.body
+
+
+class _Tests(NamedTuple):
+    """The conditions for going left and right, each of which is false or NULL otherwise."""
+
+    left: str
+    right: str
 
 
 def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
     names = [_quoted(name) for name in model.feature_names]
     # The largest value that goes left at each node.
-    limits = (
-        _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
-    ).tolist()
+    limits = _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
 
-    def node(i: int, left: _Part, right: _Part) -> _Part:
-        goes_left, goes_right = _tests(
-            forest.kind[i], names[forest.feature[i]], limits[i], forest, i
-        )
-        small, large, test = (
-            (left, right, goes_left) if left[1] <= right[1] else (right, left, goes_right)
-        )
-        continued = large[0] if large[0].startswith("WHEN") else f"ELSE {large[0]}"
-        return (
-            f"WHEN {test} THEN {_case(small)} {continued}",
-            left[1] + right[1],
-            max(small[2] + 1, large[2]),
+    def write_node(node: int, left: _Case, right: _Case) -> _Case:
+        tests = _test_node(forest, node, names[forest.feature[node]], float(limits[node]))
+        smaller, larger, test = left, right, tests.left
+        if left.leaves > right.leaves:
+            smaller, larger, test = right, left, tests.right
+        body = larger.body if larger.is_nested else f"ELSE {larger.body}"
+        return _Case(
+            f"WHEN {test} THEN {smaller.text} {body}",
+            leaves=left.leaves + right.leaves,
+            depth=max(smaller.depth + 1, larger.depth),
         )
 
-    cases = nested(forest, lambda value: (_number(value), 1, 0), node, most=4096)
-    text = _query(model, trees.base, [_case(part) for part in cases])
+    cases = nested(forest, lambda value: _Case(_number(value)), write_node, most=4096)
+    text = _query(model, trees.base, [case.text for case in cases])
     # Limits of SQLite and DuckDB.
-    for number, most, what in (
-        (
-            max((part[2] for part in cases), default=0),
-            _MOST_NESTED,
-            "nested CASEs, the limit of SQLite's parser",
-        ),
+    depth = max((case.depth for case in cases), default=0)
+    n_columns = forest.used.size
+    for number, limit, quantity in (
+        (depth, _MOST_NESTED, "nested CASEs, the limit of SQLite's parser"),
         (len(text), _MOST_BYTES, "bytes"),
-        (forest.used.size, _MOST_COLUMNS, "features, the limit of SQLite's tables"),
+        (n_columns, _MOST_COLUMNS, "features, the limit of SQLite's tables"),
     ):
-        if number > most:
+        if number > limit:
             raise ExportError(
-                f"{number:,} is more than {most:,} {what}; train fewer or smaller trees, or choose"
-                " another target (onnx, c)"
+                f"{number:,} is more than {limit:,} {quantity}; train fewer or smaller trees, or"
+                " choose another target (onnx, c)"
             )
     return text.encode()
 
@@ -105,9 +123,9 @@ def _write_linear(model: ServedModel) -> bytes:
             " of SQL's expressions: train with fewer, or choose another target (onnx, c)"
         )
     terms = [
-        f"{_number(linear.weights[j])} * COALESCE({_quoted(model.feature_names[j])},"
-        f" {_number(linear.missing[j])})"
-        for j in linear.used
+        f"{_number(linear.weights[column])} * COALESCE({_quoted(model.feature_names[column])},"
+        f" {_number(linear.missing[column])})"
+        for column in linear.used
     ]
     return _query(model, linear.bias, terms).encode()
 
@@ -116,76 +134,77 @@ def _quoted(name: str) -> str:
     return 'd."' + name.replace('"', '""') + '"'
 
 
-def _case(part: _Part) -> str:
-    return f"CASE {part[0]} END" if part[0].startswith("WHEN") else part[0]
-
-
 def _name_fault(names: Sequence[str]) -> str | None:
-    seen = {"score": "the score"}
-    pairs = ((seen.setdefault(name.lower(), name), name) for name in names)
-    pair_of_names = next((pair for pair in pairs if pair[0] != pair[1] or "\0" in pair[1]), None)
-    if pair_of_names is None:
+    first_names = {"score": "the score"}
+    pairs = ((first_names.setdefault(name.lower(), name), name) for name in names)
+    clash = next((pair for pair in pairs if pair[0] != pair[1] or "\0" in pair[1]), None)
+    if clash is None:
         return None
-    return "{!r} and {!r} are the same column in SQL, which ignores case".format(*pair_of_names)
+    return "{!r} and {!r} are the same column in SQL, which ignores case".format(*clash)
 
 
-def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[str, str]:
-    """Return the conditions for left and right. Each condition is false or NULL otherwise."""
+def _test_node(forest: Forest, node: int, name: str, limit: float) -> _Tests:
+    """Return the conditions of a node on the column `name`.
+
+    Args:
+        limit: the largest value that goes left.
+    """
+    kind = int(forest.kind[node])
     nan_left = kind & NAN_LEFT != 0
-    if forest.categorical[i]:
+    if forest.categorical[node]:
         listed_right = kind & LISTED_RIGHT != 0
-        listed, other = _listed(name, forest.categories(int(forest.threshold[i])), listed_right)
-        left, right = (other, listed) if listed_right else (listed, other)
-    elif np.isnan(limit) or limit == np.inf:
-        left, right = ("1 = 0", f"{name} IS NOT NULL")[:: -1 if limit == np.inf else 1]
+        codes = forest.categories(int(forest.threshold[node]))
+        is_listed = _list_codes(name, codes, in_float32=listed_right)
+        left, right = is_listed, f"NOT {is_listed}"
+        if listed_right:
+            left, right = right, left
+    elif limit == np.inf:
+        left, right = f"{name} IS NOT NULL", "1 = 0"
+    elif np.isnan(limit):
+        left, right = "1 = 0", f"{name} IS NOT NULL"
     elif limit == -np.inf:
         left, right = f"{name} < {_number(LOWEST)}", f"{name} >= {_number(LOWEST)}"
     else:
         left, right = f"{name} <= {_number(limit)}", f"{name} > {_number(limit)}"
     if kind & ZERO_IS_MISSING:
-        zero = f"{name} BETWEEN {_number(-ZERO)} AND {_number(ZERO)}"
-        left = f"({left} OR {zero})" if nan_left else f"({left} AND NOT {zero})"
-        right = f"({right} AND NOT {zero})" if nan_left else f"({right} OR {zero})"
-    return (
-        (f"({left} OR {name} IS NULL)", right)
-        if nan_left
-        else (left, f"({right} OR {name} IS NULL)")
-    )
+        is_zero = f"{name} BETWEEN {_number(-ZERO)} AND {_number(ZERO)}"
+        left = f"({left} OR {is_zero})" if nan_left else f"({left} AND NOT {is_zero})"
+        right = f"({right} AND NOT {is_zero})" if nan_left else f"({right} OR {is_zero})"
+    if nan_left:
+        return _Tests(f"({left} OR {name} IS NULL)", right)
+    return _Tests(left, f"({right} OR {name} IS NULL)")
 
 
-def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
-    """Return the conditions that a truncated value is one of the categories, and that it is not."""
-    runs = (
-        np.split(categories, 1 + np.flatnonzero(np.diff(categories) > 1)) if categories.size else []
-    )
+def _list_codes(name: str, codes: Int64Array, *, in_float32: bool) -> str:
+    """Return the condition that a truncated value is one of the codes."""
+    runs = np.split(codes, 1 + np.flatnonzero(np.diff(codes) > 1)) if codes.size else []
     tests = []
-    for first, last in ((float(run[0]), float(run[-1])) for run in runs):
-        if single:  # values that round to a negative number are no category
-            low, high = _turns(
-                np.nextafter(np.array([first, last + 1.0], np.float32), -np.inf)
-            ).tolist()
-            tests.append(f"{name} > {_number(low)} AND {name} <= {_number(high)}")
+    for run in runs:
+        first, last = float(run[0]), float(run[-1])
+        if in_float32:  # values that round to a negative number are no category
+            ends = np.nextafter(np.array([first, last + 1.0], np.float32), -np.inf)
+            low, high = map(_number, _turns(ends).tolist())
+            tests.append(f"{name} > {low} AND {name} <= {high}")
         else:
             low = f"{name} >= {_number(first)}" if first else f"{name} > -1e0"
             tests.append(f"{low} AND {name} < {_number(last + 1.0)}")
     while len(tests) > 1:
         tests = [f"({' OR '.join(tests[i : i + 2])})" for i in range(0, len(tests), 2)]
-    inside = f"({tests[0]})" if tests else f"({name} IS NULL AND {name} IS NOT NULL)"
-    return inside, f"NOT {inside}"
+    return f"({tests[0]})" if tests else f"({name} IS NULL AND {name} IS NOT NULL)"
 
 
 def _turns(numbers: Float32Array) -> Float64Array:
     """Return the largest float64 numbers that round to the given float32 numbers or to lower
     ones.
     """
-    after = np.nextafter(numbers, np.inf).astype(np.float64)
+    upper = np.nextafter(numbers, np.inf).astype(np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
-    low = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
-    after = np.clip(after, -(2.0**128), 2.0**128)
-    middle = low + (after - low) / 2
+    lower = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
+    upper = np.clip(upper, -(2.0**128), 2.0**128)
+    middle = lower + (upper - lower) / 2
     with np.errstate(over="ignore"):
-        kept = middle.astype(np.float32) <= numbers
-    turns = np.where(kept, middle, np.nextafter(middle, -np.inf))
+        rounds_down = middle.astype(np.float32) <= numbers
+    turns = np.where(rounds_down, middle, np.nextafter(middle, -np.inf))
     return np.where(numbers == np.inf, np.inf, turns)
 
 
@@ -199,20 +218,20 @@ def _number(number: float) -> str:
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     text = body.decode()
-    used = {name.replace('""', '"') for name in re.findall(r'd\."((?:[^"]|"")*)"', text)}
-    places = [i for i, name in enumerate(feature_names) if name in used] or [0]
-    columns = ", ".join('"' + feature_names[i].replace('"', '""') + '" REAL' for i in places)
+    used_names = {name.replace('""', '"') for name in re.findall(r'd\."((?:[^"]|"")*)"', text)}
+    used_columns = [i for i, name in enumerate(feature_names) if name in used_names] or [0]
+    columns = ", ".join('"' + feature_names[i].replace('"', '""') + '" REAL' for i in used_columns)
     query = f"SELECT score FROM (\n{text})"
 
     def score(rows: Array) -> Array:
-        with closing(sqlite3.connect(":memory:")) as base:
-            base.execute(f"CREATE TABLE documents ({columns})")
-            marks = ", ".join("?" * len(places))
-            base.executemany(
-                f"INSERT INTO documents VALUES ({marks})",
-                rows[:, places].astype(np.float64).tolist(),
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute(f"CREATE TABLE documents ({columns})")
+            placeholders = ", ".join("?" * len(used_columns))
+            connection.executemany(
+                f"INSERT INTO documents VALUES ({placeholders})",
+                rows[:, used_columns].astype(np.float64).tolist(),
             )
-            return np.array(base.execute(query).fetchall(), np.float64).reshape(-1)
+            return np.array(connection.execute(query).fetchall(), np.float64).reshape(-1)
 
     return score
 

@@ -90,18 +90,20 @@ def _add_trees(learner: Json, model: ServedModel) -> None:
     """Add the trees of LightGBM, each of which is a round."""
     text, columns = LIGHTGBM.parse(model.body), len(model.feature_names)
     trees, forest = _trees(model, text.nodes["split_gain"], columns), model.trees.forest
-    first = start_trees(trees)
-    if first and first == text.start_trees:
-        learner["attributes"] = {ATTRIBUTE: str(first)}
-    categorical = set(forest.feature[forest.categorical].tolist())
-    learner["feature_types"] = ["c" if i in categorical else "float" for i in range(columns)]
+    n_start_trees = start_trees(trees)
+    if n_start_trees and n_start_trees == text.start_trees:
+        learner["attributes"] = {ATTRIBUTE: str(n_start_trees)}
+    categorical_columns = set(forest.feature[forest.categorical].tolist())
+    learner["feature_types"] = [
+        "c" if i in categorical_columns else "float" for i in range(columns)
+    ]
     learner["learner_model_param"] |= {
         "base_score": f"[{model.trees.base!r}]",
         "num_feature": str(columns),
     }
-    grown = learner["gradient_booster"]["model"]
-    grown["gbtree_model_param"]["num_trees"] = str(len(trees))
-    grown |= {
+    forest_model = learner["gradient_booster"]["model"]
+    forest_model["gbtree_model_param"]["num_trees"] = str(len(trees))
+    forest_model |= {
         "iteration_indptr": list(range(len(trees) + 1)),
         "tree_info": [0] * len(trees),
         "trees": trees,
@@ -112,36 +114,38 @@ def _trees(model: ServedModel, gain: Array, columns: int) -> list[Json]:
     forest = model.trees.forest
     categorical = forest.categorical
     # No value is below -infinity: mirror a split that sends all numbers left.
-    everything = ~categorical & (forest.threshold == np.inf)
-    turned = categorical | everything
-    condition = np.where(
-        turned | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest))
+    sends_all_left = ~categorical & (forest.threshold == np.inf)
+    is_mirrored = categorical | sends_all_left
+    conditions = np.where(
+        is_mirrored | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest))
     )
-    condition[categorical] = 0.0
-    left = np.where(turned, forest.right, forest.left)
-    right = np.where(turned, forest.left, forest.right)
+    conditions[categorical] = 0.0
+    left_children = np.where(is_mirrored, forest.right, forest.left)
+    right_children = np.where(is_mirrored, forest.left, forest.right)
     # Missing categories count as not listed in LightGBM, which is left here.
-    default_left = np.where(categorical, True, missing_goes_left(forest) != everything).astype(int)
+    default_left = np.where(categorical, True, missing_goes_left(forest) != sends_all_left).astype(
+        int
+    )
     # Leaves follow the nodes from the last to the first, so that ~leaf is the index of a leaf.
-    count = np.append(np.zeros(left.size), np.maximum(model.trees.leaf_count, 1.0)[::-1])
-    weight = np.append(np.zeros(left.size), forest.value[::-1])
+    counts = np.append(np.zeros(left_children.size), np.maximum(model.trees.leaf_count, 1.0)[::-1])
+    weights = np.append(np.zeros(left_children.size), forest.value[::-1])
     # Sums of Hessians and mean leaf values, from the leaves up.
     for node in np.argsort(-depths(parents(forest)), kind="stable"):
-        both = [left[node], right[node]]
-        count[node] = count[both].sum()
-        weight[node] = count[both] @ weight[both] / count[node]
+        children = [left_children[node], right_children[node]]
+        counts[node] = counts[children].sum()
+        weights[node] = counts[children] @ weights[children] / counts[node]
 
     def at_nodes(values: Array) -> Array:
         return np.append(values, np.zeros(forest.value.size, values.dtype))
 
     fields = {
-        "base_weights": weight.astype(np.float32),
+        "base_weights": weights.astype(np.float32),
         "default_left": at_nodes(default_left),
         "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST).astype(np.float32)),
-        "split_conditions": np.append(condition, forest.value[::-1]).astype(np.float32),
+        "split_conditions": np.append(conditions, forest.value[::-1]).astype(np.float32),
         "split_indices": at_nodes(forest.feature),
         "split_type": at_nodes(categorical.astype(int)),
-        "sum_hessian": count.astype(np.float32),
+        "sum_hessian": counts.astype(np.float32),
     }
     sets = {}
     for node in np.flatnonzero(categorical).tolist():
@@ -152,7 +156,7 @@ def _trees(model: ServedModel, gain: Array, columns: int) -> list[Json]:
                 " support"
             )
     return [
-        write_tree(columns, (left, right), root, fields, sets) | {"id": number}
+        write_tree(columns, (left_children, right_children), root, fields, sets) | {"id": number}
         for number, root in enumerate(forest.roots.tolist())
     ]
 
@@ -165,9 +169,9 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
     def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
-            single = rows.astype(np.float32)
+            float32_rows = rows.astype(np.float32)
         return np.asarray(
-            booster.inplace_predict(single, predict_type="margin", validate_features=False)
+            booster.inplace_predict(float32_rows, predict_type="margin", validate_features=False)
         )
 
     return score

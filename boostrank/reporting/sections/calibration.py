@@ -51,26 +51,37 @@ class Calibration(Result):
         )
 
 
-def calibration(c: Context) -> Calibration:
+def calibration(context: Context) -> Calibration:
     """Compare calibrated scores with the grades in the data."""
-    record, grades, queries = c.model.info.calibration, c.data.labels, c.data.queries
-    values = calibrated_scores(record, c.scores)
+    record = context.model.info.calibration
+    grades = context.data.labels
+    queries = context.data.queries
+    values = calibrated_scores(record, context.scores)
     # The last segmentation, the best label, is what scores predict.
-    parts = []
-    for cut in segmentations(c.segments, grades, queries)[:-1]:
-        for i, name in enumerate(cut.names):
-            index, rows = queries.take(np.flatnonzero(cut.of_query == i))
+    segment_tables = []
+    for partition in segmentations(context.segments, grades, queries)[:-1]:
+        for i, name in enumerate(partition.names):
+            queries_of_segment, rows = queries.take(np.flatnonzero(partition.of_query == i))
             if rows.size:
-                segment = reliability(values[rows], grades[rows], index, bins=1, seed=c.seed)
-                part: Data = {"by": [cut.kind], "part": [name], "queries": [len(index)]}
-                parts.append(part | {column: getattr(segment, column) for column in _COLUMNS})
-    bins = reliability(values, grades, queries, seed=c.seed)
-    raw = reliability(c.scores, grades, queries, seed=c.seed)
-    fitted_here = record["fingerprint"] == c.data.fingerprint
-    return Calibration(bins, raw.error[0], concatenate(parts), fitted_here)
+                segment_reliability = reliability(
+                    values[rows], grades[rows], queries_of_segment, bins=1, seed=context.seed
+                )
+                segment_columns: Data = {
+                    "by": [partition.kind],
+                    "part": [name],
+                    "queries": [len(queries_of_segment)],
+                }
+                segment_tables.append(
+                    segment_columns
+                    | {column: getattr(segment_reliability, column) for column in _COLUMNS}
+                )
+    bins = reliability(values, grades, queries, seed=context.seed)
+    uncalibrated = reliability(context.scores, grades, queries, seed=context.seed)
+    fitted_here = record["fingerprint"] == context.data.fingerprint
+    return Calibration(bins, uncalibrated.error[0], concatenate(segment_tables), fitted_here)
 
 
-def _parts(result: Calibration) -> dict[str, Any]:
+def _template_variables(result: Calibration) -> dict[str, Any]:
     frame = result.to_frame()
     tips = tooltips(
         "predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d"
@@ -91,8 +102,8 @@ SPEC = Section(
     "calibration",
     "Calibration",
     calibration,
-    _parts,
+    _template_variables,
     position=55,
     after=("learning",),
-    applies=lambda c: c.model.info.calibration is not None,
+    applies=lambda context: context.model.info.calibration is not None,
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,9 +112,9 @@ def propensity_table(name: str, positions: Data) -> Table:
     return Table(name, positions, columns)
 
 
-def click_data(c: Context) -> ClickData:
+def click_data(context: Context) -> ClickData:
     """Analyse clicks on the documents that a model ranks."""
-    data, log, scores = c.data, c.clicks, c.scores
+    data, log, scores = context.data, context.clicks, context.scores
     if log is None:
         raise DataError("there is no click log; --clicks reads FILE.clicks next to the data")
     if data.n_documents != log.n_documents:
@@ -123,23 +124,25 @@ def click_data(c: Context) -> ClickData:
         )
     if not log.clicks.any():
         raise DataError("the click log has no clicks")
-    previous = c.previous or (None if c.start is None else (START, c.start))
-    learnt, prior = learnt_from(c.model)
+    previous = context.previous or (None if context.start is None else (START, context.start))
+    trained = read_trained_clicks(context.model)
     # Number the log's rows like the rows of the data set.
-    rows = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
-    curve, origin, check = _curve(rows, data.queries, c.propensities, learnt)
+    data_log = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
+    propensities, origin, check = _choose_propensities(
+        data_log, data.queries, requested=context.propensities, trained=trained.propensities
+    )
     with warnings.catch_warnings():  # a note reports positions without a propensity
         warnings.simplefilter("ignore", DataWarning)
-        used, against = rows.up_to(curve), None
+        usable_log, against = data_log.up_to(propensities), None
         if previous is not None:
-            name, before = previous
-            old = data.in_input_order(np.asarray(before, np.float64))
-            judged = Judged(data, log, curve, old, data.in_input_order(scores))
+            name, scores_before = previous
+            previous_scores = data.in_input_order(np.asarray(scores_before, np.float64))
+            judged = Judged(data, log, propensities, previous_scores, data.in_input_order(scores))
             try:
-                against = Against(name, gate(judged, k=TOP, seed=c.seed), "")
+                against = Against(name, gate(judged, k=TOP, seed=context.seed), "")
             except BoostrankError as error:
                 against = Against(name, None, str(error))
-    if not used.clicks.any():
+    if not usable_log.clicks.any():
         raise DataError("all clicks of the log are at positions without a propensity")
     return ClickData(
         documents=data.n_documents,
@@ -148,67 +151,79 @@ def click_data(c: Context) -> ClickData:
         impressions=int(log.impressions.sum()),
         clicks=int(log.clicks.sum()),
         moved=moved_share(log),
-        propensities=curve,
+        propensities=propensities,
         origin=origin,
         check=check,
-        positions=_positions(log, curve),
-        prior=prior,
+        positions=_positions(log, propensities),
+        prior=trained.prior,
         top_shown=float(shown_at_the_top(data, log, scores, TOP).mean()),
         against=against,
-        notes=tuple(_notes(log, used, curve)),
+        notes=tuple(_notes(log, usable_log, propensities)),
     )
 
 
-def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
-    """Return the propensities and the prior from a model's training, or None and the default prior
-    without a record.
+class TrainedClicks(NamedTuple):
+    """What the training on clicks used: its propensities, or None without a record, and the prior
+    exposure of each document.
     """
+
+    propensities: Propensities | None
+    prior: float
+
+
+def read_trained_clicks(model: RankingModel) -> TrainedClicks:
+    """Return what the record of a model's training has, or the default prior."""
     record: Any = model.info.get("data")
     for key in ("reader", "clicks"):
         record = record.get(key) if isinstance(record, Mapping) else None
     if not isinstance(record, Mapping):
-        return None, PRIOR
+        return TrainedClicks(None, PRIOR)
     prior: Any = record.get("prior")
     if not isinstance(prior, int | float) or not 0 <= prior < _MOST_PRIOR:
         prior = PRIOR
-    try:
-        return Propensities.from_dict(record.get("propensities")), float(prior)
-    except (ValueError, RecursionError):
-        return None, float(prior)
+    propensities = None
+    with suppress(ValueError, RecursionError):
+        propensities = Propensities.from_dict(record.get("propensities"))
+    return TrainedClicks(propensities, float(prior))
 
 
-def _curve(
-    rows: ClickLog, queries: QueryIndex, requested: Propensities | None, learnt: Propensities | None
-) -> tuple[Propensities, str, CurveCheck | None]:
-    """Return the propensities to use, their origin, and their test against the logged clicks."""
+class _CheckedPropensities(NamedTuple):
+    """Propensities, where they are from, and their test against the logged clicks."""
+
+    propensities: Propensities
+    origin: str
+    check: CurveCheck | None
+
+
+def _choose_propensities(
+    log: ClickLog, queries: QueryIndex, requested: Propensities | None, trained: Propensities | None
+) -> _CheckedPropensities:
+    """Return the requested propensities, estimates from the log, or those of the training."""
     if requested is None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # a note reports wide intervals
-                return estimate_propensities(rows, queries), "log", None
+                return _CheckedPropensities(estimate_propensities(log, queries), "log", None)
         except DataError:
-            if learnt is None:
+            if trained is None:
                 raise
-    curve = requested or learnt
-    assert curve is not None
+    propensities = requested or trained
+    assert propensities is not None
     try:
-        check = check_propensities(rows, curve, queries)
-    except (
-        DataError,
-        ParameterError,
-    ):  # no document moved, or clicks at all positions were excluded
-        check = None
+        check = check_propensities(log, propensities, queries)
+    except (DataError, ParameterError):
+        check = None  # no document moved, or clicks at all positions were excluded
     origin = "model" if requested is None else "given"
-    return curve, origin, check
+    return _CheckedPropensities(propensities, origin, check)
 
 
-def propensities_by_position(curve: Propensities) -> Data:
+def propensities_by_position(propensities: Propensities) -> Data:
     """Return the propensities of positions 1, 2, ... with their 95% intervals, float64[P] each."""
-    value = curve.examination
-    width = np.full(value.size, np.nan)
-    if curve.errors is not None:
-        width = np.exp(1.96 * curve.errors)
-    return {"propensity": value, "low": value / width, "high": value * width}
+    examination = propensities.examination
+    factor = np.full(examination.size, np.nan)
+    if propensities.errors is not None:
+        factor = np.exp(1.96 * propensities.errors)
+    return {"propensity": examination, "low": examination / factor, "high": examination * factor}
 
 
 def _positions(log: ClickLog, curve: Propensities) -> Data:
@@ -216,31 +231,36 @@ def _positions(log: ClickLog, curve: Propensities) -> Data:
         np.bincount(log.positions - 1, counts, log.depth).astype(int)
         for counts in (log.impressions, log.clicks)
     ]
-    used, unknown = np.flatnonzero(impressions), np.full(log.depth, np.nan)
-    data: Data = {"position": used + 1, "impressions": impressions[used], "clicks": clicks[used]}
+    displayed, unknown = np.flatnonzero(impressions), np.full(log.depth, np.nan)
+    data: Data = {
+        "position": displayed + 1,
+        "impressions": impressions[displayed],
+        "clicks": clicks[displayed],
+    }
     data["rate"] = data["clicks"] / data["impressions"]
     propensities = propensities_by_position(curve).items()
-    return data | {name: np.append(values, unknown)[used] for name, values in propensities}
+    return data | {name: np.append(values, unknown)[displayed] for name, values in propensities}
 
 
-def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
-    notes, all_of_them = [], int(log.impressions.sum())
-    lost = all_of_them - int(used.impressions.sum())
-    if lost:
+def _notes(log: ClickLog, usable_log: ClickLog, propensities: Propensities) -> list[str]:
+    notes, impressions = [], int(log.impressions.sum())
+    ignored = impressions - int(usable_log.impressions.sum())
+    if ignored:
         notes.append(
-            f"{lost:,} of {all_of_them:,} impressions are ignored, as their positions have no"
+            f"{ignored:,} of {impressions:,} impressions are ignored, as their positions have no"
             " propensity."
         )
-    vague = 0 if curve.errors is None else int((curve.errors > NONSENSE).sum())
-    if vague:
+    errors = np.zeros(0) if propensities.errors is None else propensities.errors
+    n_unreliable = int((errors > NONSENSE).sum())
+    if n_unreliable:
         notes.append(
-            f"The propensities of {vague:,} positions are unreliable, with an uncertainty of a"
-            " factor of 2.7 or more."
+            f"The propensities of {n_unreliable:,} positions are unreliable, with an uncertainty"
+            " of a factor of 2.7 or more."
         )
     return notes
 
 
-def _parts(result: ClickData) -> dict[str, Any]:
+def _template_variables(result: ClickData) -> dict[str, Any]:
     return {
         "top": TOP,
         "depths": len(result.positions["position"]),
@@ -252,20 +272,21 @@ def curve_chart(positions: Data) -> Chart:
     """Draw the propensities and their intervals over positions, on a logarithmic scale."""
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
-    values = frame["propensity"]
-    low = np.fmin(values.min(), max(frame["low"].min(), values.min() / 3.0))
-    high = np.fmax(values.max(), min(frame["high"].max(), max(values.max(), 1.0) * 3.0))
+    propensities = frame["propensity"]
+    low = np.fmin(propensities.min(), max(frame["low"].min(), propensities.min() / 3.0))
+    highest = max(propensities.max(), 1.0) * 3.0
+    high = np.fmax(propensities.max(), min(frame["high"].max(), highest))
     domain = [float(low / 1.1), float(high * 1.1)]
-    along = alt.Scale(nice=False, zero=False, padding=12)
-    x = alt.X("position:Q", axis=whole_numbers(), scale=along)
-    y = {
+    x_scale = alt.Scale(nice=False, zero=False, padding=12)
+    x = alt.X("position:Q", axis=whole_numbers(), scale=x_scale)
+    y_options = {
         "title": "examined, relative to position 1",
         "scale": alt.Scale(type="log", domain=domain, clamp=True, nice=False),
         "axis": alt.Axis(format="~g", tickCount=6),
     }
-    interval = ("low:Q .3f from", "high:Q .3f to")
-    tips = ("position:Q d", "propensity:Q .3f", *interval, "rate:Q .3f clicks per impression")
-    figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y)
+    interval_tips = ("low:Q .3f from", "high:Q .3f to")
+    tips = ("position:Q d", "propensity:Q .3f", *interval_tips, "rate:Q .3f clicks per impression")
+    figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y_options)
     return Chart("clicks-propensities", frame, figure)
 
 
@@ -273,8 +294,8 @@ SPEC = Section(
     "clicks",
     "Clicks",
     click_data,
-    _parts,
+    _template_variables,
     position=60,
     after=("learning",),
-    applies=lambda c: c.clicks is not None,
+    applies=lambda context: context.clicks is not None,
 )

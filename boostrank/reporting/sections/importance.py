@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -169,13 +169,15 @@ class Importance(Result):
     @property
     def order(self) -> Int64Array:
         """The features by loss, largest first, then by gain."""
-        unused = np.array([v == "unused" for v in self.verdicts], dtype=bool)
+        unused = np.array([verdict == "unused" for verdict in self.verdicts], dtype=bool)
         return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
     def features_with(self, verdict: str) -> tuple[str, ...]:
         """Return the features that have a given verdict."""
         return tuple(
-            n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict
+            name
+            for name, of_feature in zip(self.feature_names, self.verdicts, strict=True)
+            if of_feature == verdict
         )
 
     def tables(self) -> tuple[Table, ...]:
@@ -185,7 +187,7 @@ class Importance(Result):
             "verdict": np.array(self.verdicts, object),
         }
         data |= {name: getattr(self, name) for name in self._ARRAYS}
-        data = {name: values[self.order] for name, values in data.items()}
+        data = {name: column[self.order] for name, column in data.items()}
         table = Table("importance", data)
         losses, verdicts = [], []
         for row in table.rows():
@@ -198,9 +200,9 @@ class Importance(Result):
         # An unused feature has no loss to show.
         used = data["verdict"] != "unused"
         for name in ("loss", "loss_low", "loss_high", "shap"):
-            values = cells.get(name, data[name])
+            column = cells.get(name, data[name])
             cells[name] = [
-                value if is_used else None for value, is_used in zip(values, used, strict=True)
+                value if is_used else None for value, is_used in zip(column, used, strict=True)
             ]
         help = f"loss of {self.metric} when the feature is shuffled"
         columns = (
@@ -292,43 +294,57 @@ def measure_importance(
     negligible: float = NEGLIGIBLE,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
-    model, data, seed, d = context.model, context.data, context.seed, context.data.n_features
-    trees = model.trees()
-    documents, repeats = _choose_work(trees, data.n_documents, context.documents, repeats)
-    rows = DenseRows(data.sample(documents, seed), trees.used, model.absent_is_missing)
+    model, data, seed = context.model, context.data, context.seed
+    n_features, trees = data.n_features, model.trees()
+    work = _choose_work(trees, data.n_documents, documents=context.documents, repeats=repeats)
+    rows = DenseRows(data.sample(work.documents, seed), trees.used, model.absent_is_missing)
     names = [data.feature_names[column] for column in trees.used]
     # Shuffle each feature, and each cluster of features that rank documents alike.
     constant = set(rows.constant_within_queries(context.workers).tolist())
-    columns = enumerate(trees.used.tolist())
-    units = [Unit(names[i], (i,), column, i in constant) for i, column in columns]
-    members, correlations = _clusters(rows, constant, trees, seed)
-    units += [Unit(f"cluster {i + 1}", at, d + i) for i, at in enumerate(members)]
-    measure = _shuffling(context, rows, trees, repeats)
+    features = [
+        Unit(name, (i,), stream=column, between=i in constant)
+        for i, (name, column) in enumerate(zip(names, trees.used.tolist(), strict=True))
+    ]
+    clusters = _find_clusters(rows, constant, trees, seed)
+    units = features + [
+        Unit(f"cluster {i + 1}", cluster.positions, stream=n_features + i)
+        for i, cluster in enumerate(clusters)
+    ]
+    measure = _shuffling(context, rows, trees, work.repeats)
     losses = measure(units, progress=partial(context.progress, "shuffling"))
     effects = _effects(losses, units, names)
-    effects_of_clusters = zip(effects[len(names) :], correlations, strict=True)
-    clusters = tuple(
-        replace(effect, correlation=smallest) for effect, smallest in effects_of_clusters
-    )
+    cluster_effects = [
+        replace(effect, correlation=cluster.correlation)
+        for effect, cluster in zip(effects[len(names) :], clusters, strict=True)
+    ]
     # Decide the verdicts, and shuffle all removable features together.
-    needed = {name for effect in clusters if effect.high > negligible for name in effect.features}
-    p_values, decided = _verdicts(units[: len(names)], effects, losses.p, needed, negligible)
-    removable, removed = tuple(i for i, word in enumerate(decided) if word == "removable"), None
+    needed = {
+        name for effect in cluster_effects if effect.high > negligible for name in effect.features
+    }
+    p_values = _adjust_p_values(losses, features)
+    decided = [
+        _judge(unit, effect, p, is_needed=unit.name in needed, negligible=negligible)
+        for unit, effect, p in zip(features, effects, p_values.tolist(), strict=False)
+    ]
+    removable = tuple(i for i, verdict in enumerate(decided) if verdict == "removable")
+    removed = None
     if removable:
-        units = [Unit("removable", removable, 3 * d)]
-        again = measure(units, progress=partial(context.progress, "neutralising"))
-        (removed,) = _effects(again, units, names)
+        together = [Unit("removable", removable, stream=3 * n_features)]
+        without_removable = measure(together, progress=partial(context.progress, "neutralising"))
+        (removed,) = _effects(without_removable, together, names)
     # Unused features have no loss.
-    loss, p_holm, verdicts = np.zeros((3, d)), np.full(d, np.nan), np.full(d, "unused", object)
+    loss, p_holm = np.zeros((3, n_features)), np.full(n_features, np.nan)
+    verdicts = np.full(n_features, "unused", object)
     loss[:, trees.used] = np.stack([losses.loss, losses.low, losses.high])[:, : len(names)]
     p_holm[trees.used], verdicts[trees.used] = p_values, decided
-    shap, explained = _shap(context, trees, shap_documents)
-    counted = ~np.isnan(losses.base)
-    w = rows.data.queries.each_weight[counted]
-    (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
+    shap = _shap(context, trees, shap_documents)
+    # The metric before shuffling.
+    included = ~np.isnan(losses.base)
+    weights, values = rows.data.queries.each_weight[included], losses.base[included]
+    (low,), (high,) = bootstrap_intervals(values[:, None], weights, seed=seed)
     return Importance(
         metric=context.main.names[0],
-        value=float(w @ losses.base[counted] / w.sum()),
+        value=float(weights @ values / weights.sum()),
         low=float(low),
         high=float(high),
         feature_names=data.feature_names,
@@ -338,18 +354,18 @@ def measure_importance(
         p_holm=p_holm,
         gain=trees.gain,
         splits=trees.splits,
-        shap=shap,
+        shap=shap.contributions,
         verdicts=tuple(verdicts.tolist()),
-        clusters=clusters,
+        clusters=tuple(cluster_effects),
         removed=removed,
         negligible=negligible,
         redundant=_REDUNDANT,
-        queries=int(counted.sum()),
+        queries=int(included.sum()),
         documents=rows.data.n_documents,
         all_queries=len(data.queries),
         all_documents=data.n_documents,
-        shap_documents=explained,
-        repeats=repeats,
+        shap_documents=shap.documents,
+        repeats=work.repeats,
     )
 
 
@@ -374,101 +390,120 @@ def _shuffling(
     )
 
 
+class _Work(NamedTuple):
+    """The number of documents to shuffle, and the number of repeats."""
+
+    documents: int
+    repeats: int
+
+
 def _choose_work(
-    trees: Trees, available: int, documents: int | None, repeats: int | None
-) -> tuple[int, int]:
-    """Return the number of documents to shuffle and the number of repeats."""
+    trees: Trees, n_documents: int, *, documents: int | None, repeats: int | None
+) -> _Work:
     affordable = _WALKS // max(1, trees.count)
     if trees.forest is None:
         affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
     # One pass over all queries is better than several over a sample, so reduce the repeats first.
-    shuffled = min(documents or available, available)
+    shuffled = min(documents or n_documents, n_documents)
     if repeats is None:
         repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
     if documents is None:
         shuffled = min(shuffled, max(1, affordable // repeats))
-    return shuffled, repeats
+    return _Work(shuffled, repeats)
 
 
-def _verdicts(
-    units: Sequence[Unit],
-    effects: Sequence[Effect],
-    p: Float64Array,
-    needed: Collection[str],
-    negligible: float,
-) -> tuple[Float64Array, list[str]]:
-    """Return the adjusted p-values and the verdicts of the features of the trees.
-
-    Args:
-        needed: features of the clusters whose loss together is not negligible.
-    """
+def _adjust_p_values(losses: Losses, units: Sequence[Unit]) -> Float64Array:
+    """Return Holm-adjusted p-values, or NaN for query-level features."""
     within = [i for i, unit in enumerate(units) if not unit.between]
     p_holm = np.full(len(units), np.nan)
-    p_holm[within] = holm(p[within])
-    verdicts = ["query-level"] * len(units)
-    for i in within:
-        loss, is_sure = effects[i].loss, p_holm[i] < _ALPHA
-        if loss < 0.0 and is_sure:
-            verdicts[i] = "harmful"
-        elif effects[i].high <= negligible:
-            verdicts[i] = "redundant" if units[i].name in needed else "removable"
-        else:
-            verdicts[i] = "useful" if loss > 0.0 and is_sure else "unclear"
-    return p_holm, verdicts
+    p_holm[within] = holm(losses.p[within])
+    return p_holm
+
+
+def _judge(unit: Unit, effect: Effect, p_holm: float, *, is_needed: bool, negligible: float) -> str:
+    """Return the verdict on a feature of the trees.
+
+    Args:
+        is_needed: whether the loss of the feature's cluster is not negligible.
+    """
+    if unit.between:
+        return "query-level"
+    is_sure = p_holm < _ALPHA
+    if effect.loss < 0.0 and is_sure:
+        return "harmful"
+    if effect.high <= negligible:
+        return "redundant" if is_needed else "removable"
+    return "useful" if effect.loss > 0.0 and is_sure else "unclear"
 
 
 def _effects(losses: Losses, units: Sequence[Unit], names: Sequence[str]) -> list[Effect]:
-    ends = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
+    intervals = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
     return [
-        Effect(unit.name, tuple(names[i] for i in unit.columns), *of_unit)
-        for unit, of_unit in zip(units, ends, strict=True)
+        Effect(unit.name, tuple(names[i] for i in unit.columns), *loss_and_ends)
+        for unit, loss_and_ends in zip(units, intervals, strict=True)
     ]
 
 
-def _clusters(
-    rows: DenseRows, constant: Collection[int], trees: Trees, seed: int
-) -> tuple[list[tuple[int, ...]], list[float]]:
-    """Return clusters of features that rank documents alike, as positions among the used features,
-    and the smallest correlation in each.
+class _Cluster(NamedTuple):
+    """Features that rank documents alike, as positions among the used features, and the smallest
+    correlation of two of them.
     """
-    varying = [at for at in range(rows.columns.size) if at not in constant]
-    varying = sorted(
-        sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES]
-    )
-    chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
-    queries, numbers = rows.data.queries.take(chosen)
-    values = replace(rows, columns=rows.columns[varying])[numbers]
+
+    positions: tuple[int, ...]
+    correlation: float
+
+
+def _find_clusters(
+    rows: DenseRows, constant: Collection[int], trees: Trees, seed: int
+) -> list[_Cluster]:
+    varying = [position for position in range(rows.columns.size) if position not in constant]
+    varying.sort(key=lambda position: -trees.gain[rows.columns[position]])
+    varying = sorted(varying[:_CORRELATED_FEATURES])
+    sample = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
+    queries, sampled_rows = rows.data.queries.take(sample)
+    values = replace(rows, columns=rows.columns[varying])[sampled_rows]
     correlation = np.abs(rank_correlation(centred_ranks(values, queries.ptr)))
-    clusters = clusters_of(correlation, _REDUNDANT)
-    return (
-        [tuple(varying[i] for i in members) for members in clusters],
-        [float(correlation[np.ix_(members, members)].min()) for members in clusters],
-    )
+    return [
+        _Cluster(
+            positions=tuple(varying[i] for i in members),
+            correlation=float(correlation[np.ix_(members, members)].min()),
+        )
+        for members in clusters_of(correlation, _REDUNDANT)
+    ]
 
 
-def _shap(context: Context, trees: Trees, documents: int | None) -> tuple[Float64Array, int]:
-    """Return the mean absolute centred contributions, float64[d], and the number of documents."""
-    data, d = context.data, context.data.n_features
+class _Shap(NamedTuple):
+    """The mean absolute centred contributions, float64[d], and the number of documents."""
+
+    contributions: Float64Array
+    documents: int
+
+
+def _shap(context: Context, trees: Trees, documents: int | None) -> _Shap:
+    data, n_features = context.data, context.data.n_features
     if documents is None:
-        documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
+        documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // n_features))
     if not documents:
-        return np.full(d, np.nan), 0
-    index, rows = data.queries.take(data.queries.sample(documents, context.seed))
-    of_query = np.zeros((len(index), d))
-    for first, last in index.blocks(_EXPLAINED_AT_A_TIME):
-        chunk, sizes = rows[index.ptr[first] : index.ptr[last]], index.sizes[first:last]
+        return _Shap(np.full(n_features, np.nan), 0)
+    queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
+    query_means = np.zeros((len(queries), n_features))
+    for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
+        block_rows = rows[queries.ptr[first_query] : queries.ptr[last_query]]
+        sizes = queries.sizes[first_query:last_query]
         try:
-            parts = context.model.contributions(data.features[chunk], threads=context.workers)
+            features = data.features[block_rows]
+            contributions = context.model.contributions(features, threads=context.workers)
         except ModelError:
-            return np.full(d, np.nan), 0
-        centred = np.abs(within_queries(parts[:, :d], sizes))
-        sums = np.add.reduceat(centred, np.cumsum(sizes) - sizes)
-        of_query[first:last] = sums / sizes[:, None]
-        context.progress("contributions", int(index.ptr[last]), rows.size)
-    return index.each_weight / index.each_weight.sum() @ of_query, rows.size
+            return _Shap(np.full(n_features, np.nan), 0)
+        centred = np.abs(within_queries(contributions[:, :n_features], sizes))
+        query_sums = np.add.reduceat(centred, np.cumsum(sizes) - sizes)
+        query_means[first_query:last_query] = query_sums / sizes[:, None]
+        context.progress("contributions", int(queries.ptr[last_query]), rows.size)
+    shares = queries.each_weight / queries.each_weight.sum()
+    return _Shap(shares @ query_means, rows.size)
 
 
-def _parts(importance: Importance) -> dict[str, Any]:
+def _template_variables(importance: Importance) -> dict[str, Any]:
     frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
     frame["gain"] /= frame["gain"].sum() or 1.0
     columns = ["feature", "verdict", "loss", "low", "high", "gain"]
@@ -486,13 +521,17 @@ def _parts(importance: Importance) -> dict[str, Any]:
 
 def _chart(frame: Any, metric: str) -> Chart:
     """Draw the losses, coloured by verdict."""
-    present = set(frame["verdict"])
-    scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
-    domain = alt.Scale(domain=[*scale], range=[*scale.values()])
+    verdicts = set(frame["verdict"])
+    colours = {
+        verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in verdicts
+    }
+    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
     tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain")
-    colours, title = alt.Color("verdict:N", title=None, scale=domain), f"loss of {metric}"
-    return row_chart("importance-loss", frame, "feature:N", tips, title, "loss", color=colours)
+    colour_channel, title = alt.Color("verdict:N", title=None, scale=scale), f"loss of {metric}"
+    return row_chart(
+        "importance-loss", frame, "feature:N", tips, title, "loss", color=colour_channel
+    )
 
 
-SPEC = Section("importance", "Features", measure_importance, _parts, position=20)
+SPEC = Section("importance", "Features", measure_importance, _template_variables, position=20)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,28 +91,28 @@ class Learning(Result):
         intervals or the means.
         """
         lost = self.prefixes["lost_high" if sure else "lost"]
-        matters = np.flatnonzero(~(lost[:-1] <= self.negligible))
-        return int(matters[-1]) + 1 if matters.size else 0
+        lossy_points = np.flatnonzero(~(lost[:-1] <= self.negligible))
+        return int(lossy_points[-1]) + 1 if lossy_points.size else 0
 
     def summary(self) -> str:
         """Summarise the value of the first rounds in a sentence or two."""
         rounds, lost = self.prefixes["rounds"], self.prefixes["lost"]
-        last = rounds.size - 1
-        if last < 2:
+        last_point = rounds.size - 1
+        if last_point < 2:
             return (
                 f"The model has {self.total} round{'s' * (self.total != 1)}, so none can be left"
                 " out."
             )
         # Say how many rounds suffice, or that all of them count.
-        sure, guess = self.enough(), self.enough(sure=False)
-        at = sure
-        if sure == last:
-            at = min(guess, last - 1)
-        text = f"{rounds[at]:,} of {self.total:,} rounds{'' if at else f' ({self.begins})'} "
-        text += f"{self._change(at)} of {self.metric}"
-        if at == sure:
+        sure, likely = self.enough(), self.enough(sure=False)
+        point = sure
+        if sure == last_point:
+            point = min(likely, last_point - 1)
+        text = f"{rounds[point]:,} of {self.total:,} rounds{'' if point else f' ({self.begins})'} "
+        text += f"{self._change(point)} of {self.metric}"
+        if point == sure:
             text += f"; beyond that, every 95% interval excludes a loss of {self.negligible:g}."
-        elif at == guess:
+        elif point == likely:
             text += (
                 f". The mean loss is below {self.negligible:g}, but these queries are too few to be"
                 " sure."
@@ -120,49 +120,50 @@ class Learning(Result):
         else:
             text = f"Every round counts: {text}."
         # Warn if fewer rounds are better.
-        better = np.flatnonzero(self.prefixes["lost_high"][:-1] < -self.negligible)
-        if better.size:
-            best = int(better[np.argmin(lost[better])])
-            fewer = f"{rounds[best]:,} of them {self._change(best)}"
+        better_points = np.flatnonzero(self.prefixes["lost_high"][:-1] < -self.negligible)
+        if better_points.size:
+            best_point = int(better_points[np.argmin(lost[better_points])])
+            fewer = f"{rounds[best_point]:,} of them {self._change(best_point)}"
             text += (
                 f" Fewer rounds rank better: {fewer}, but this number was chosen on these queries."
             )
         return text
 
-    def _change(self, at: int) -> str:
+    def _change(self, point: int) -> str:
         """Format the loss or gain at one point, such as `lose 0.0004 [0.0001, 0.0007]`."""
-        loss, *ends = [self.prefixes[name][at] for name in ("lost", "lost_low", "lost_high")]
+        loss, *ends = [self.prefixes[name][point] for name in ("lost", "lost_low", "lost_high")]
         verb = "lose"
         if loss < 0.0:
             verb, loss, ends = "gain", -loss, [-end for end in reversed(ends)]
         return f"{verb} {loss:.4f}" + interval(ends[0], ends[1], pattern=" [{}, {}]")
 
 
-def learning(c: Context) -> Learning:
+def learning(context: Context) -> Learning:
     """Measure the learning curve of a ranker."""
-    model, data = c.model, c.data
+    model, data = context.model, context.data
     if model.info.averaged:
         raise ModelError(
             f"the model is an average of {len(model.info.averaged)} models, so a prefix of its"
             " trees is not a model; its record lists the metric of fewer trees under 'price'"
         )
     trees = model.trees()
-    walker_of(model, trees, data, c.workers)
-    documents = c.documents or data.n_documents
-    if c.documents is None:
-        documents = max(1, _WALKS // max(1, trees.count))
-    part = data.sample(documents, c.seed)
-    prefixes, queries, scores = _prefixes(c, trees, part)
+    walker_of(model, trees, data, context.workers)
+    n_documents = context.documents or data.n_documents
+    if context.documents is None:
+        n_documents = max(1, _WALKS // max(1, trees.count))
+    sample = data.sample(n_documents, context.seed)
+    prefixes = _measure_prefixes(context, trees, sample)
     # Take the metrics that the training recorded.
-    before = model.info.rounds_before
+    earlier_rounds = model.info.rounds_before
     rows = [
-        (dataset, metric, before + number, float(value))
+        (dataset, metric, earlier_rounds + round, float(value))
         for dataset, metrics in model.evals_result.items()
         for metric, values in metrics.items()
-        for number, value in enumerate(values, 1)
+        for round, value in enumerate(values, 1)
     ]
     names = ("dataset", "metric", "round", "value")
-    history, notes = dict(zip(names, zip(*rows, strict=True), strict=False)), []
+    history = dict(zip(names, zip(*rows, strict=True), strict=False))
+    notes = []
     if not history:
         notes.append(
             "The model file has no record of its training, so only the curve on these data is"
@@ -172,18 +173,18 @@ def learning(c: Context) -> Learning:
         notes.append(
             "DART rescales earlier trees, so a prefix of the trees is not a model of the training."
         )
-    all_scores = scores if part is data and trees.double else None
+    all_scores = prefixes.scores if sample is data and trees.double else None
     return Learning(
-        metric=c.metric,
-        prefixes=prefixes,
-        queries=queries,
-        documents=part.n_documents,
+        metric=context.metric,
+        prefixes=prefixes.curve,
+        queries=prefixes.queries,
+        documents=sample.n_documents,
         all_documents=data.n_documents,
         history=history,
         best_rounds=model.best_iteration,
         trained_rounds=model.info.trained_rounds,
-        negligible=c.negligible,
-        begins=_beginning(trees, c.rules.without_names),
+        negligible=context.negligible,
+        begins=_beginning(trees, context.rules.without_names),
         notes=tuple(notes),
         scores=all_scores,
     )
@@ -196,45 +197,58 @@ def points(rounds: int) -> Int64Array:
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
 
 
-def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Data, int, Float64Array]:
-    """Measure a model's prefixes in one pass.
+class _Prefixes(NamedTuple):
+    """The measured first rounds of a model.
 
-    Returns:
-        The curve as a table, the number of included queries, and the final scores, float64[N].
-        XGBoost scores lack base_score and are not rounded to float32.
+    Args:
+        curve: the curve as a table.
+        queries: number of included queries.
+        scores: float64[N], scores of all rounds. XGBoost scores lack base_score and are not rounded
+            to float32.
     """
-    model, metric, conventions, threads = c.model, c.main, c.rules.without_names, c.workers
+
+    curve: Data
+    queries: int
+    scores: Float64Array
+
+
+def _measure_prefixes(context: Context, trees: Trees, data: RankingDataset) -> _Prefixes:
+    """Measure a model's prefixes in one pass."""
+    model = context.model
+    metric = context.main
+    conventions = context.rules.without_names
+    threads = context.workers
     # Raises if the metric is undefined.
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)
     assert trees.forest is not None
     rounds = points(model.best_iteration)
     # Keep the trees of a round together (XGBoost's num_parallel_tree).
-    cuts = (rounds * trees.count) // max(1, model.best_iteration)
+    tree_ends = (rounds * trees.count) // max(1, model.best_iteration)
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     # Each walker adds the trees between two points to the scores.
-    parts = [
+    forests = [
         start_alone(trees.forest),
-        *(some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist())),
+        *(some_trees(trees.forest, first, last) for first, last in pairwise(tree_ends.tolist())),
     ]
-    walkers = [Walker(part, trees.used) for part in parts]
-    per_query, final = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
+    walkers = [Walker(forest, trees.used) for forest in forests]
+    per_query, final_scores = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
 
-    def block(queries: slice, documents: slice) -> None:
+    def measure_block(queries: slice, documents: slice) -> None:
         bound = metrics_of_block(data, queries, documents, metric, conventions)
         values = rows[documents]
         scores = np.zeros(values.shape[0])
         for i, walker in enumerate(walkers):
             scores += walker.scores(values)
-            per_query[queries, i] = bound.per_query(scores)[c.metric]
-        final[documents] = scores
+            per_query[queries, i] = bound.per_query(scores)[context.metric]
+        final_scores[documents] = scores
 
-    over_blocks(block, rows, threads, partial(c.progress, "first trees"))
+    over_blocks(measure_block, rows, threads, partial(context.progress, "first trees"))
     lost, weights = per_query[:, -1:] - per_query, data.queries.each_weight
-    value = means_over_queries(per_query, weights, seed=c.seed)
-    change = means_over_queries(lost, weights, seed=c.seed, resamples=PAIRED_RESAMPLES)
-    values = {"rounds": rounds, "value": value.mean, "low": value.low, "high": value.high}
-    columns = values | {"lost": change.mean, "lost_low": change.low, "lost_high": change.high}
-    return columns, int(value.queries[0]), final
+    value = means_over_queries(per_query, weights, seed=context.seed)
+    loss = means_over_queries(lost, weights, seed=context.seed, resamples=PAIRED_RESAMPLES)
+    curve = {"rounds": rounds, "value": value.mean, "low": value.low, "high": value.high}
+    curve |= {"lost": loss.mean, "lost_low": loss.low, "lost_high": loss.high}
+    return _Prefixes(curve, int(value.queries[0]), final_scores)
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
@@ -255,7 +269,7 @@ def _beginning(trees: Trees, rules: Conventions) -> str:
     return f"all documents tied, ordered by ties={rules.ties}"
 
 
-def _parts(result: Learning) -> dict[str, Any]:
+def _template_variables(result: Learning) -> dict[str, Any]:
     charts: dict[str, Any] = {"value": None}
     if result.prefixes["rounds"].size > 1:
         charts = {"value": _value(result), "lost": _lost(result)}
@@ -272,42 +286,43 @@ def _rounds(title: str = "rounds") -> Any:
 
 def _value(result: Learning) -> Chart:
     frame = result.to_frame("prefixes")
-    how = {"title": result.metric, "scale": alt.Scale(zero=False)}
+    y_options = {"title": result.metric, "scale": alt.Scale(zero=False)}
     tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-    drawn = lines(frame, _rounds(), "value", tips, band=("low", "high"), **how)
-    return Chart("learning-prefixes", frame, drawn)
+    figure = lines(frame, _rounds(), "value", tips, band=("low", "high"), **y_options)
+    return Chart("learning-prefixes", frame, figure)
 
 
 def _lost(result: Learning) -> Chart:
     frame = result.to_frame("prefixes")[["rounds", "lost", "lost_low", "lost_high"]]
-    small = max(result.negligible, 1e-6)
+    linear_up_to = max(result.negligible, 1e-6)
     values = frame.drop(columns="rounds").to_numpy()
-    ends = float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=small))
-    scale, ticks = stretched(small, ends)
+    ends = float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=linear_up_to))
+    scale, ticks = stretched(linear_up_to, ends)
     axis = alt.Axis(values=ticks, format="~g")
-    how = {"title": "loss, stretched near 0", "scale": scale, "axis": axis}
+    y_options = {"title": "loss, stretched near 0", "scale": scale, "axis": axis}
     tips = ("rounds:Q ,d", "lost:Q +.4f", "lost_low:Q .4f from", "lost_high:Q .4f to")
-    drawn = lines(frame, _rounds(), "lost", tips, band=("lost_low", "lost_high"), **how)
-    return Chart("learning-lost", frame, drawn)
+    figure = lines(frame, _rounds(), "lost", tips, band=("lost_low", "lost_high"), **y_options)
+    return Chart("learning-lost", frame, figure)
 
 
 def _history(result: Learning, metric: str) -> Chart:
     frame = result.to_frame().rename(columns={"round": "rounds"})
-    rows = frame[frame["metric"] == metric]
+    metric_frame = frame[frame["metric"] == metric]
     colour = alt.Color("dataset:N", title=None)
-    how = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
-    best = alt.Chart(pandas().DataFrame({"rounds": [result.best_rounds]}))
-    drawn = lines(rows, _rounds("round"), "value", ("dataset:N", "rounds:Q", "value:Q .4f"), **how)
-    drawn += best.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round"))
+    chart_options = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
+    best_rounds = alt.Chart(pandas().DataFrame({"rounds": [result.best_rounds]}))
+    tips = ("dataset:N", "rounds:Q", "value:Q .4f")
+    figure = lines(metric_frame, _rounds("round"), "value", tips, **chart_options)
+    figure += best_rounds.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round"))
     name = "learning-loss" if metric == LOSS else "learning-history"
-    return Chart(name, frame, drawn)
+    return Chart(name, frame, figure)
 
 
 SPEC = Section(
     "learning",
     "Learning",
     learning,
-    _parts,
+    _template_variables,
     position=40,
-    applies=lambda c: not c.model.info.averaged,
+    applies=lambda context: not context.model.info.averaged,
 )

@@ -104,95 +104,106 @@ class QueryValues(Result):
         return Table("queries", queries), Table("parts", self.parts, columns)
 
 
-def query_values(c: Context, worst: int = 20) -> QueryValues:
+def query_values(context: Context, worst: int = 20) -> QueryValues:
     """Analyse the metric for each query."""
-    data, name = c.data, c.metric
-    values = c.bound([c.main]).per_query(c.scores)[name]
-    cuts = segmentations(c.segments, data.labels, data.queries)
-    of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
+    data, name = context.data, context.metric
+    values = context.bound([context.main]).per_query(context.scores)[name]
+    partitions = segmentations(context.segments, data.labels, data.queries)
+    of_part = {
+        partition.kind: np.array(partition.names, dtype=object)[partition.of_query]
+        for partition in partitions
+    }
     # Break ties by the best label, because failing on a very good document is worse.
-    best = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
-    order = np.lexsort((-data.queries.sizes, -best, values))
-    chosen = [q for q in order[:worst].tolist() if not np.isnan(values[q])]
-    worst_queries, notes = _worst_queries(c, chosen, values, of_part)
+    best_label = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
+    order = np.lexsort((-data.queries.sizes, -best_label, values))
+    worst_positions = [query for query in order[:worst].tolist() if not np.isnan(values[query])]
+    worst_queries, notes = _worst_queries(context, worst_positions, values, of_part)
     return QueryValues(
         metric=name,
         qids=data.queries.qid,
         values=values,
         sizes=data.queries.sizes,
         of_part=of_part,
-        parts=concatenate([_segments_of(cut, values, data, c.seed) for cut in cuts]),
+        parts=concatenate(
+            [_segments_of(partition, values, data, context.seed) for partition in partitions]
+        ),
         worst=tuple(worst_queries),
         notes=tuple(notes),
     )
 
 
-def _segments_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Data:
+def _segments_of(
+    partition: Segmentation, values: Float64Array, data: RankingDataset, seed: int
+) -> Data:
     """Return the table of the segments that have an included query."""
     rows, counted = [], ~np.isnan(values)
-    for i in np.unique(cut.of_query[counted]).tolist():
-        inside = counted & (cut.of_query == i)
+    for i in np.unique(partition.of_query[counted]).tolist():
+        in_segment = counted & (partition.of_query == i)
         means = means_over_queries(
-            values[inside, None], data.queries.each_weight[inside], seed=seed
+            values[in_segment, None], data.queries.each_weight[in_segment], seed=seed
         )
         ends = np.concatenate([means.low, means.high])
         ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
-        quantiles = np.quantile(values[inside], _QUANTILES)
-        rows.append((cut.kind, cut.names[i], *means.queries, *means.mean, *ends, *quantiles))
+        quantiles = np.quantile(values[in_segment], _QUANTILES)
+        rows.append(
+            (partition.kind, partition.names[i], *means.queries, *means.mean, *ends, *quantiles)
+        )
     return {
         name: np.array(column) for name, column in zip(_PARTS, zip(*rows, strict=True), strict=True)
     }
 
 
 def _worst_queries(
-    c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, Array]
+    context: Context, positions: Sequence[int], values: Float64Array, of_part: Mapping[str, Array]
 ) -> tuple[list[WorstQuery], list[str]]:
     """Return the ranked lists of some queries, and notes."""
-    data, scores = c.data, c.scores
+    data, scores = context.data, context.scores
     worst: list[WorstQuery] = []
     notes: list[str] = []
-    for q in chosen:
-        index, rows = data.queries.take([q])
-        rank = index.ranks(scores[rows])
+    for query in positions:
+        index, rows = data.queries.take([query])
+        ranks = index.ranks(scores[rows])
         # Take the top documents and the best-labelled documents below them.
-        order = np.argsort(rank)
-        below = order[_TOP:]
-        best = below[np.argsort(-data.labels[rows[below]], kind="stable")][:_BELOW]
-        best = best[data.labels[rows[best]] > 0.0]
-        places = np.concatenate([order[:_TOP], best[np.argsort(rank[best])]])
-        rows, rank = rows[places], rank[places]
+        order = np.argsort(ranks)
+        below_top = order[_TOP:]
+        best_below = below_top[np.argsort(-data.labels[rows[below_top]], kind="stable")][:_BELOW]
+        best_below = best_below[data.labels[rows[best_below]] > 0.0]
+        listed = np.concatenate([order[:_TOP], best_below[np.argsort(ranks[best_below])]])
+        rows, ranks = rows[listed], ranks[listed]
         # Take the features whose contributions vary most among these documents.
-        parts = np.zeros((rows.size, 0))
+        contributions = np.zeros((rows.size, 0))
         if not notes:
             try:
-                parts = c.model.contributions(data.features[rows], threads=c.threads)[:, :-1]
+                contributions = context.model.contributions(
+                    data.features[rows], threads=context.threads
+                )[:, :-1]
             except ModelError as error:
                 notes.append(f"Feature contributions are not available: {error}")
-        centred = parts - parts.mean(axis=0)
-        spread = np.abs(centred).max(axis=0)
-        top = np.argsort(-spread, kind="stable")[:_FEATURES]
-        top = top[spread[top] > 0.0]
+        centred = contributions - contributions.mean(axis=0)
+        largest = np.abs(centred).max(axis=0)
+        most_varying = np.argsort(-largest, kind="stable")[:_FEATURES]
+        most_varying = most_varying[largest[most_varying] > 0.0]
         documents = {
-            "rank": rank,
+            "rank": ranks,
             "document": [shown_name(row, data) for row in rows.tolist()],
             "label": data.labels[rows].astype(np.float64),
             "score": scores[rows],
-            "contributions": centred[:, top],
+            "contributions": centred[:, most_varying],
         }
         worst.append(
             WorstQuery(
-                qid=data.queries.describe_query(q),
-                value=float(values[q]),
-                size=int(data.queries.sizes[q]),
-                parts={kind: str(part[q]) for kind, part in of_part.items()},
-                features=tuple(data.feature_names[at] for at in top.tolist()),
+                qid=data.queries.describe_query(query),
+                value=float(values[query]),
+                size=int(data.queries.sizes[query]),
+                parts={kind: str(segments[query]) for kind, segments in of_part.items()},
+                features=tuple(data.feature_names[feature] for feature in most_varying.tolist()),
                 documents=documents,
             )
         )
     return worst, notes
 
 
-def _parts(result: QueryValues) -> dict[str, Any]:
+def _template_variables(result: QueryValues) -> dict[str, Any]:
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
     parts = result.table("parts").rows()
@@ -208,4 +219,6 @@ def _parts(result: QueryValues) -> dict[str, Any]:
     }
 
 
-SPEC = Section("queries", "Queries", query_values, _parts, position=50, after=("learning",))
+SPEC = Section(
+    "queries", "Queries", query_values, _template_variables, position=50, after=("learning",)
+)

@@ -40,68 +40,72 @@ class Ranking(Result):
         return Table("depth", self.depth), Table("grades", self.grades)
 
 
-def ranking(c: Context) -> Ranking:
+def ranking(context: Context) -> Ranking:
     """Analyse the rankings by a model and its baselines."""
-    data, queries = c.data, c.data.queries
-    scores = {MODEL: c.scores}
-    if c.start is not None:
-        scores[START] = c.start
-    if c.previous is not None:
-        name, before = c.previous
-        scores[name] = np.asarray(before, np.float64)
-    family, _, cut = c.metric.partition("@")
-    depth = []
-    if cut:
-        longest = max(int(queries.sizes.max(initial=1)), int(cut))
-        ks = sorted({k for k in _DEPTHS if k <= longest} | {int(cut)})
-        names = [f"{family}@{k}" for k in ks]
-        values = {name: c.bound(names).per_query(of_ranking) for name, of_ranking in scores.items()}
+    data, queries = context.data, context.data.queries
+    scores = {MODEL: context.scores}
+    if context.start is not None:
+        scores[START] = context.start
+    if context.previous is not None:
+        name, previous_scores = context.previous
+        scores[name] = np.asarray(previous_scores, np.float64)
+    family, _, cutoff = context.metric.partition("@")
+    depth_tables = []
+    if cutoff:
+        longest = max(int(queries.sizes.max(initial=1)), int(cutoff))
+        cutoffs = sorted({k for k in _DEPTHS if k <= longest} | {int(cutoff)})
+        names = [f"{family}@{k}" for k in cutoffs]
+        values = {
+            name: context.bound(names).per_query(ranking_scores)
+            for name, ranking_scores in scores.items()
+        }
         # With equal scores, the mean over tied orders is the mean of a random order.
-        values[RANDOM] = c.bound(names, replace(c.rules, ties="expected")).per_query(
-            np.zeros(data.n_documents)
-        )
+        over_ties = context.bound(names, replace(context.rules, ties="expected"))
+        values[RANDOM] = over_ties.per_query(np.zeros(data.n_documents))
         for name, per_query in values.items():
             columns = np.column_stack([per_query[metric] for metric in names])
-            means = means_over_queries(columns, queries.each_weight, seed=c.seed)
+            means = means_over_queries(columns, queries.each_weight, seed=context.seed)
             ends = {"value": means.mean, "low": means.low, "high": means.high}
-            depth.append({"ranking": [name] * len(ks), "k": ks} | ends)
-    grades = _by_grade(c)
-    if not (depth or grades):
-        raise DataError(f"{c.metric} has no cut-off, and the labels are not grades")
-    return Ranking(c.metric, concatenate(depth), grades)
+            depth_tables.append({"ranking": [name] * len(cutoffs), "k": cutoffs} | ends)
+    grades = _by_grade(context)
+    if not (depth_tables or grades):
+        raise DataError(f"{context.metric} has no cut-off, and the labels are not grades")
+    return Ranking(context.metric, concatenate(depth_tables), grades)
 
 
-def _by_grade(c: Context) -> Data:
-    labels, owner, sizes = c.data.labels, c.data.queries.of_rows(), c.data.queries.sizes
-    compared = sizes[owner] > 1
+def _by_grade(context: Context) -> Data:
+    labels = context.data.labels
+    query_of_row = context.data.queries.of_rows()
+    sizes = context.data.queries.sizes
+    compared = sizes[query_of_row] > 1
     grades, counts = np.unique(labels[compared], return_counts=True)
     if not 0 < grades.size <= _MOST_GRADES:
         return {}
-    centred = within_queries(c.scores, sizes)
+    centred = within_queries(context.scores, sizes)
     quantiles = np.array(
-        [np.quantile(centred[compared & (labels == g)], (0.05, 0.5, 0.95)) for g in grades]
+        [np.quantile(centred[compared & (labels == grade)], (0.05, 0.5, 0.95)) for grade in grades]
     )
     return {"grade": grades, "documents": counts} | dict(
         zip(("low", "median", "high"), quantiles.T, strict=True)
     )
 
 
-def _parts(result: Ranking) -> dict[str, Any]:
-    parts: dict[str, Any] = {"family": result.metric.partition("@")[0]}
+def _template_variables(result: Ranking) -> dict[str, Any]:
+    variables: dict[str, Any] = {"family": result.metric.partition("@")[0]}
     if result.depth:
         frame = result.to_frame("depth")
         x = alt.X("k:Q", scale=alt.Scale(type="log", nice=False), axis=whole_numbers())
         tips = ("ranking:N", "k:Q d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-        y = {"title": f"{parts['family']}@k", "scale": alt.Scale(zero=False)}
+        y_options = {"title": f"{variables['family']}@k", "scale": alt.Scale(zero=False)}
         color = alt.Color("ranking:N", sort=None)
-        figure = lines(frame, x, "value", tips, band=("low", "high"), color=color, **y)
-        parts["over_k"] = Chart("ranking-depth", frame, figure)
+        figure = lines(frame, x, "value", tips, band=("low", "high"), color=color, **y_options)
+        variables["over_k"] = Chart("ranking-depth", frame, figure)
     if result.grades:
         frame = result.to_frame("grades")
         tips = ("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
         title = "score minus its query's mean"
-        parts["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, title, "median")
-    return parts
+        variables["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, title, "median")
+    return variables
 
 
-SPEC = Section("ranking", "Ranking", ranking, _parts, position=15, after=("learning",))
+SPEC = Section("ranking", "Ranking", ranking, _template_variables, position=15, after=("learning",))

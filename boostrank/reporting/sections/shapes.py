@@ -15,12 +15,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
 from boostrank.reporting.result import Result, concatenate
@@ -90,8 +90,8 @@ class AleCurve:
         is constant.
         """
         steps = np.diff(self.effect)
-        total = float(np.abs(steps).sum())
-        return float(steps[steps > 0.0].sum()) / total if total > 0.0 else math.nan
+        variation = float(np.abs(steps).sum())
+        return float(steps[steps > 0.0].sum()) / variation if variation > 0.0 else math.nan
 
     @property
     def direction(self) -> str:
@@ -161,21 +161,13 @@ class Shapes(Result):
             ),
         )
         # Add what JSON has besides the columns.
-        keys = (
-            "feature",
-            "swing",
-            "rising",
-            "lowest",
-            "highest",
-            "documents",
-            "missing",
-            "missing_effect",
-        )
-        features = table_of_objects("features", self.curves, columns, *keys, "query_level")
+        keys = ("feature", "swing", "rising", "lowest", "highest", "documents", "missing")
+        more_keys = ("missing_effect", "query_level")
+        features = table_of_objects("features", self.curves, columns, *keys, *more_keys)
         cells: Data = {"share_missing": [curve.share_missing for curve in self.curves]}
-        for end in ("lowest", "highest"):
-            values = zip(self.curves, features.data[end], strict=True)
-            cells[end] = [
+        for column in ("lowest", "highest"):
+            values = zip(self.curves, features.data[column], strict=True)
+            cells[column] = [
                 Cell(value, self.category(curve.feature, value)) for curve, value in values
             ]
         directions = [
@@ -201,24 +193,24 @@ def _points(shapes: Shapes, curve: AleCurve) -> Data:
     any.
     """
     # Row i has the number of documents in the interval that ends at edge i.
-    counts = [0, *curve.counts.tolist()][: curve.edges.size]
+    documents = [0, *curve.counts.tolist()][: curve.edges.size]
     data: Data = {
         "value": curve.edges,
         "effect": curve.effect,
         "low": curve.low,
         "high": curve.high,
     }
-    data["documents"] = counts
+    data["documents"] = documents
     if curve.missing:
-        missing = (np.nan, curve.missing_effect, np.nan, np.nan, curve.missing)
-        row = {name: [value] for name, value in zip(data, missing, strict=True)}
-        data = concatenate([row, data])
+        missing_row = (np.nan, curve.missing_effect, np.nan, np.nan, curve.missing)
+        first_row = {name: [value] for name, value in zip(data, missing_row, strict=True)}
+        data = concatenate([first_row, data])
     categories = [shapes.category(curve.feature, value) for value in data["value"].tolist()]
     return {"feature": [curve.feature] * len(categories), **data, "category": categories}
 
 
 def shapes(
-    c: Context,
+    context: Context,
     *,
     top: int = 8,
     bins: int = 32,
@@ -233,20 +225,20 @@ def shapes(
         documents: number of documents in the sample for curves, which consists of whole queries.
             None limits the work to about ten seconds on two cores, with at most 20,000 documents.
     """
-    model, data, seed = c.model, c.data, c.seed
+    model, data, seed = context.model, context.data, context.seed
     if not data.n_documents:
         raise DataError("the data has no documents")
     trees = model.trees()
     # Use the feature names in the data, because a booster may only number its columns.
     columns = data.feature_names
-    worth: Importance | None = c.results.get("importance")
-    order = np.argsort(-trees.gain, kind="stable") if worth is None else worth.order
-    chosen = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
-    walker = walker_of(model, trees, data, c.workers)
+    importance: Importance | None = context.results.get("importance")
+    order = np.argsort(-trees.gain, kind="stable") if importance is None else importance.order
+    top_features = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
+    walker = walker_of(model, trees, data, context.workers)
     names = tuple(columns[i] for i in trees.used)
     # Each document is walked about three times.
-    most = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
-    sample = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
+    affordable = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
+    sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), seed)
     rows = DenseRows(sample, trees.used, model.absent_is_missing)
     curves = accumulated_local_effects(
         walker,
@@ -254,19 +246,21 @@ def shapes(
         names,
         bins=bins,
         seed=seed,
-        threads=c.workers,
-        progress=partial(c.progress, "local effects"),
+        threads=context.workers,
+        progress=partial(context.progress, "local effects"),
     )
-    first = {name: i for i, name in enumerate(chosen)}
+    position = {name: i for i, name in enumerate(top_features)}
     # Look up category names by the data's column names.
-    of_columns = zip(columns, map(model.categories.get, model.feature_names), strict=True)
+    of_model = model.categories
     categories = {
-        name: tuple(map(str, of.values or ())) for name, of in of_columns if of is not None
+        column: tuple(map(str, of_model[name].values or ()))
+        for column, name in zip(columns, model.feature_names, strict=True)
+        if name in of_model
     }
     return Shapes(
-        top=chosen,
+        top=top_features,
         curves=tuple(
-            sorted(curves, key=lambda curve: (first.get(curve.feature, len(first)), -curve.swing))
+            sorted(curves, key=lambda curve: (position.get(curve.feature, top), -curve.swing))
         ),
         documents=rows.data.n_documents,
         all_documents=data.n_documents,
@@ -275,7 +269,7 @@ def shapes(
     )
 
 
-def _parts(result: Shapes) -> dict[str, Any]:
+def _template_variables(result: Shapes) -> dict[str, Any]:
     curves = {curve.feature: curve for curve in result.curves}
     features = enumerate(result.top, 1)
     charts = [(_chart(result, n, curves[feature]), curves[feature]) for n, feature in features]
@@ -287,47 +281,93 @@ def _parts(result: Shapes) -> dict[str, Any]:
 
 def _chart(shapes: Shapes, number: int, curve: AleCurve) -> Chart:
     """Draw a curve and its interval."""
-    feature, main = curve.feature, COLOURS["main"]
+    feature, colour = curve.feature, COLOURS["main"]
     frame = pandas().DataFrame(_points(shapes, curve)).drop(columns="feature")
     tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
-    y = {"title": "score", "scale": alt.Scale(zero=True)}
+    y_options = {"title": "score", "scale": alt.Scale(zero=True)}
     if feature in shapes.categories:
         # Draw a point for each category, including the missing values.
         frame["category"] = frame["category"].where(frame["value"].notna(), "missing")
         axis = alt.Axis(labelAngle=-35, labelLimit=110)
         x = alt.X("category:N", title=None, sort=None, axis=axis)
-        name = alt.Tooltip("category:N", title=feature)
-        base = alt.Chart(frame).encode(x=x, tooltip=[name, *tooltips(*tips)])
-        interval = base.mark_rule(strokeWidth=4, opacity=0.35, color=main)
-        line = base.mark_point(size=60, color=main)
+        value_tooltip = alt.Tooltip("category:N", title=feature)
+        base = alt.Chart(frame).encode(x=x, tooltip=[value_tooltip, *tooltips(*tips)])
+        interval = base.mark_rule(strokeWidth=4, opacity=0.35, color=colour)
+        line = base.mark_point(size=60, color=colour)
     else:
         # Missing values have no place on the axis; the caption states their effect.
         frame = frame[frame["value"].notna()].drop(columns="category")
-        name = alt.Tooltip("value:Q", title=feature, format=".5~g")
-        base = alt.Chart(frame).encode(x=_across(curve), tooltip=[name, *tooltips(*tips)])
-        interval = base.mark_area(opacity=0.25, color=main)
+        value_tooltip = alt.Tooltip("value:Q", title=feature, format=".5~g")
+        base = alt.Chart(frame).encode(x=_across(curve), tooltip=[value_tooltip, *tooltips(*tips)])
+        interval = base.mark_area(opacity=0.25, color=colour)
         line = base.mark_line(point=alt.OverlayMarkDef(size=16))
     slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")[:40] or "feature"
     figure = alt.layer(
-        interval.encode(y=alt.Y("low:Q", **y), y2="high:Q"), line.encode(y=alt.Y("effect:Q", **y))
+        interval.encode(y=alt.Y("low:Q", **y_options), y2="high:Q"),
+        line.encode(y=alt.Y("effect:Q", **y_options)),
     )
     return Chart(f"shape-{number}-{slug}", frame, figure.properties(height=_HEIGHT))
 
 
 def _across(curve: AleCurve) -> Any:
     """Return the horizontal axis of a numeric feature."""
-    size = np.abs(curve.edges[curve.edges != 0.0])
+    magnitudes = np.abs(curve.edges[curve.edges != 0.0])
     # SI prefixes for thousands, none for fractions.
     axis: dict[str, Any] = {
-        "format": "~s" if size.max(initial=0.0) >= 1000.0 else ".3~g",
+        "format": "~s" if magnitudes.max(initial=0.0) >= 1000.0 else ".3~g",
         "tickCount": 5,
     }
     scale = alt.Scale(zero=False, nice=False)
-    if size.size and size.max() > _SKEWED * np.median(size):
-        small = 10.0 ** np.floor(np.log10(np.median(size)))
-        scale, axis["values"] = stretched(small, (curve.lowest, curve.highest))
+    if magnitudes.size and magnitudes.max() > _SKEWED * np.median(magnitudes):
+        linear_up_to = 10.0 ** np.floor(np.log10(np.median(magnitudes)))
+        scale, axis["values"] = stretched(linear_up_to, (curve.lowest, curve.highest))
         axis["format"] = "~g"
     return alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(**axis))
+
+
+@dataclass(frozen=True, eq=False)
+class _BinnedValues:
+    """Feature values and their intervals.
+
+    Args:
+        values: float32[n, c].
+        is_missing: bool[n, c].
+        edges: interval ends by column.
+        intervals: int16[n, c], interval numbers from 1, or 0 for missing values and constant
+            columns.
+    """
+
+    values: Float32Array
+    is_missing: BoolArray
+    edges: list[Float64Array]
+    intervals: Array
+
+    @classmethod
+    def from_values(cls, values: Float32Array, bins: int) -> _BinnedValues:
+        """Split each column into at most `bins` intervals."""
+        is_missing, edges = np.isnan(values), []
+        intervals = np.zeros(values.shape, np.int16)
+        for column in range(values.shape[1]):
+            missing_rows = is_missing[:, column]
+            column_values = values[:, column].astype(np.float64)
+            edges.append(_ends(column_values[~missing_rows] + 0.0, bins))
+            if edges[column].size > 1:
+                numbers = np.maximum(np.searchsorted(edges[column], column_values), 1)
+                intervals[:, column] = np.where(missing_rows, 0, numbers)
+        return cls(values, is_missing, edges, intervals)
+
+
+class _LocalEffects(NamedTuple):
+    """Changes of scores.
+
+    Args:
+        across: float64[n, c], change from the lower to the upper end of the value's interval.
+        without_value: float64[n] by column that lacks some values, change when the value is
+            removed.
+    """
+
+    across: Float64Array
+    without_value: dict[int, Float64Array]
 
 
 def accumulated_local_effects(
@@ -341,43 +381,46 @@ def accumulated_local_effects(
     progress: DocumentProgress | None = None,
 ) -> tuple[AleCurve, ...]:
     """Return the accumulated local effects of each column, with at most `bins` intervals."""
-    values = rows[: rows.data.n_documents]
-    lost, edges = np.isnan(values), []
-    # The intervals are numbered from 1, and 0 stands for missing values.
-    intervals = np.zeros(values.shape, np.int16)
-    for c in range(values.shape[1]):
-        column = values[:, c].astype(np.float64)
-        edges.append(_ends(column[~lost[:, c]] + 0.0, bins))
-        if edges[c].size > 1:
-            at = np.maximum(np.searchsorted(edges[c], column), 1)
-            intervals[:, c] = np.where(lost[:, c], 0, at)
-    change, to_missing = _walk(scorer, rows, values, edges, intervals, threads, progress)
+    binned = _BinnedValues.from_values(rows[: rows.data.n_documents], bins)
+    effects = _measure_local_effects(scorer, rows, binned, threads=threads, progress=progress)
     constant = set(rows.constant_within_queries(threads).tolist())
     # Count how often each query is drawn, float64[_RESAMPLES, Q].
-    queries, n = rows.data.queries, len(rows.data.queries)
-    draws = np.random.default_rng(seed).integers(0, max(1, n), size=(_RESAMPLES, n))
-    times = np.array([np.bincount(draw, minlength=n) for draw in draws], dtype=np.float64)
-    owner, curves = queries.of_rows(), []
-    for c, name in enumerate(names):
+    queries, n_queries = rows.data.queries, len(rows.data.queries)
+    draws = np.random.default_rng(seed).integers(0, max(1, n_queries), size=(_RESAMPLES, n_queries))
+    times = np.array([np.bincount(draw, minlength=n_queries) for draw in draws], dtype=np.float64)
+    query_of_row, curves = queries.of_rows(), []
+    for column, name in enumerate(names):
+        edges, missing_rows = binned.edges[column], binned.is_missing[:, column]
         # Sum and count the local effects per query and interval, without missing values.
-        width = max(1, edges[c].size)
-        key = owner * width + intervals[:, c]
+        width = max(1, edges.size)
+        cell = query_of_row * width + binned.intervals[:, column]
         sums, counts = [
-            np.bincount(key, weights, n * width).reshape(n, width)[:, 1:]
-            for weights in (change[:, c], np.ones(key.size))
+            np.bincount(cell, weights, n_queries * width).reshape(n_queries, width)[:, 1:]
+            for weights in (effects.across[:, column], np.ones(cell.size))
         ]
         # Compute the curve, and its bootstrap interval from the redrawn sums.
-        total = counts.sum(axis=0)
-        mean = _means(sums.sum(axis=0), total, 0.0)
-        again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
-        curve = _accumulated(mean[None], total[None])
-        ends = np.stack([*curve, *np.quantile(again, [0.025, 0.975], axis=0)])
-        effect, low, high = ends[:, : edges[c].size]
-        loss = float(to_missing[c][~lost[:, c]].mean()) if c in to_missing else math.nan
-        missing, is_constant = int(lost[:, c].sum()), c in constant and width > 1
-        documents = total.astype(np.int64)
-        numbers = documents, missing, loss, is_constant
-        curves.append(AleCurve(name, edges[c], effect, low, high, *numbers))
+        documents = counts.sum(axis=0)
+        means = _means(sums.sum(axis=0), documents, 0.0)
+        drawn_counts = times @ counts
+        drawn_curves = _accumulated(_means(times @ sums, drawn_counts, means), drawn_counts)
+        (effect,) = _accumulated(means[None], documents[None])
+        low, high = np.quantile(drawn_curves, [0.025, 0.975], axis=0)
+        missing_effect = math.nan
+        if column in effects.without_value:
+            missing_effect = float(effects.without_value[column][~missing_rows].mean())
+        curves.append(
+            AleCurve(
+                name,
+                edges=edges,
+                effect=effect[: edges.size],
+                low=low[: edges.size],
+                high=high[: edges.size],
+                counts=documents.astype(np.int64),
+                missing=int(missing_rows.sum()),
+                missing_effect=missing_effect,
+                query_level=column in constant and width > 1,
+            )
+        )
     return tuple(curves)
 
 
@@ -388,71 +431,77 @@ def _ends(present: Float64Array, bins: int) -> Float64Array:
     values, counts = np.unique(present, return_counts=True)
     if values.size <= bins + 1:
         return values
-    many = np.zeros(values.size, np.bool_)
-    while (more := ~many & (counts * (bins - many.sum()) > counts[~many].sum())).any():
-        many |= more
-    others = np.repeat(values[~many], counts[~many])
-    at = np.rint(np.linspace(0, others.size - 1, bins - many.sum() + 1)).astype(int)
-    return np.unique(np.concatenate([values[many], others[at]]))
+    is_frequent = np.zeros(values.size, np.bool_)
+    while (
+        also_frequent := ~is_frequent
+        & (counts * (bins - is_frequent.sum()) > counts[~is_frequent].sum())
+    ).any():
+        is_frequent |= also_frequent
+    rare_values = np.repeat(values[~is_frequent], counts[~is_frequent])
+    quantile_positions = np.rint(
+        np.linspace(0, rare_values.size - 1, bins - is_frequent.sum() + 1)
+    ).astype(int)
+    return np.unique(np.concatenate([values[is_frequent], rare_values[quantile_positions]]))
 
 
-def _walk(
+def _measure_local_effects(
     scorer: Scorer,
     rows: DenseRows,
-    values: Float32Array,
-    edges: list[Float64Array],
-    intervals: Array,
+    binned: _BinnedValues,
+    *,
     threads: int,
     progress: DocumentProgress | None,
-) -> tuple[Float64Array, dict[int, Float64Array]]:
-    """Return the local effects, float64[n, c], and the effects of removing values from columns that
-    lack some.
-    """
-    n, c = values.shape
-    lost = np.isnan(values)
-    gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
-    change = np.zeros((n, c))
-    to_missing = {int(at): np.zeros(n) for at in gone}
+) -> _LocalEffects:
+    n_documents, n_columns = binned.values.shape
+    lacking = np.flatnonzero(binned.is_missing.any(axis=0) & ~binned.is_missing.all(axis=0))
+    across = np.zeros((n_documents, n_columns))
+    without_value = {int(column): np.zeros(n_documents) for column in lacking}
 
-    def block(queries: slice, documents: slice) -> None:
-        block_rows, at = values[documents], intervals[documents]
+    def measure_block(queries: slice, documents: slice) -> None:
+        values, intervals = binned.values[documents], binned.intervals[documents]
         # Move each value to the ends of its interval.
-        lower, upper = block_rows.copy(), block_rows.copy()
-        for j in range(c):
-            inside = at[:, j] > 0
-            lower[inside, j] = edges[j][at[inside, j] - 1]
-            upper[inside, j] = edges[j][at[inside, j]]
-        for batch in in_batches(np.arange(c), block_rows.shape[0]):
+        lower, upper = values.copy(), values.copy()
+        for column in range(n_columns):
+            has_interval = intervals[:, column] > 0
+            numbers = intervals[has_interval, column]
+            lower[has_interval, column] = binned.edges[column][numbers - 1]
+            upper[has_interval, column] = binned.edges[column][numbers]
+        for batch in in_batches(np.arange(n_columns), values.shape[0]):
+            units = units_of(batch, n_columns)
             to_lower, to_upper = [
-                scorer.changes(block_rows, end, units_of(batch, c), batch.size)
-                for end in (lower, upper)
+                scorer.changes(values, end, units, batch.size) for end in (lower, upper)
             ]
-            change[documents, batch] = (to_upper - to_lower).T
-        if gone.size:
-            base = scorer.scores(block_rows)
-            nothing = np.full_like(block_rows, np.nan)
-            for batch in in_batches(gone, block_rows.shape[0]):
-                changed = scorer.changes(block_rows, nothing, units_of(batch, c), batch.size)
-                for j, scores in zip(batch.tolist(), changed, strict=True):
-                    to_missing[j][documents] = scores - base
+            across[documents, batch] = (to_upper - to_lower).T
+        # Remove the values of columns that lack some.
+        if lacking.size:
+            scores = scorer.scores(values)
+            nothing = np.full_like(values, np.nan)
+            for batch in in_batches(lacking, values.shape[0]):
+                units = units_of(batch, n_columns)
+                changed = scorer.changes(values, nothing, units, batch.size)
+                for column, changed_scores in zip(batch.tolist(), changed, strict=True):
+                    without_value[column][documents] = changed_scores - scores
 
-    over_blocks(block, rows, threads, progress)
-    return change, to_missing
+    over_blocks(measure_block, rows, threads, progress)
+    return _LocalEffects(across, without_value)
 
 
-def _means(sums: Float64Array, counts: Float64Array, instead: Float64Array | float) -> Float64Array:
-    """Return `sums / counts`, or `instead` where the count is 0."""
-    return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), instead))
+def _means(
+    sums: Float64Array, counts: Float64Array, without_count: Float64Array | float
+) -> Float64Array:
+    """Return `sums / counts`, or `without_count` where the count is 0."""
+    return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), without_count))
 
 
 def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
     """Accumulate mean local effects, float64[r, K], into centred curves, float64[r, K+1]."""
     curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
-    middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
+    mid_effects = (curve[:, 1:] + curve[:, :-1]) / 2.0
     return np.asarray(
         curve
-        - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None]
+        - (mid_effects * counts).sum(axis=1, keepdims=True)
+        / np.maximum(counts.sum(axis=1), 1)[:, None]
     )
 
 
-SPEC = Section("shapes", "Shapes", shapes, _parts, position=30, after=("importance",))
+SPEC = Section("shapes", "Shapes", shapes, _template_variables, position=30, after=("importance",))

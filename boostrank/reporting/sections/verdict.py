@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
@@ -88,7 +89,7 @@ class Verdict(Result):
         queries, documents: numbers of queries and documents in the data.
         empty: number of queries without a relevant document. The conventions determine whether they
             are included.
-        p: p-value of the lead over the first baseline that `first_lead` returns.
+        p: p-value of `first_lead`.
         matters: difference that exceeds training noise by metric, if it was measured.
         meaning: what each metric measures, by its name without a cut-off.
     """
@@ -143,129 +144,160 @@ class Verdict(Result):
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
         return "within the training noise" if small else ""
 
-    def first_lead(self) -> tuple[str, Difference]:
-        """Return the name of the first baseline except the linear start, and the lead over it."""
-        base = next(ranking for ranking in self.baselines if ranking.name != START)
-        lead, value = base.standings[self.metric], self.headline
-        same = value.queries - lead.better - lead.worse
-        ends = lead.lead, lead.lead_low, lead.lead_high, self.p
-        counts, matters = (lead.better, same, lead.worse), self.matters.get(self.metric, math.nan)
-        values = value.queries, lead.value, value.value
-        return base.name, Difference("all", "all", self.metric, *values, *ends, *counts, matters)
+    @property
+    def first_baseline(self) -> Ranking:
+        """The first baseline except the linear start."""
+        return next(ranking for ranking in self.baselines if ranking.name != START)
+
+    def first_lead(self) -> Difference:
+        """Return the lead over `first_baseline` in the headline metric."""
+        model, baseline = self.headline, self.first_baseline.standings[self.metric]
+        return Difference(
+            kind="all",
+            segment="all",
+            metric=self.metric,
+            queries=model.queries,
+            old=baseline.value,
+            new=model.value,
+            mean=baseline.lead,
+            low=baseline.lead_low,
+            high=baseline.lead_high,
+            p=self.p,
+            better=baseline.better,
+            same=model.queries - baseline.better - baseline.worse,
+            worse=baseline.worse,
+            matters=self.matters.get(self.metric, math.nan),
+        )
 
 
-def verdict(c: Context) -> Verdict:
+class _MeasuredRanking(NamedTuple):
+    """A ranking and its metrics by query, float64[Q], by metric name."""
+
+    name: str
+    about: str
+    per_query: Mapping[str, Float64Array]
+
+
+def verdict(context: Context) -> Verdict:
     """Measure a ranker and its baselines."""
-    data, rules, first, main = c.data, c.rules, c.metric, c.main
-    bound = c.bound(c.metrics)
-    rankings, notes = _baselines(c, bound)
-    per_query = bound.per_query(c.scores)
-    standings = _standings(
-        bound.names, [per_query, *(values for _, _, values in rankings)], data, c.seed
-    )
-    counted = standings[0][first].queries
-    if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
+    data, rules, metric = context.data, context.rules, context.metric
+    bound = context.bound(context.metrics)
+    feature = single_feature(context)
+    model = _MeasuredRanking(MODEL, "", bound.per_query(context.scores))
+    baselines = _measure_baselines(context, bound, feature)
+    standing, *baseline_standings = _rank([model, *baselines], data, context.seed)
+
+    # Say what the comparison lacks.
+    notes, counted = [], standing.standings[metric].queries
+    if feature is None:
+        notes.append(
+            "There is no single-feature baseline: too few queries are included to choose a feature"
+            " on half."
+        )
+    if counted < len(data.queries) and rules.empty_for(metric.partition("@")[0]) == "exclude":
         notes.append(
             f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from"
-            f" {first}."
+            f" {metric}."
         )
 
     # Test the lead over the first baseline other than the model's own start.
     p = math.nan
     if counted:
-        base = next(values for name, _, values in rankings if name != START)
+        baseline = next(ranking for ranking in baselines if ranking.name != START)
+        values, baseline_values = model.per_query[metric], baseline.per_query[metric]
         weights = data.queries.each_weight
-        p = paired_difference(per_query[first], base[first], weights=weights, seed=c.seed).p
+        p = paired_difference(values, baseline_values, weights=weights, seed=context.seed).p
 
-    # Measure the effect of ties on the headline metric, and count the queries without a relevant
-    # document.
-    where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
-    of_labels = main if main.function is None else Metric("precision")
-    (empty,) = c.bound([of_labels], where_relevant, partial=True).per_query(c.scores).values()
-    tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
+    # Measure the effect of ties on the headline metric.
+    main, scores = context.main, context.scores
     ties = TieReport.measure(
-        data.n_documents, tied, rules, lambda of: c.bound([main], of).values(c.scores), first
+        data.n_documents,
+        tied_documents(data.labels, scores, data.queries, score_type=rules.score_type),
+        rules=rules,
+        values=lambda conventions: context.bound([main], conventions).values(scores),
+        metric=metric,
     )
-    baselines = tuple(
-        Ranking(name, about, standing)
-        for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
-    )
+    # Count the queries without a relevant document.
+    exclude_empty = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
+    label_metric = main if main.function is None else Metric("precision")
+    label_bound = context.bound([label_metric], exclude_empty, partial=True)
+    (label_values,) = label_bound.per_query(scores).values()
     return Verdict(
-        metric=first,
-        model=Ranking(MODEL, "", standings[0]),
-        baselines=baselines,
+        metric=metric,
+        model=standing,
+        baselines=tuple(baseline_standings),
         ties=ties,
         conventions=rules,
-        per_query=per_query,
+        per_query=model.per_query,
         queries=len(data.queries),
         documents=data.n_documents,
-        empty=int(np.isnan(empty).sum()),
+        empty=int(np.isnan(label_values).sum()),
         p=p,
         notes=tuple(notes),
-        matters=dict(c.matters or {}),
-        meaning={metric.name: metric.meaning for metric in c.metrics if metric.meaning},
+        matters=dict(context.matters or {}),
+        meaning={metric.name: metric.meaning for metric in context.metrics if metric.meaning},
     )
 
 
-def _baselines(
-    c: Context, bound: BoundMetrics
-) -> tuple[list[tuple[str, str, dict[str, Float64Array]]], list[str]]:
-    """Return the name, the description and the metrics of each baseline, and notes: the previous
-    model, the linear start, the single feature, random order and file order.
+def _measure_baselines(
+    context: Context, bound: BoundMetrics, feature: SingleFeature | None
+) -> list[_MeasuredRanking]:
+    """Measure the previous model, the linear start, the single feature, random order and file
+    order.
     """
-    notes: list[str] = []
-    rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
-    if c.previous is not None:
-        rankings.append((c.previous[0], "an earlier model", bound.per_query(c.previous[1])))
-    if c.start is not None:
-        rankings.append((START, "the model without its trees", bound.per_query(c.start)))
-    chosen = single_feature(c)
-    if chosen is None:
-        notes.append(
-            "There is no single-feature baseline: too few queries are included to choose a feature"
-            " on half."
-        )
-    else:
-        rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
-    rankings.append((RANDOM, *_by_chance(c)))
+    data = context.data
     # Tied documents have ranks in row order.
-    order = -c.data.queries.ranks(np.zeros(c.data.n_documents)).astype(np.float64)
-    about = "the rows of each query in file order"
-    rankings.append((FILE_ORDER, about, bound.per_query(order)))
-    return rankings, notes
+    file_order = -data.queries.ranks(np.zeros(data.n_documents)).astype(np.float64)
+    measured = []
+
+    def measure(name: str, about: str, scores: npt.ArrayLike) -> None:
+        measured.append(_MeasuredRanking(name, about, bound.per_query(scores)))
+
+    if context.previous is not None:
+        name, previous_scores = context.previous
+        measure(name, "an earlier model", previous_scores)
+    if context.start is not None:
+        measure(START, "the model without its trees", context.start)
+    if feature is not None:
+        measure(SINGLE, feature.words, feature.scores)
+    measured.append(_measure_random_order(context))
+    measure(FILE_ORDER, "the rows of each query in file order", file_order)
+    return measured
 
 
-def _by_chance(c: Context) -> tuple[str, dict[str, Float64Array]]:
-    """Return how a random order is measured, and its metrics, float64[Q]."""
-    bound, n = c.bound(c.metrics, replace(c.rules, ties="expected")), c.data.n_documents
-    if all(metric.function is None for metric in c.metrics):
+def _measure_random_order(context: Context) -> _MeasuredRanking:
+    bound = context.bound(context.metrics, replace(context.rules, ties="expected"))
+    n_documents = context.data.n_documents
+    if all(metric.function is None for metric in context.metrics):
         # With equal scores, the mean over tied orders is the mean of a random order.
-        return "the exact mean over all orders of each list", bound.per_query(np.zeros(n))
-    rng = np.random.default_rng(c.seed)
-    draws = [bound.per_query(rng.random(n)) for _ in range(_ORDERS)]
-    means = {name: np.mean([values[name] for values in draws], axis=0) for name in bound.names}
-    return f"the mean over {_ORDERS} random orders of each list", means
+        about = "the exact mean over all orders of each list"
+        return _MeasuredRanking(RANDOM, about, bound.per_query(np.zeros(n_documents)))
+    rng = np.random.default_rng(context.seed)
+    draws = [bound.per_query(rng.random(n_documents)) for _ in range(_ORDERS)]
+    means = {name: np.mean([draw[name] for draw in draws], axis=0) for name in bound.names}
+    return _MeasuredRanking(RANDOM, f"the mean over {_ORDERS} random orders of each list", means)
 
 
-def _standings(
-    names: Sequence[str],
-    rankings: Sequence[Mapping[str, Float64Array]],
-    data: RankingDataset,
-    seed: int,
-) -> list[dict[str, Standing]]:
-    """Return the standing of each ranking in each metric. The first ranking is the model."""
-    values = np.column_stack([r[name] for r in rankings for name in names])
-    leads = np.column_stack([rankings[0][name] - r[name] for r in rankings for name in names])
+def _rank(rankings: Sequence[_MeasuredRanking], data: RankingDataset, seed: int) -> list[Ranking]:
+    """Return the rankings with their standings. The first ranking is the model."""
+    model = rankings[0].per_query
+    per_query = [ranking.per_query[name] for ranking in rankings for name in model]
+    differences = [model[name] - ranking.per_query[name] for ranking in rankings for name in model]
+    values, leads = np.column_stack(per_query), np.column_stack(differences)
     weights = data.queries.each_weight
-    mean = means_over_queries(values, weights, seed=seed)
+    value = means_over_queries(values, weights, seed=seed)
     lead = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
-    # Each row has the fields of one standing. The model has no lead over itself.
-    numbers = np.column_stack([mean.mean, mean.low, mean.high, lead.mean, lead.low, lead.high])
-    numbers[: len(names), 3:] = np.nan
-    counts = np.column_stack([mean.queries, (leads > TIE).sum(axis=0), (leads < -TIE).sum(axis=0)])
-    metrics = list(names) * len(rankings)
-    standings = map(Standing, metrics, *numbers.T.tolist(), *counts.T.tolist())
-    return [{name: next(standings) for name in names} for _ in rankings]
+    # Each column has one field of all standings. The model has no lead over itself.
+    lead_columns = np.stack([lead.mean, lead.low, lead.high])
+    lead_columns[:, : len(model)] = np.nan
+    columns = [value.mean, value.low, value.high, *lead_columns, value.queries]
+    columns += [(leads > TIE).sum(axis=0), (leads < -TIE).sum(axis=0)]
+    names = list(model) * len(rankings)
+    standings = map(Standing, names, *(column.tolist() for column in columns))
+    return [
+        Ranking(ranking.name, ranking.about, {name: next(standings) for name in model})
+        for ranking in rankings
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,16 +317,16 @@ class SingleFeature:
     @property
     def words(self) -> str:
         """A description of the chosen features."""
-        words = [
+        descriptions = [
             f"{name}, {'higher' if sign > 0 else 'lower'} is better"
             for name, sign in zip(self.names, self.signs, strict=True)
         ]
-        if words[0] == words[1]:
-            return words[0]
-        return f"{words[0]}, or {words[1]}: the two halves choose different features"
+        if descriptions[0] == descriptions[1]:
+            return descriptions[0]
+        return f"{descriptions[0]}, or {descriptions[1]}: the two halves choose different features"
 
 
-def single_feature(c: Context) -> SingleFeature | None:
+def single_feature(context: Context) -> SingleFeature | None:
     """Rank each half of the queries by the feature and direction that are best on the other half.
 
     Missing values rank last in either direction. On large data, the choice uses a sample of each
@@ -303,54 +335,62 @@ def single_feature(c: Context) -> SingleFeature | None:
     Returns:
         The ranking, or None if a half has no included query or if there is no feature.
     """
-    data = c.data
-    count = len(data.queries)
-    if count < 2 or not data.n_features:
+    data = context.data
+    n_queries = len(data.queries)
+    if n_queries < 2 or not data.n_features:
         return None
     # Choose a feature on each half.
-    order = np.random.default_rng(c.seed).permutation(count)
-    halves = order[: count // 2], order[count // 2 :]
-    most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
-    choices: list[tuple[int, float]] = []
+    order = np.random.default_rng(context.seed).permutation(n_queries)
+    halves = order[: n_queries // 2], order[n_queries // 2 :]
+    most_queries = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
+    choices: list[_FeatureChoice] = []
     for half in halves:
         # Sample a fixed number of queries, because a fixed number of documents would favour short
         # lists.
-        documents = int(data.queries.sizes[half].sum())
-        sample = half[: max(1, half.size * most // max(documents, most))]
-        chosen = _choose(data.take(np.sort(sample)), c.main, c.rules, c.threads)
-        if chosen is None:
+        half_documents = int(data.queries.sizes[half].sum())
+        sample = half[: max(1, half.size * most_queries // max(half_documents, most_queries))]
+        choice = _choose_feature(context, data.take(np.sort(sample)))
+        if choice is None:
             return None
-        choices.append(chosen)
+        choices.append(choice)
     # Rank each half by the other half's choice.
-    columns = np.array([column for column, _ in choices], dtype=np.int64)
+    first, second = choices
+    columns = np.array([first.column, second.column], dtype=np.int64)
     values = DenseRows(data, columns)[: data.n_documents]
-    (a, a_sign), (b, b_sign) = choices
-    first, second = _as_scores(values[:, 0], a_sign), _as_scores(values[:, 1], b_sign)
-    in_second = np.zeros(count, dtype=bool)
+    in_second = np.zeros(n_queries, dtype=bool)
     in_second[halves[1]] = True
-    scores = np.where(np.repeat(in_second, data.queries.sizes), first, second)
-    return SingleFeature((data.feature_names[a], data.feature_names[b]), (a_sign, b_sign), scores)
+    scores = np.where(
+        np.repeat(in_second, data.queries.sizes),
+        _as_scores(values[:, 0], first.sign),
+        _as_scores(values[:, 1], second.sign),
+    )
+    names = data.feature_names[first.column], data.feature_names[second.column]
+    return SingleFeature(names, (first.sign, second.sign), scores)
 
 
-def _choose(
-    data: RankingDataset, metric: Metric, conventions: Conventions, threads: int | None
-) -> tuple[int, float] | None:
-    """Return the column and the sign with the best metric, or None if all queries are excluded."""
+class _FeatureChoice(NamedTuple):
+    """A feature, and 1.0 if its higher values are better, or -1.0 for the others."""
+
+    column: int
+    sign: float
+
+
+def _choose_feature(context: Context, data: RankingDataset) -> _FeatureChoice | None:
+    """Return the choice with the best metric, or None if all queries are excluded."""
+    rules = replace(context.rules, ties="expected")
     try:
-        bound = BoundMetrics(
-            [metric], data.labels, data.queries, replace(conventions, ties="expected"), threads
-        )
+        bound = BoundMetrics([context.main], data.labels, data.queries, rules, context.threads)
     except DataError:
         return None
-    best, chosen = -np.inf, None
+    best_value, best_choice = -np.inf, None
     features = data.features.tocsc() if hasattr(data.features, "tocsc") else data.features
     for column in range(data.n_features):
         values = dense_rows(features[:, [column]], 0, data.n_documents)[:, 0]
         for sign in (1.0, -1.0):
             value = bound.values(_as_scores(values, sign))[bound.names[0]]
-            if value > best:
-                best, chosen = value, (column, sign)
-    return chosen
+            if value > best_value:
+                best_value, best_choice = value, _FeatureChoice(column, sign)
+    return best_choice
 
 
 def _as_scores(values: Float32Array, sign: float) -> Float64Array:
@@ -360,7 +400,7 @@ def _as_scores(values: Float32Array, sign: float) -> Float64Array:
     )
 
 
-def _parts(result: Verdict) -> dict[str, Any]:
+def _template_variables(result: Verdict) -> dict[str, Any]:
     return {
         "few": result.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "file_order": FILE_ORDER,
@@ -379,4 +419,4 @@ def _chart(result: Verdict) -> Chart:
     return row_chart("verdict-rankings", frame, "ranking:N", tips, result.metric, color=colour)
 
 
-SPEC = Section("verdict", "Verdict", verdict, _parts, position=10, after=("learning",))
+SPEC = Section("verdict", "Verdict", verdict, _template_variables, position=10, after=("learning",))
