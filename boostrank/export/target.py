@@ -228,7 +228,7 @@ class TargetSpec:
                 f"replace the categories by numbers, or train with {option}",
                 options=option,
             )
-        if fault := self.name_fault(names):
+        if fault := self.name_fault(list(map(name_of, declared)) or names):
             fix = "pass other names with --feature-names when you export"
             yield Objection("names", fault, fix, final=False)
         if self.most_trees is not None and trees > self.most_trees:

@@ -486,7 +486,10 @@ class LibsvmSource(Source):
                 f" {new}.weight`"
             )
         if not self.lacks_labels:
-            return f"{words}, but the first rows have one"
+            return (
+                f"{words}, but other rows have one; write one number in each (scikit-learn's"
+                " dump_svmlight_file: multilabel=False)"
+            )
         words += ". Only predict, verify and export take such rows"
         return f"{words}; `sed 's/^[^#]/0 &/' {source} > {new}` writes the label 0"
 
@@ -605,7 +608,7 @@ def _lack_labels(rows: list[list[bytes]]) -> bool:
     """Return whether the first row begins with a query id, or with ascending features (else
     label:weight)."""
     if not rows or rows[0][0].startswith(b"qid:"):
-        return bool(rows)
+        return bool(rows) and all(row[0].startswith(b"qid:") for row in rows)
     numbers = [[token.partition(b":")[0] for token in row] for row in rows if b":" in row[0]]
     whole = b":" in rows[0][0] and all(number.isdigit() for row in numbers for number in row)
     return whole and all(int(low) < int(high) for row in numbers for low, high in pairwise(row))
