@@ -35,7 +35,7 @@ from boostrank.files.columns import column_of
 from boostrank.files.json_judgements import entries_of, json_of
 from boostrank.files.names import name_in, words_in
 from boostrank.files.source import Reading, format_of
-from boostrank.files.tables import Batch, batches, header_of
+from boostrank.files.tables import Batch, batches, header_of, query_name
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "qid": (*DEFAULTS["qid"], ("q_id", "topic", "topic_id"), ("query_text", "query_string")),
@@ -107,7 +107,7 @@ class DocumentRows:
 
     def add_value(self, qid: Any, name: Any, word: Any, line: int, *, missing: bool = True) -> None:
         """Append a row with the number in a word, which may be missing."""
-        self.add(as_name(qid), as_name(name), line)
+        self.add(query_name(as_name(qid)), as_name(name), line)
         text = str(word).strip()
         text = {"true": "1", "false": "0"}.get(text.lower(), text)
         value = number_in(text)
@@ -126,7 +126,7 @@ class DocumentRows:
                 added = batch.names(self.columns[role]).tolist()
                 if required and "" in added:
                     raise batch.refuse(added.index(""), f"column {self.columns[role]!r} is empty")
-                names += added
+                names += map(query_name, added) if role == "qid" else added
         self.lines += (batch.lines + batch.first).tolist()
 
     def take(self, rows: Sequence[int]) -> None:

@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import import_module
 from os import PathLike, fspath
 from typing import Any
@@ -548,6 +549,12 @@ def _canonical(word: str) -> int | str:
     if _INTEGER.fullmatch(whole) and -(2**63) < (number := int(whole)) < 2**63:
         return number
     return time_text(word)
+
+
+@lru_cache(1 << 16)
+def query_name(word: str) -> str:
+    """Return a query id as data sets have it, as text."""
+    return str(_canonical(word))
 
 
 def _plain(word: str) -> str:

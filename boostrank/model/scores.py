@@ -39,7 +39,7 @@ from boostrank.files.assemble import Named, pieces_of_files
 from boostrank.files.json_judgements import json_of
 from boostrank.files.judgements import DocumentRows, read_rows, recognised
 from boostrank.files.source import format_by_name
-from boostrank.files.tables import TableSource, arrow, batches, header_of
+from boostrank.files.tables import TableSource, arrow, batches, header_of, query_name
 from boostrank.files.writer import score_text
 from boostrank.kernels.forest import Forest, Scorer
 from boostrank.model.ranking_model import RankingModel, check_finite
@@ -306,7 +306,7 @@ def read_logged(
         for number, cells in _records(rows):
             rows.lines.append(number)
             words.append(cells.get("score", ""))
-            rows.qids += [cells["qid"]] if "qid" in cells else []
+            rows.qids += [query_name(cells["qid"])] if "qid" in cells else []
             rows.names += [cells["id"]] if "id" in cells else []
     return _with_precision(*_matched(rows, words, data))
 
@@ -429,7 +429,12 @@ def _with_precision(
 
 
 def _lines_of(path: str) -> list[str]:
-    return read_text(path, errors="backslashreplace").rstrip().split("\n")
+    text = read_text(path, errors="backslashreplace")
+    if "\0" in text[:_HEAD]:
+        with open(path, "rb") as file:
+            kind = foreign_kind(file.read(_HEAD)) or "no text"
+        raise FileFormatError(f"the file has no scores: it is {kind}", file=path)
+    return text.rstrip().split("\n")
 
 
 def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
@@ -441,8 +446,10 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
         for number, value in json_of(path, lines[0].encode()):
             entries = value if isinstance(value, list) else [value]
             for index, entry in enumerate(entries, 1):
-                rows.columns = _roles_in(list(entry)) if isinstance(entry, dict) else {}
-                values = {role: entry[name] for role, name in rows.columns.items()}
+                values = {"score": entry}
+                if isinstance(entry, dict):
+                    rows.columns = _roles_in(list(entry))
+                    values = {role: entry[name] for role, name in rows.columns.items()}
                 cells_of_entry = {
                     role: str(cell)
                     for role, cell in values.items()

@@ -86,6 +86,12 @@ _RULES = (
     (parse.QID, rb"qid:\Z", "qid: is not followed by an id"),
     (
         parse.QID,
+        rb"qid:\d+\.0*\Z",
+        "qid {value} is not an integer; `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new`"
+        " writes integers",
+    ),
+    (
+        parse.QID,
         rb".*#",
         "qid {value} contains '#'; put a blank before a comment, or remove '#' from the id",
     ),
@@ -309,6 +315,7 @@ class LibsvmSource(Source):
         # query ids.
         rows = _first_rows(first.head)
         self.lacks_labels = _lack_labels(rows)
+        self.some_lack_labels = self.lacks_labels and len({b":" in row[0] for row in rows}) > 1
         self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
         self.unlabelled = self.lacks_labels and (reading.rows_alone or not reading.labelled)
         has_qid = any(token.startswith(b"qid:") for row in rows for token in row)
@@ -485,7 +492,7 @@ class LibsvmSource(Source):
                 f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} >"
                 f" {new}.weight`"
             )
-        if not self.lacks_labels:
+        if self.some_lack_labels or not self.lacks_labels:
             return (
                 f"{words}, but other rows have one; write one number in each (scikit-learn's"
                 " dump_svmlight_file: multilabel=False)"
@@ -608,7 +615,7 @@ def _lack_labels(rows: list[list[bytes]]) -> bool:
     """Return whether the first row begins with a query id, or with ascending features (else
     label:weight)."""
     if not rows or rows[0][0].startswith(b"qid:"):
-        return bool(rows) and all(row[0].startswith(b"qid:") for row in rows)
+        return bool(rows)
     numbers = [[token.partition(b":")[0] for token in row] for row in rows if b":" in row[0]]
     whole = b":" in rows[0][0] and all(number.isdigit() for row in numbers for number in row)
     return whole and all(int(low) < int(high) for row in numbers for low, high in pairwise(row))
