@@ -101,13 +101,13 @@ class DocumentRows:
 
     def add(self, qid: str, name: str, line: int) -> None:
         """Append a row without a value."""
-        self.qids.append(qid)
+        self.qids.append(query_name(qid))
         self.names.append(name)
         self.lines.append(line)
 
     def add_value(self, qid: Any, name: Any, word: Any, line: int, *, missing: bool = True) -> None:
         """Append a row with the number in a word, which may be missing."""
-        self.add(query_name(as_name(qid)), as_name(name), line)
+        self.add(as_name(qid), as_name(name), line)
         text = str(word).strip()
         text = {"true": "1", "false": "0"}.get(text.lower(), text)
         value = number_in(text)

@@ -126,6 +126,13 @@ class Batch:
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text, object)
 
+    def ids(self, name: str) -> Any:
+        """Return ids as an Arrow text array, where whole numbers and times are alike in all
+        formats."""
+        coded = self.text(name).dictionary_encode()
+        ids = [word and query_name(word) for word in coded.dictionary.to_pylist()]
+        return arrow().array(ids, arrow().string()).take(coded.indices)
+
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
         return whole_numbers(self.number(name), name, low, high, None, self.refuse)
