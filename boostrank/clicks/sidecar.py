@@ -167,7 +167,7 @@ def _checked(
     if check.p < 0.05:
         tell(
             f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p"
-            f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`, or leave"
+            f" {check.p:.2g}): estimate them with `boostrank data propensities {shlex.quote(name)}`, or leave"
             " out --propensities"
         )
     return propensities, check.p >= 0.05

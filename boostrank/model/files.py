@@ -197,7 +197,9 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
             "rb",
         ) as file:
             status = os.fstat(file.fileno())
-            refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
+            refuse(
+                not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file: write it to one"
+            )
             if limit is not None and status.st_size > limit:
                 raise ModelError(
                     f"{path}: {status.st_size} bytes, more than the {limit} that are read"
