@@ -682,6 +682,6 @@ def _check_width(totals: Totals, base: int, width: int) -> None:
         if top < base:
             have = "no row has a feature"
         totals.warn_or_refuse(
-            f"{have}, but the model has features up to {last}, which are read as 0. If these data lack them, they differ from the training"
-            " data"
+            f"{have}, but the model has features up to {last}, which are read as 0. If these data"
+            " lack them, they differ from the training data"
         )

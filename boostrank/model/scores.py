@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataWarning, FileFormatError, ModelError, warn_user
+from boostrank.core.errors import DataWarning, FileFormatError, InputError, ModelError, warn_user
 from boostrank.core.files import foreign_kind, read_text, replacing
 from boostrank.core.text import (
     NUMBER,
@@ -52,6 +52,7 @@ _ODD = np.array(
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
+_UNWRITTEN = {".json", ".tsv", ".tab", ".feather", ".arrow", ".xlsx", ".gz", ".bz2", ".xz", ".zst"}
 
 
 def scores_of_files(
@@ -140,8 +141,16 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
 
 
 def has_names(path: str) -> bool:
-    """Return True if the output's extension is that of a table."""
-    return os.path.splitext(path)[1].lower() in (".csv", ".jsonl", ".parquet")
+    """Return True if the output's extension is that of a table, or raise InputError if it is that
+    of a form that is not written.
+    """
+    ending = os.path.splitext(path)[1].lower()
+    if ending in _UNWRITTEN:
+        raise InputError(
+            f"{path}: scores are not written as {ending}; end the name in .csv, .jsonl or .parquet,"
+            " or in .txt for one score per line"
+        )
+    return ending in (".csv", ".jsonl", ".parquet")
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
