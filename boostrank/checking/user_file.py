@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import sys
 import traceback
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
     if finding is not None:
         raise FileFormatError(
             f"{finding.message}: {finding.mend}. For details, run `boostrank objectives --check"
-            f" {text}`",
+            f" {shlex.quote(path)}`",
             file=path,
         )
     _ = spec.kernel.compiled

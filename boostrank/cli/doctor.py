@@ -17,7 +17,7 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, say, set_status
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
-from boostrank.core.errors import InputError
+from boostrank.core.errors import InputError, did_you_mean
 from boostrank.core.text import aligned, count_of, size_words
 from boostrank.options import (
     ClickOptions,
@@ -149,10 +149,12 @@ def _find_objections(
     # A rule without a name fills every feature; others fill theirs.
     rules = listed_names(options.fill) if options.fill else ()
     filled = {rule.rpartition("=")[0] for rule in rules}
+    names = tuple(profile.feature_names.values())
+    for name in filled - {"", *names}:
+        raise InputError(f"--fill: there is no feature {name!r}.{did_you_mean(name, names)}")
     missing = [] if "" in filled else [name for name in missing if name not in filled]
     categories = () if profile.space is None else profile.space.categories
     coded = [name for name in categories if name not in profile.text]
-    names = tuple(profile.feature_names.values())
     spec = TARGETS.get(str(options.target))
     for objection in spec.objections(
         names=names, categorical=coded, missing=missing, declared=declared

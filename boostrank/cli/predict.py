@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from functools import partial
 from itertools import chain, islice
@@ -69,8 +70,8 @@ def predict(options: Predict, reading: FileOptions) -> None:
         has_ids = bool(options.run) or has_names(options.output)
         if options.calibrated and calibration is None:
             raise InputError(
-                f"{options.model} is not calibrated; run boostrank calibrate {options.model} DATA"
-                " on unseen queries"
+                f"{options.model} is not calibrated; run boostrank calibrate"
+                f" {shlex.quote(options.model)} DATA on unseen queries"
             )
         pieces = Reader(reading, options.threads, names=has_ids).scores(
             options.data, model, options.model, options.num_iteration

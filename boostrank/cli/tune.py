@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -166,7 +167,8 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
                 " be better"
             )
     valid = "" if result.folds else " --valid VALID"
-    lines.append(f"{config_path}: boostrank train TRAIN{valid} --config {config_path} -m MODEL")
+    command = f"boostrank train TRAIN{valid} --config {shlex.quote(config_path)} -m MODEL"
+    lines.append(f"{config_path}: {command}")
     return lines
 
 

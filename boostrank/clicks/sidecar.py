@@ -165,10 +165,10 @@ def _checked(
         )
         return propensities, True
     if check.p < 0.05:
+        command = f"boostrank data propensities {shlex.quote(name)}"
         tell(
             f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p"
-            f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`, or leave"
-            " out --propensities"
+            f" {check.p:.2g}): estimate them with `{command}`, or leave out --propensities"
         )
     return propensities, check.p >= 0.05
 

@@ -97,7 +97,11 @@ def count_clicks(
     index = None if documents is None or not keys else _index_of(documents, keys)
     count = None if index is None else len(index)
     files = [file for path in sessions for file in matching(os.fspath(path))]
-    return _counted(files, (position, impressions or "", clicked), row, count, tuple(keys), index)
+    columns = position, impressions or "", clicked
+    log = _counted(files, columns, row, count, tuple(keys), index)
+    if not log.rows.size:
+        raise FileFormatError("no rows", file=str(files[0]))
+    return log
 
 
 def _counted(
@@ -250,7 +254,7 @@ def _describe_key(key: str | None) -> str:
 
 def _join_keys(batch: Batch, keys: Sequence[str]) -> Any:
     """Join the keys in each row to one string, which is null if a key is null."""
-    texts = [batch.text(key) for key in keys]
+    texts = [batch.ids(key) for key in keys]
     return (
         arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
     )

@@ -454,7 +454,10 @@ _OLD_BINARY = (
     "XGBoost's old binary model, which XGBoost 3.1 and later cannot read: in another environment, "
     "pip install 'xgboost<3.1' and run xgboost.Booster(model_file='FILE').save_model('model.json')"
 )
-LOGGED = "JSON: boostrank data join reads features that a search engine logged"
+LOGGED = (
+    "JSON: boostrank data join reads features that a search engine logged; to write rows with"
+    " labels as CSV, pandas.read_json('FILE', lines=True).to_csv('FILE.csv', index=False)"
+)
 
 # Pattern of the first bytes of a file that is not ranking data, scores or a model, and what it is,
 # with a remedy.

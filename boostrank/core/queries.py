@@ -21,7 +21,7 @@ from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array, first_true, pandas_index
 
 # Day, hours and minutes, seconds, their fraction, and zone of a time.
-_TIME = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?")
+_TIME = re.compile(r"(\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?")
 
 Places = Callable[[int], tuple[str, int]]
 """Function that returns the source of a row as (file, line), (description, 0), or ("", row before

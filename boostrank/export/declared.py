@@ -4,11 +4,14 @@ lacks one.
 
 from __future__ import annotations
 
-import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+from boostrank.core.errors import ParameterError
+from boostrank.core.text import NUMBER
 from boostrank.data.feature_space import quoted
 from boostrank.files.names import name_of
 
@@ -17,24 +20,36 @@ Declared = Sequence[str | Mapping[str, Any]]
 """
 
 
+_STAND_IN = re.compile(r'"field_value_factor"\s*:\s*\{[^{}]*"missing"\s*:\s*"?([-+.\deE]+)[^{}]*\}')
+
+
 def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
     """Return the value of a feature in documents that lack it, NaN for a missing value, or `unset`
     if none is set.
+
+    Raises:
+        ParameterError: the value is not a number.
     """
     if isinstance(feature, str):
         return unset
     extractor, params = feature.get("query_extractor") or {}, feature.get("params")
-    default = (
+    default: Any = (
         params.get("defaultValue")
         if isinstance(params, Mapping)
         else extractor.get("default_score")
     )
     if default is None:
-        default = next(_stand_ins([feature.get("template"), extractor.get("query")]), unset)
-    try:
-        return float(default)
-    except (TypeError, ValueError):
-        return math.nan
+        queries = feature.get("template"), extractor.get("query")
+        default = next(chain.from_iterable(map(_stand_ins, queries)), None)
+    if default is None:
+        return unset
+    word = str(default)
+    if word != "NaN" and (isinstance(default, bool) or not NUMBER.fullmatch(word)):
+        raise ParameterError(
+            f"{name_of(feature)!r} has the default value {default!r}, which is not a number:"
+            ' write digits, or "NaN" for a missing value'
+        )
+    return float(default)
 
 
 def _stand_ins(query: Any) -> Iterator[Any]:
@@ -42,6 +57,8 @@ def _stand_ins(query: Any) -> Iterator[Any]:
     its field.
     """
     parts: Iterable[Any] = query if isinstance(query, list) else ()
+    if isinstance(query, str):  # a Mustache template, which need not be JSON
+        yield from _STAND_IN.findall(query)
     if isinstance(query, Mapping):
         parts, factor = query.values(), query.get("field_value_factor")
         if isinstance(factor, Mapping) and "missing" in factor:
@@ -53,11 +70,18 @@ def _stand_ins(query: Any) -> Iterator[Any]:
 def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
     """Return why features cannot be those called `names` in the model, or None."""
     listed_names = list(map(name_of, declared))
+    stores = {
+        str(feature["store"])
+        for feature in declared
+        if isinstance(feature, Mapping) and "store" in feature
+    }
+    if len(stores) > 1:
+        return (
+            f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}"
+        )
     model_names = set(names)
     declared_names = model_names & set(listed_names)
-    repeated = next(
-        (name for name, count_words in Counter(listed_names).items() if count_words > 1), None
-    )
+    repeated = next((name for name, count in Counter(listed_names).items() if count > 1), None)
     if repeated is not None:
         return f"two features have the name {repeated!r}"
     typed_list = ", ".join(names[:20]) + ", ..." * (len(names) > 20)

@@ -228,7 +228,7 @@ class TargetSpec:
                 f"replace the categories by numbers, or train with {option}",
                 options=option,
             )
-        if name_problem := self.name_fault(names):
+        if name_problem := self.name_fault(list(map(name_of, declared)) or names):
             remedy = "pass other names with --feature-names when you export"
             yield Objection("names", name_problem, remedy, final=False)
         if self.most_trees is not None and trees > self.most_trees:

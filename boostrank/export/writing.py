@@ -29,7 +29,7 @@ from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
 from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
-from boostrank.files.names import features_in_json, name_of
+from boostrank.files.names import features_in_json, name_of, names_in
 from boostrank.files.tables import is_table
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import FileOptions
@@ -291,13 +291,14 @@ def _name_of(path: str | os.PathLike[str]) -> str:
 
 
 def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
-    """Read feature names in column order, one per line, or from JSON for a feature store or feature
+    """Read feature names in column order from a text, or from JSON for a feature store or feature
     extractors.
     """
     text = read_text(path)
-    if not text.lstrip().startswith(("[", "{")):
-        return tuple(line.strip() for line in text.splitlines() if line.strip())
-    return features_in_json(text, path)
+    if text.lstrip().startswith(("[", "{")):
+        return features_in_json(text, path)
+    names = names_in("\n".join(line for line in text.splitlines() if line.strip()), path)
+    return tuple(names[number] for number in sorted(names)) if isinstance(names, Mapping) else names
 
 
 def split_declared_features(

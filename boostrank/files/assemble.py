@@ -678,8 +678,10 @@ def _check_width(totals: Totals, base: int, width: int) -> None:
         and top < last
         and totals.counts[slots.CELLS] == totals.n_rows * (top + 1 - base)
     ):
+        have = f"every row has exactly the features {base} to {top}"
+        if top < base:
+            have = "no row has a feature"
         totals.warn_or_refuse(
-            f"every row has exactly the features {base} to {top}, but the model has features up to"
-            f" {last}, which are read as 0. If these data lack them, they differ from the training"
-            " data"
+            f"{have}, but the model has features up to {last}, which are read as 0. If these data"
+            " lack them, they differ from the training data"
         )

@@ -25,7 +25,7 @@ _NO_FEATURES = {
     "machine",
     "chance",
     *DEFAULTS["label"][0],
-    *DEFAULTS["qid"][0],
+    *chain(*DEFAULTS["qid"]),
 }
 
 

@@ -463,6 +463,11 @@ def _read_features(
                     what, key = ("document", "doc_id") if query.strip() else ("query", "query")
                     raise DataError(f"a {what} has no id; add {key!r} to the line")
                 for feature, number_of_feature in features:
+                    if feature == "":
+                        raise DataError(
+                            f"document {name!r}: {number_of_feature!r} is not of the form"
+                            " name=number; write numbers with a decimal point"
+                        )
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
                         raise DataError(
@@ -530,6 +535,9 @@ def documents_in_log(
         if isinstance(where.get(key), str | int)
     )
     query = str(next(ids, query or params.get("q", "")))
+    if isinstance(value.get("error"), dict):
+        words = f"the search engine answered with an error, {str(value['error'])[:80]!r}"
+        raise DataError(f"{words}: leave the line out, or ask again")
     inner = value.get("hits", value.get("response"))
     if inner is not None:
         key = "hits" if "hits" in inner else "docs"

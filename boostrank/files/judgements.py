@@ -35,11 +35,17 @@ from boostrank.files.columns import column_of
 from boostrank.files.json_judgements import entries_of, json_of
 from boostrank.files.names import name_in, words_in
 from boostrank.files.source import Reading, format_of
-from boostrank.files.tables import Batch, batches, header_of
+from boostrank.files.tables import Batch, batches, header_of, query_name
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "qid": (*DEFAULTS["qid"], ("q_id", "topic", "topic_id"), ("query_text", "query_string")),
-    "id": (*DEFAULTS["id"], ("corpus_id", "pid", "passage_id", "asin"), ("id",), ("_id",)),
+    "id": (
+        ("docno",),
+        *DEFAULTS["id"],
+        ("corpus_id", "pid", "passage_id", "asin"),
+        ("id",),
+        ("_id",),
+    ),
     "label": (*DEFAULTS["label"], ("rel", "judgement", "judgment", "gain"), ("score",)),
     "score": (("score",), ("_score",), ("prediction", "pred", "y_pred")),
     "rank": (("rank",),),
@@ -95,7 +101,7 @@ class DocumentRows:
 
     def add(self, qid: str, name: str, line: int) -> None:
         """Append a row without a value."""
-        self.qids.append(qid)
+        self.qids.append(query_name(qid))
         self.names.append(name)
         self.lines.append(line)
 
@@ -120,7 +126,7 @@ class DocumentRows:
                 added = batch.names(self.columns[role]).tolist()
                 if required and "" in added:
                     raise batch.refuse(added.index(""), f"column {self.columns[role]!r} is empty")
-                names += added
+                names += map(query_name, added) if role == "qid" else added
         self.lines += (batch.lines + batch.first).tolist()
 
     def take(self, rows: Sequence[int]) -> None:
@@ -255,9 +261,15 @@ def _is_list(line: bytes, what: str) -> bool:
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
 
+def _is_header(qid: str, name: str, word: str) -> bool:
+    """Return whether the cells of a row are names of columns."""
+    named = recognised("qid", [qid]) and recognised("id", [name])
+    return bool(named) and not NUMBER.fullmatch(word)
+
+
 def _add_list(rows: DocumentRows) -> None:
-    """Add the rows of a text without names of columns."""
-    width, forms = 0, _FORMS[rows.what]
+    """Add the rows of a text, whose first row may name the columns."""
+    width, forms, is_ranked = 0, _FORMS[rows.what], rows.what == "score"
     for number, line in lines_of(rows.file):
         if line.startswith(b"#"):
             rows.words |= words_in(line)
@@ -278,8 +290,11 @@ def _add_list(rows: DocumentRows) -> None:
                     line=number,
                 )
             qid, name, word = forms[width](cells)
+            if not rows.qids and _is_header(qid, name, word if width > _OF_PAIRS else ""):
+                is_ranked &= recognised("score", [word]) is None
+                continue
         rows.add_value(qid, name, word, number, missing=False)
-        if rows.what == "score" and width == _OF_RANKS:
+        if is_ranked and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
                 raise FileFormatError(
                     f"the rank {word!r} is not a whole number; a run with scores has the form"
@@ -301,11 +316,8 @@ def _add_list(rows: DocumentRows) -> None:
 
 def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     """Add JSON values with their lines, where 0 is a value whose entries are counted."""
-    roles = [
-        tuple(chain(*NAMES[role]))
-        for role in ("qid", "id", rows.what if rows.what == "score" else "label")
-    ]
-    keys = [list(map(plain_name, names)) for names in roles]
+    roles = "qid", "id", rows.what if rows.what == "score" else "label"
+    keys = [list(map(plain_name, chain(*NAMES[role]))) for role in roles]
     for line, value in entries:
         rows.by_row = not line
         try:
@@ -314,8 +326,7 @@ def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
         except (LookupError, TypeError, AttributeError):
             words = (
                 'the JSON has no documents by query: write {"query": {"document": number}}, or rows'
-                " with the keys "
-                f"{', '.join(names[0] for names in roles)}"
+                f" with the keys qid, doc_id, {roles[2]}"
             )
             raise FileFormatError(words, file=rows.file, line=line) from None
 
@@ -387,7 +398,8 @@ def choose(
         except DataError as error:
             raise FileFormatError(str(error), file=rows.file) from None
         if name is None and role != "score":
-            usual = repr(roles[role]) if role in roles else " or ".join(chain(*NAMES[role]))
+            names = dict.fromkeys(chain(*NAMES[role]))
+            usual = repr(roles[role]) if role in roles else " or ".join(names)
             mend = f"name it in the first line, or pass its name to data join, --{role} COLUMN"
             if rows.what == "score":  # data join reads no runs
                 mend, usual = "name it in the first line", usual.replace("rank", "score or rank")

@@ -48,7 +48,11 @@ def numbered_names(source: str | os.PathLike[str] | Sequence[str] | Mapping[int,
 
 def read_names(path: str) -> Names:
     """Return the feature names in a file."""
-    text = read_text(path)
+    return names_in(read_text(path), path)
+
+
+def names_in(text: str, path: str) -> Names:
+    """Return the feature names in the text of a file."""
     if text.lstrip().startswith(("[", "{")):
         match = map(name_of, features_in_json(text, path))
         return tuple(_checked([(0, i, name) for i, name in enumerate(match)], path).values())
@@ -100,7 +104,7 @@ def features_in_json(text: str, path: str) -> tuple[Any, ...]:
         features: Any = json.loads(text)
         while isinstance(features, dict):
             features = next(features[key] for key in keys if key in features)
-        if not {type(name_of(feature)) for feature in features} <= {str}:
+        if {type(name_of(feature)) for feature in features} != {str}:
             raise TypeError
         return tuple(features)
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):

@@ -7,7 +7,9 @@ that vary within a query are document weights.
 
 from __future__ import annotations
 
+import filecmp
 import os
+import shlex
 
 import numpy as np
 
@@ -34,10 +36,14 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
     `data.txt`), or None."""
     if path is None:
         return None
-    sidecar = next(filter(os.path.lexists, sidecar_paths(path, suffixes)), None)
+    sidecars = list(filter(os.path.lexists, sidecar_paths(path, suffixes)))
+    sidecar = sidecars[0] if sidecars else None
     if sidecar is not None and not os.path.isfile(sidecar):
         kind = "not a regular file" if os.path.exists(sidecar) else "a broken link"
         raise InputError(f"{sidecar} would be read with {path}, but is {kind}; fix or remove it")
+    for other in sidecars[1:] if suffixes == GROUP_SUFFIXES else ():
+        if os.path.isfile(other) and not filecmp.cmp(sidecars[0], other, shallow=False):
+            raise InputError(f"{sidecar} and {other} have other sizes for {path}; remove one")
     return sidecar
 
 
@@ -46,9 +52,10 @@ def refuse_unread(path: str | None) -> None:
     sidecar = find_sidecar(path, UNREAD_SUFFIXES)
     if sidecar is not None:
         what = "positions" if sidecar.endswith(".position") else "initial scores"
+        command = shlex.join(["mv", sidecar, f"{sidecar}.unused"])
         raise InputError(
             f"{sidecar} contains {what} for {path}, which boostrank does not read from files; to "
-            f"continue without them, run `mv {sidecar} {sidecar}.unused`"
+            f"continue without them, run `{command}`"
         )
 
 

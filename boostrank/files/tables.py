@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import import_module
 from os import PathLike, fspath
 from typing import Any
@@ -124,6 +125,13 @@ class Batch:
         if arrow().types.is_floating(self.decoded(position).type):
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text, object)
+
+    def ids(self, name: str) -> Any:
+        """Return ids as an Arrow text array, where whole numbers and times are alike in all
+        formats."""
+        coded = self.text(name).dictionary_encode()
+        ids = [word and query_name(word) for word in coded.dictionary.to_pylist()]
+        return arrow().array(ids, arrow().string()).take(coded.indices)
 
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
@@ -548,6 +556,12 @@ def _canonical(word: str) -> int | str:
     if _INTEGER.fullmatch(whole) and -(2**63) < (number := int(whole)) < 2**63:
         return number
     return time_text(word)
+
+
+@lru_cache(1 << 16)
+def query_name(word: str) -> str:
+    """Return a query id as data sets have it, as text."""
+    return str(_canonical(word))
 
 
 def _plain(word: str) -> str:

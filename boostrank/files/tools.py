@@ -249,6 +249,9 @@ def _distribute(
         _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
+            queries = sum(out.queries for out in outputs)
+            if queries < len(outputs):
+                if_empty = f"there are fewer queries ({queries}) than files"
             raise DataError(
                 f"there is no query for {', '.join(empty)}, so nothing was written; {if_empty}"
             )

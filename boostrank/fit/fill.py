@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.text import number_in
 from boostrank.core.types import Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.curves import ZERO
@@ -40,9 +41,11 @@ def find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
             parts = [part.rpartition("=") for part in listed_names(requested)]
         except ValueError as error:
             raise ParameterError(f"fill={error}") from None
-        if not all(mark for _, mark, _ in parts[1:]):
+        names = {name for name, _, _ in parts}
+        if not all(mark for _, mark, _ in parts[1:]) or len(names) < len(parts):
             words = (
-                "write the value of all other features once and first, and decimals with a point"
+                "write the value of all other features once and first, each feature once, and"
+                " decimals with a point"
             )
             raise ParameterError(f"fill={requested!r}: {words}, such as 'median,price=0.5'")
         rules = {name if mark else None: value for name, mark, value in parts}
@@ -89,7 +92,9 @@ def _number(rule: Any, data: RankingDataset, name: str) -> float:
     statistic = _OF_COLUMNS.get(rule) if isinstance(rule, str) else None
     try:
         if statistic is None:
-            number = np.float32(rule)
+            value = number_in(rule.strip()) if isinstance(rule, str) else rule
+            with np.errstate(over="ignore"):
+                number = np.float32(value)
         else:
             column = data.features[:, [data.feature_names.index(name)]]
             column = column.toarray() if sparse.issparse(column) else column

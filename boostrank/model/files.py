@@ -191,7 +191,9 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         with open(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
-            refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
+            refuse(
+                not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file: write it to one"
+            )
             if limit is not None and status.st_size > limit:
                 raise ModelError(
                     f"{path}: {status.st_size} bytes, more than the {limit} that are read"

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boostrank.core.errors import DataWarning, FileFormatError, ModelError, warn_user
+from boostrank.core.errors import DataWarning, FileFormatError, InputError, ModelError, warn_user
 from boostrank.core.files import foreign_kind, read_text, replacing
 from boostrank.core.text import (
     NUMBER,
@@ -40,7 +40,7 @@ from boostrank.files.assemble import Named, pieces_of_files
 from boostrank.files.json_judgements import json_of
 from boostrank.files.judgements import DocumentRows, read_rows, recognised
 from boostrank.files.source import format_by_name
-from boostrank.files.tables import TableSource, arrow, batches, header_of
+from boostrank.files.tables import TableSource, arrow, batches, header_of, query_name
 from boostrank.files.writer import score_text
 from boostrank.kernels.forest import Forest, Scorer
 from boostrank.model.ranking_model import RankingModel, check_finite
@@ -53,6 +53,7 @@ _ODD = np.array(
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
+_UNWRITTEN = {".json", ".tsv", ".tab", ".feather", ".arrow", ".xlsx", ".gz", ".bz2", ".xz", ".zst"}
 
 
 def scores_of_files(
@@ -135,8 +136,16 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
 
 
 def has_names(path: str) -> bool:
-    """Return True if the output's extension is that of a table."""
-    return os.path.splitext(path)[1].lower() in (".csv", ".jsonl", ".parquet")
+    """Return True if the output's extension is that of a table, or raise InputError if it is that
+    of a form that is not written.
+    """
+    ending = os.path.splitext(path)[1].lower()
+    if ending in _UNWRITTEN:
+        raise InputError(
+            f"{path}: scores are not written as {ending}; end the name in .csv, .jsonl or .parquet,"
+            " or in .txt for one score per line"
+        )
+    return ending in (".csv", ".jsonl", ".parquet")
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
@@ -304,7 +313,7 @@ def read_logged(
         for number, cells in _records(rows):
             rows.lines.append(number)
             texts.append(cells.get("score", ""))
-            rows.qids += [cells["qid"]] if "qid" in cells else []
+            rows.qids += [query_name(cells["qid"])] if "qid" in cells else []
             rows.names += [cells["id"]] if "id" in cells else []
     matched = _match_rows(rows, texts, data)
     return LoggedScores(matched.scores, _half_units(matched))
@@ -444,7 +453,12 @@ def _half_units(matched: _MatchedScores) -> Float64Array:
 
 
 def _lines_of(path: str) -> list[str]:
-    return read_text(path, errors="backslashreplace").rstrip().split("\n")
+    text = read_text(path, errors="backslashreplace")
+    if "\0" in text[:_HEAD]:
+        with open(path, "rb") as file:
+            kind = foreign_kind(file.read(_HEAD)) or "no text"
+        raise FileFormatError(f"the file has no scores: it is {kind}", file=path)
+    return text.rstrip().split("\n")
 
 
 def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
@@ -456,8 +470,10 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
         for number, value in json_of(path, lines[0].encode()):
             entries = value if isinstance(value, list) else [value]
             for index, entry in enumerate(entries, 1):
-                rows.columns = _roles_in(list(entry)) if isinstance(entry, dict) else {}
-                values = {role: entry[name] for role, name in rows.columns.items()}
+                values = {"score": entry}
+                if isinstance(entry, dict):
+                    rows.columns = _roles_in(list(entry))
+                    values = {role: entry[name] for role, name in rows.columns.items()}
                 cells_of_entry = {
                     role: str(cell)
                     for role, cell in values.items()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataError, InputError
+from boostrank.core.errors import DataError, InputError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.files.judgements import values_by_query
 from boostrank.metrics import BoundMetrics, Metric, MetricResult
@@ -104,6 +104,12 @@ def evaluate_run(
             f" {next(iter(qrels))}"
         )
     run = {qid: run[qid] for qid in judged_qids}
+    if not any(qrels[qid].keys() & run[qid].keys() for qid in judged_qids):
+        name, judged_name = next(iter(run[judged_qids[0]])), next(iter(qrels[judged_qids[0]]))
+        warn_user(
+            "no document in the run is judged, so all count as irrelevant: query"
+            f" {judged_qids[0]!r} has {name!r} in the run, and {judged_name!r} in the qrels"
+        )
     # Unjudged documents have label 0; ideal rankings are of the judged ones.
     labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in judged_qids for name in run[qid]]
     judged = np.array([max(grade, 0.0) for qid in judged_qids for grade in qrels[qid].values()])

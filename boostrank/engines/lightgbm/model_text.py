@@ -166,7 +166,8 @@ def parse_text(data: bytes) -> LightGBMText:
         )
     refuse(
         b"\r" in data,
-        "model text has carriage returns: its line ends were converted (CRLF), or it is damaged",
+        "model text has carriage returns: its line ends were converted (CRLF), or it is damaged;"
+        r" `tr -d '\r' < FILE > model.txt` converts them back",
     )
     # Find the header and the trees, also in files of versions that do not mark the end.
     lacks_end = _END not in data
@@ -270,7 +271,8 @@ def _check_header(header: dict[str, str]) -> int:
     """Check the header and return the number of features."""
     refuse(
         "version" not in header,
-        f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}",
+        f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}; lightgbm.Booster"
+        "(model_file='FILE').save_model('model.txt') writes the last",
     )
     for key in ("num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
         refuse(key not in header, f"the model's header has no {key!r}")

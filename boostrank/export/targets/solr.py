@@ -70,10 +70,6 @@ def _write_linear(model: ServedModel) -> bytes:
 
 def _document(model: ServedModel, name: str, features: Sequence[Any], params: ParamValues) -> bytes:
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
-    if len(stores) > 1:
-        raise ExportError(
-            f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}"
-        )
     document = {
         "class": f"{_PACKAGE}.model.{name}",
         "name": model.name,

@@ -317,11 +317,16 @@ def _header(line: bytes, delimiter: str) -> list[str]:
         ]
     except csv.Error as error:
         raise DataError(f"the first line cannot be split into names: {error}") from None
+    if len(names) == 1 and text.startswith("#"):
+        raise DataError("the first line is a comment: `tail -n +2` removes it")
     # Suspect another delimiter if the line has only one name.
     others = {
         ",": "commas: pass --format csv",
         "\t": "tabs: pass --format tsv",
         ";": "semicolons: write commas",
+        "|": "vertical bars: write commas",
+        "\1": "control characters: write commas",
+        " ": "blanks: write commas",
     }
     for other, words in others.items():
         if len(names) == 1 and other != delimiter and other in text:

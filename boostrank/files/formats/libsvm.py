@@ -86,6 +86,12 @@ _RULES = (
     (parse.QID, rb"qid:\Z", "qid: is not followed by an id"),
     (
         parse.QID,
+        rb"qid:\d+\.0*\Z",
+        "qid {value} is not an integer; `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new`"
+        " writes integers",
+    ),
+    (
+        parse.QID,
         rb".*#",
         "qid {value} contains '#'; put a blank before a comment, or remove '#' from the id",
     ),
@@ -309,6 +315,7 @@ class LibsvmSource(Source):
         # query ids.
         rows = _first_rows(first.head)
         self.lacks_labels = _lack_labels(rows)
+        self.some_lack_labels = self.lacks_labels and len({b":" in row[0] for row in rows}) > 1
         self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
         self.unlabelled = self.lacks_labels and (reading.rows_alone or not reading.labelled)
         has_qid = any(token.startswith(b"qid:") for row in rows for token in row)
@@ -485,8 +492,11 @@ class LibsvmSource(Source):
                 f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} >"
                 f" {new}.weight`"
             )
-        if not self.lacks_labels:
-            return f"{words}, but the first rows have one"
+        if self.some_lack_labels or not self.lacks_labels:
+            return (
+                f"{words}, but other rows have one; write one number in each (scikit-learn's"
+                " dump_svmlight_file: multilabel=False)"
+            )
         words += ". Only predict, verify and export take such rows"
         return f"{words}; `sed 's/^[^#]/0 &/' {source} > {new}` writes the label 0"
 
