@@ -114,6 +114,8 @@ class Judges:
             table = table.add_column(4 + len(dropped), ADDED[1], column)
             reading += " --weight weight"
         parts = [f"{name} {each.explained:.0%}" for name, each in learnt.of_segment.items()]
+        if self._segments and not parts:
+            parts = ["by one map, as well as by one for each segment"]
         self.words = [
             counts,
             "on queries left out, the machine's grades explain"
@@ -165,15 +167,14 @@ class GainMap:
 
     def table(self) -> Table:
         """Return the table of gains, with the first of the grades that have the same gain."""
-        rows = []
-        for name, each in (self.of_segment or {"": self}).items():
+        rows: list[tuple[Any, ...]] = []
+        for name, each in {"all": self, **self.of_segment}.items():
             gains, first = np.unique(each.gains, return_index=True)
             counts = np.add.reduceat(each.documents, first)
-            segment = {"segment": name} if self.of_segment else {}
-            for grade, count, gain in zip(each.grades[first], counts, gains, strict=True):
-                row = {"from machine": grade, "documents": count, "expected gain": gain}
-                rows.append(segment | row)
-        return table_of_rows("gains", rows)
+            cells = zip(each.grades[first], counts, gains, strict=True)
+            rows += [(name, *cell) for cell in cells]
+        names = "segment", "from machine", "documents", "expected gain"
+        return Table("gains", dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
 def learn_gains(
