@@ -74,7 +74,8 @@ def compare(options: Compare, reading: FileOptions) -> None:
     """Compare NEW with OLD query by query, to stop a release that ranks worse.
 
     OLD and NEW are models of boostrank, LightGBM, XGBoost or a search engine, or files with one
-    score per line in the order of DATA. A quoted pattern, 'new-*.txt', names several trainings of a
+    score per line in the order of DATA. They may be runs: DATA is then judgements, such as qrels,
+    and numbers are those of trec_eval. A quoted pattern, 'new-*.txt', names several trainings of a
     ranker, such as with other seeds: intervals and p-values then include how much they differ.
 
     A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or
@@ -109,6 +110,8 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     twice = sorted({*old_files} & {*new_files})
     if twice:
         raise InputError(f"{twice[0]} is given twice, as OLD and as NEW")
+    if _are_runs(options, reading, old_files[0]):
+        return _compare_runs(options, reading, old_files, new_files), ""
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.comparison import Condition, compare
     from boostrank.reporting.rank_changes import Ranker, count_trees
@@ -135,6 +138,82 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     return comparison, about_clicks
 
 
+def _are_runs(options: Compare, reading: FileOptions, old: str) -> bool:
+    """Return whether the ranker `old` is a run, or DATA has nothing but judgements."""
+    from boostrank.files.join import CHANCE
+    from boostrank.files.judgements import is_list, recognised
+    from boostrank.model.scores import columns_of
+
+    if is_list(old, "score") or is_list(options.data[0], "grade"):
+        return True
+    if not columns_of(old) or not os.path.isfile(options.data[0]):
+        return False
+    header, roles = _header_of(options.data), _roles_of(reading)
+    judged = {roles.get(role) or recognised(role, header) for role in ("qid", "id", "label")}
+    return header != () and {*header} <= judged | {options.machine, CHANCE}
+
+
+def _compare_runs(
+    options: Compare, reading: FileOptions, old_files: list[str], new_files: list[str]
+) -> Comparison:
+    """Compare two rankers by their runs and by judgements."""
+    from boostrank.files.judgements import values_by_query
+    from boostrank.metrics import Metric
+    from boostrank.reporting.comparison import compare_runs
+
+    # Refuse what runs do not have.
+    qrels, machine, roles = options.data[0], options.machine, _roles_of(reading)
+    unfit = sorted(reading.changed.keys() - {"label", "qid", "id"}) + ["clicks"] * options.clicks
+    if len(options.data) > 1 or unfit:
+        flags = "".join(f" --{name.replace('_', '-')}" for name in unfit)
+        raise InputError(
+            "runs are compared by one file of judgements, as DATA, so leave out"
+            f"{flags or ' the others'}"
+        )
+    # Read the judgements, of which a table may have two columns.
+    by_machine: Any = None
+    if machine is not None:
+        _without_grades(options, reading, machine)
+        is_column = machine in _header_of(options.data)
+        of_machine = (qrels, roles | {"label": machine}) if is_column else (machine, roles)
+        by_machine = values_by_query(*of_machine)
+    return compare_runs(
+        old_files,
+        new_files,
+        values_by_query(qrels, roles),
+        Metric.all_of(metrics_of(options.metrics or ("ndcg@10",))),
+        machine=by_machine,
+        fail_if=options.conditions,
+        top=options.top,
+        **_arguments_of(options, "trec"),
+    )
+
+
+def _roles_of(reading: FileOptions) -> dict[str, str]:
+    """Return the names of the columns of judgements that options give."""
+    roles = {role: getattr(reading, role) for role in ("label", "qid", "id")}
+    return {role: name for role, name in roles.items() if name is not None}
+
+
+def _arguments_of(options: Any, usual: str | None = None) -> dict[str, Any]:
+    """Return the arguments of the analysis.
+
+    Args:
+        usual: conventions unless options name others.
+    """
+    from boostrank.metrics import Conventions
+    from boostrank.reporting.section import read_matters
+    from boostrank.reporting.segments import read_segments
+
+    return {
+        "conventions": Conventions.of(options.conventions or usual, options.gain),
+        "segments": options.segments and read_segments(options.segments),
+        "matters": options.noise and read_matters(options.noise),
+        "seed": options.seed,
+        "threads": options.threads,
+    }
+
+
 def grades_of_judges(
     source: Sequence[str], machine: str, reading: FileOptions, data: RankingDataset
 ) -> dict[str, Any]:
@@ -158,9 +237,7 @@ def grades_of_judges(
             if column in header or role == "label":
                 grades[role] = numbers_of(paths, column, reading.missing_tokens)
     if MACHINE not in grades:
-        roles = {role: getattr(reading, role) for role in ("label", "qid", "id")}
-        roles = {role: name for role, name in roles.items() if name is not None}
-        grades[MACHINE] = grades_by_name(machine, data, roles, reading.missing_tokens)
+        grades[MACHINE] = grades_by_name(machine, data, _roles_of(reading), reading.missing_tokens)
     return grades
 
 
@@ -206,9 +283,7 @@ class JudgedData:
         machine: str | None = None,
     ) -> None:
         """Check the options before reading."""
-        from boostrank.metrics import Conventions, Metric
-        from boostrank.reporting.section import read_matters
-        from boostrank.reporting.segments import read_segments
+        from boostrank.metrics import Metric
 
         # Clicks have a linear gain, and their columns are not features.
         self._columns, default = None, by_label
@@ -225,15 +300,8 @@ class JudgedData:
             options, default = replace(options, gain="linear"), by_clicks
         if machine is not None:
             reading = _without_grades(options, reading, machine)
-        # The arguments of the analysis.
         self.metrics = Metric.all_of(metrics_of(options.metrics or default))
-        self.options: dict[str, Any] = {
-            "conventions": Conventions.of(options.conventions, options.gain),
-            "segments": options.segments and read_segments(options.segments),
-            "matters": options.noise and read_matters(options.noise),
-            "seed": options.seed,
-            "threads": options.threads,
-        }
+        self.options = _arguments_of(options)
         labelled = self._columns is None and machine is None
         self._reader = Reader(
             reading,
@@ -282,7 +350,7 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
         raise InputError("--machine reads all grades as they are: no --on-bad-line, no --label-map")
     header, is_file = _header_of(options.data), os.path.exists(machine)
     if machine not in header and not is_file:
-        hint = did_you_mean(machine, header, list_all=len(header) < 13)
+        hint = did_you_mean(machine, header, list_all=0 < len(header) < 13)
         raise InputError(
             f"--machine: {options.data[0]}: no column and no file is called {machine!r}.{hint}"
         )

@@ -138,20 +138,16 @@ def _of_rankers(
 def _of_runs(options: Evaluate, rules: Conventions) -> tuple[dict[str, Results], None]:
     """Return each run file's results."""
     from boostrank.files.judgements import values_by_query
-    from boostrank.model.trec import evaluate_run
+    from boostrank.model.trec import describe_left_out, evaluate_run
 
-    qrels = options.qrels or ""
-    judged, metrics = values_by_query(qrels), metrics_of(options.metrics)
+    judged, metrics = values_by_query(options.qrels), metrics_of(options.metrics)
     results = {}
     for path in options.files:
         run = values_by_query(readable(path), run=True)
         results[path] = evaluate_run(metrics, run, judged, rules, options.threads)
-        missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
-        if missing or more:
-            say(
-                f"{path}: left out {missing:,} queries of {qrels} without documents (trec_eval -c"
-                f" counts them as 0) and {more:,} queries without judgements, as trec_eval does"
-            )
+        left_out = describe_left_out(run, path, judged)
+        if left_out:
+            say(left_out)
     return results, None
 
 

@@ -155,12 +155,15 @@ def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
     return ""
 
 
-def values_by_query(source: Any, *, run: bool = False) -> Values:
+def values_by_query(
+    source: Any, roles: Mapping[str, str] | None = None, *, run: bool = False
+) -> Values:
     """Return the grade (or the score in a run) of each document by query. Documents without a grade
     are left out.
 
     Args:
         source: a path, a data frame, or a mapping such as {"q1": {"d1": 2}}.
+        roles: see `read_rows`.
 
     Raises:
         FileFormatError: the source cannot be read, or lists a document twice. The message has the
@@ -168,7 +171,7 @@ def values_by_query(source: Any, *, run: bool = False) -> Values:
     """
     if isinstance(source, Values):
         return source
-    rows, values = read_rows(source, run=run), Values()
+    rows, values = read_rows(source, roles, run=run), Values()
     for row, (qid, name, value) in enumerate(
         zip(rows.qids, rows.names, rows.values.tolist(), strict=True)
     ):
@@ -265,6 +268,16 @@ def _is_header(qid: str, name: str, word: str) -> bool:
     """Return whether the cells of a row are names of columns."""
     named = recognised("qid", [qid]) and recognised("id", [name])
     return bool(named) and not NUMBER.fullmatch(word)
+
+
+def is_list(path: str, what: str) -> bool:
+    """Return whether a text begins with a line of a run (`what` is "score") or of qrels ("grade"),
+    without names of columns.
+    """
+    if path == "-" or not os.path.isfile(path) or format_of(path).begins:
+        return False
+    _, line = next(lines_of(path), (0, b""))
+    return len(_cells(line)) > _OF_PAIRS and b" qid:" not in line and _is_list(line, what)
 
 
 def _add_list(rows: DocumentRows) -> None:

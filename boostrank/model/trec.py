@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, InputError, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.files.judgements import values_by_query
+from boostrank.core.text import count_of
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.files.judgements import Values, values_by_query
 from boostrank.metrics import BoundMetrics, Metric, MetricResult
 
 RUN = "query Q0 document rank score tag"
@@ -70,6 +73,102 @@ def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
         )
 
 
+def data_of_runs(
+    runs: Sequence[Any], judgements: Mapping[str, Any]
+) -> tuple[RankingDataset, list[Float64Array], dict[str, Float64Array]]:
+    """Return the documents of judged queries as a data set without features, whose labels are the
+    first judge's grades.
+
+    It has the queries that all runs answer and any judge judged, and of each query all documents
+    that a run lists or a judge judged.
+
+    Args:
+        runs, judgements: see `boostrank.files.judgements.values_by_query`. Judgements are by judge.
+
+    Returns:
+        The data set; the scores of each run, float64[N], -inf for documents that it does not list;
+        and the grades of each judge, float64[N], NaN where it did not judge. Negative grades are 0.
+
+    Raises:
+        DataError: the runs answer no judged query, or a file cannot be read.
+    """
+    lists = [values_by_query(run, run=True) for run in runs]
+    graded = {judge: values_by_query(source) for judge, source in judgements.items()}
+    judged = dict.fromkeys(chain.from_iterable(graded.values()))
+    asked = [qid for qid in judged if all(qid in scores for scores in lists)]
+    if not asked:
+        raise DataError(
+            f"no query in the run is judged: it has {next(iter(lists[0]))}, the qrels have"
+            f" {next(iter(judged))}"
+        )
+    for run in lists:
+        pairs = [(qid, grades[qid]) for grades in graded.values() for qid in asked if qid in grades]
+        if not any(run[qid].keys() & grades.keys() for qid, grades in pairs):
+            qid, grades = pairs[0]
+            warn_user(
+                "no document in the run is judged, so all count as irrelevant: query"
+                f" {qid!r} has {next(iter(run[qid]))!r} in the run, and"
+                f" {next(iter(grades))!r} in the qrels"
+            )
+    sources = [*lists, *graded.values()]
+    names = [list(dict.fromkeys(chain(*(each.get(qid, ()) for each in sources)))) for qid in asked]
+
+    def column(values: Values, missing: float) -> Float64Array:
+        of_queries = [values.get(qid, {}) for qid in asked]
+        pairs = zip(of_queries, names, strict=True)
+        return np.array([each.get(name, missing) for each, of_query in pairs for name in of_query])
+
+    grades = {judge: np.maximum(column(each, np.nan), 0.0) for judge, each in graded.items()}
+    labels = np.nan_to_num(next(iter(grades.values())))
+    queries = QueryIndex(np.cumsum([0, *map(len, names)]), np.array(asked, object))
+    documents, features = list(chain(*names)), np.zeros((labels.size, 0), np.float32)
+    data = RankingDataset(features, labels, queries, document_names=np.array(documents, object))
+    return data, [column(scores, -np.inf) for scores in lists], grades
+
+
+def bind_run(
+    metrics: Any,
+    data: RankingDataset,
+    scores: Float64Array,
+    rules: Conventions,
+    threads: int | None = None,
+) -> tuple[BoundMetrics, Float64Array]:
+    """Bind metrics to the documents that a run lists, and return their scores too.
+
+    Judged documents that it does not list count in recall, MAP and the ideal ranking of NDCG.
+
+    Args:
+        data, scores: see `data_of_runs`.
+    """
+    rows, queries = np.flatnonzero(scores > -np.inf), data.queries
+    sizes = np.bincount(queries.of_rows()[rows], minlength=len(queries))
+    bound = BoundMetrics(
+        metrics,
+        data.labels[rows],
+        QueryIndex(np.cumsum([0, *sizes]), queries.qid, queries.weights),
+        rules.with_best_grade(data.labels),
+        threads,
+        docnos=np.asarray(data.document_names)[rows],
+        judged=(data.labels, queries),
+    )
+    return bound, scores[rows]
+
+
+def describe_left_out(run: Values, name: str, judged: Values) -> str:
+    """Say which queries a run and the qrels do not share, or return "" if there are none."""
+    missing = [qid for qid in judged if qid not in run]
+    unjudged = [qid for qid in run if qid not in judged]
+    parts = [
+        f"{count_of(len(qids), noun, nouns)} {words}, such as {qids[0]}"
+        for qids, noun, nouns, words in (
+            (missing, "judged query", "judged queries", "without documents (0 in trec_eval -c)"),
+            (unjudged, "query", "queries", "without judgements"),
+        )
+        if qids
+    ]
+    return f"{name}: left out {' and '.join(parts)}" if parts else ""
+
+
 def evaluate_run(
     metrics: Sequence[str | Metric],
     run: Any,
@@ -96,42 +195,13 @@ def evaluate_run(
         DataError: if no query in the run is judged, or a file cannot be read.
         ParameterError: if a metric is unknown.
     """
-    run, qrels = values_by_query(run, run=True), values_by_query(qrels)
-    judged_qids = [qid for qid in qrels if qid in run]
-    if not judged_qids:
-        raise DataError(
-            f"no query in the run is judged: it has {next(iter(run))}, the qrels have"
-            f" {next(iter(qrels))}"
-        )
-    run = {qid: run[qid] for qid in judged_qids}
-    if not any(qrels[qid].keys() & run[qid].keys() for qid in judged_qids):
-        name, judged_name = next(iter(run[judged_qids[0]])), next(iter(qrels[judged_qids[0]]))
-        warn_user(
-            "no document in the run is judged, so all count as irrelevant: query"
-            f" {judged_qids[0]!r} has {name!r} in the run, and {judged_name!r} in the qrels"
-        )
-    # Unjudged documents have label 0; ideal rankings are of the judged ones.
-    labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in judged_qids for name in run[qid]]
-    judged = np.array([max(grade, 0.0) for qid in judged_qids for grade in qrels[qid].values()])
-    ids = np.array(judged_qids, object)
-    queries = QueryIndex(np.cumsum([0, *(len(run[qid]) for qid in judged_qids)]), ids)
-    judged_queries = QueryIndex(np.cumsum([0, *(len(qrels[qid]) for qid in judged_qids)]), ids)
-    names = [name for query_values in run.values() for name in query_values]
-    bound_metrics = BoundMetrics(
-        Metric.all_of(metrics),
-        labels,
-        queries,
-        rules,
-        threads,
-        docnos=names,
-        judged=(judged, judged_queries),
-    )
-    results = bound_metrics.results(
-        [score for query_values in run.values() for score in query_values.values()]
-    )
+    judged = values_by_query(qrels)
+    data, (scores,), _ = data_of_runs([run], {"label": judged})
+    bound, listed = bind_run(metrics, data, scores, Conventions.of(rules), threads)
+    results = bound.results(listed)
     for name, result in results.items():
-        query_values = dict(zip(judged_qids, result.per_query, strict=True))
+        by_query = dict(zip(data.queries.qid, result.per_query, strict=True))
         results[name] = replace(
-            result, per_query=np.array([query_values.get(qid, np.nan) for qid in qrels])
+            result, per_query=np.array([by_query.get(qid, np.nan) for qid in judged])
         )
     return results

@@ -3,6 +3,7 @@
 from boostrank.reporting.card import Card as Card
 from boostrank.reporting.comparison import Comparison as Comparison
 from boostrank.reporting.comparison import compare as compare
+from boostrank.reporting.comparison import compare_runs as compare_runs
 from boostrank.reporting.comparison import evaluate as evaluate
 from boostrank.reporting.explanation import Why as Why
 from boostrank.reporting.explanation import why as why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,13 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.files import path_of
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.files.join import MACHINE
+from boostrank.files.judgements import Values, values_by_query
 from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
+from boostrank.model.trec import bind_run, data_of_runs, describe_left_out
 from boostrank.reporting.charts import alt, histogram, need_report_extra
 from boostrank.reporting.difference import Difference, Opening, open_report
 from boostrank.reporting.html import block
@@ -46,7 +51,7 @@ from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
 
-_BINS = 40
+_BINS, _SIDES = 40, ("old", "new")
 GRAMMAR = (
     "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the"
     " interval"
@@ -471,12 +476,16 @@ def compare(
     judged, by_machine = None, {}
     if machine is not None:
         judged = JudgedQueries.split(machine, data)
-        of_machine = replace(context, data=judged.machine).bound(everything)
-        by_machine = _values(of_machine, judged.take(rankers, judged.chosen, data))
+        of_machine = replace(context, data=judged.machine)
+        by_machine = _values(
+            of_machine,
+            of_machine.bound(everything),
+            judged.take(rankers, judged.chosen, data),
+        )
         rankers = judged.take(rankers, judged.chosen[judged.at], data)
         context = replace(context, data=judged.people)
     data, bound = context.data, context.bound(everything)
-    values = _values(bound, rankers)
+    values = _values(context, bound, rankers)
     # Compare all queries, and the queries of each segment.
     cuts = segmentations(context.segments, data.labels, data.queries)
     measured, in_segments = _differences(bound, values, context, cuts)
@@ -511,6 +520,46 @@ def compare(
     )
 
 
+def compare_runs(
+    old: Any,
+    new: Any,
+    qrels: Any,
+    metrics: Metrics = "ndcg@10",
+    *,
+    machine: Any = None,
+    **options: Any,
+) -> Comparison:
+    """Compare two rankers by their runs, measured as by trec_eval unless `conventions` are others.
+
+    Queries that a run lacks, or without judgements, are left out with a note.
+
+    Args:
+        old, new: runs in a form of `boostrank.files.judgements`, or lists of the runs of several
+            trainings.
+        qrels, machine: judgements of people, and of a machine, in such a form.
+        metrics, options: see `compare`.
+
+    Raises:
+        DataError: a file cannot be read, no query is judged, or as for `compare`.
+    """
+    judgements = {"label": qrels} | ({} if machine is None else {MACHINE: machine})
+    graded = {judge: values_by_query(source) for judge, source in judgements.items()}
+    # Read the runs of each side, and say which queries they and the judges do not share.
+    sides = [side if isinstance(side, list | tuple) else [side] for side in (old, new)]
+    runs = [values_by_query(run, run=True) for side in sides for run in side]
+    names = [path_of(run) or side for side, each in zip(_SIDES, sides, strict=True) for run in each]
+    judged = Values(ChainMap(*graded.values()))
+    notes = [describe_left_out(*each, judged) for each in zip(runs, names, strict=True)]
+    # Compare the lists.
+    data, scores, grades = data_of_runs(runs, graded)
+    rankers = [Ranker(*each, is_run=True) for each in zip(names, scores, strict=True)]
+    options = {"conventions": "trec"} | options
+    by_judge = None if machine is None else grades
+    first, second = rankers[: len(sides[0])], rankers[len(sides[0]) :]
+    comparison = compare(first, second, data, metrics, machine=by_judge, **options)
+    return replace(comparison, notes=(*filter(None, notes), *comparison.notes))
+
+
 def _parse_conditions(
     fail_if: str | Iterable[str | Condition], names: Sequence[str], has_machine: bool
 ) -> list[Condition]:
@@ -528,15 +577,21 @@ def _parse_conditions(
 
 
 def _values(
-    bound: BoundMetrics, rankers: Mapping[str, Sequence[Ranker]]
+    context: Context, bound: BoundMetrics, rankers: Mapping[str, Sequence[Ranker]]
 ) -> dict[str, list[Float64Array]]:
     """Return the values of each query by metric, for the trainings of the old and of the new
     ranker, float64[Q, m], NaN in queries that do not count for all of them.
     """
-    of_models = [
-        [bound.per_query(training.scores) for training in trainings]
-        for trainings in rankers.values()
-    ]
+
+    def measure(training: Ranker) -> dict[str, Float64Array]:
+        if not training.is_run:
+            return bound.per_query(training.scores)
+        listed, scores = bind_run(
+            bound.metrics, context.data, training.scores, context.rules, context.threads
+        )
+        return listed.per_query(scores)
+
+    of_models = [list(map(measure, trainings)) for trainings in rankers.values()]
     values = {}
     for name in bound.names:
         sides = [np.column_stack([each[name] for each in side]) for side in of_models]

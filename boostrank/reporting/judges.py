@@ -11,6 +11,9 @@ therefore the share of the variance of people's gains that its grades explain on
 the fit. On simulated judges, this is never below people alone, and above a weight of 1
 (`experiments/judgements`).
 
+With segments, each has a map and a weight of its own, in which documents of all segments count as
+10 more of it, unless one map explains more on queries left out.
+
 The agreement is Cohen's kappa with quadratic weights (1968), 1 - E (h - m)^2 / E (h - m')^2, where
 m' is the grade of another document.
 """
@@ -18,7 +21,7 @@ m' is the grade of another document.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,7 @@ from boostrank.reporting.segments import NO_SEGMENT, read_segments
 from boostrank.reporting.table import Column, Table, table_of_rows
 
 FOLDS = 5
+_PRIOR = 10.0  # documents of all segments that count in each
 _LEAST_WEIGHT = 1e-3  # weights of queries must be positive
 _MOST_GRADES = 12  # rows and columns of the table of grades
 
@@ -44,7 +48,7 @@ class Judges:
         gain: gain of people's grades; see `Conventions`.
         weight: weight in training of what only the machine judged; None for the share of the
             variance of people's gains that it explains.
-        segments: segment by query id, or a file with them, for the agreement.
+        segments: segment by query id, or a file with them.
 
     Attributes:
         tables: agreement, grades and expected gains, to print.
@@ -87,31 +91,44 @@ class Judges:
         weights = np.ones(query_of_both.size)
         if CHANCE in table.column_names:
             weights = 1.0 / _numbers(table[CHANCE])[both]
-        segments = self._segments or dict.fromkeys(map(str, queries.qid.tolist()), "")
-        names = [segments.get(str(qid), NO_SEGMENT) for qid in queries.qid.tolist()]
-        segment_of_both = np.array(names, object)[query_of_both]
+        segment_of_query = self._segments or dict.fromkeys(map(str, queries.qid.tolist()), "")
+        names = [segment_of_query.get(str(qid), NO_SEGMENT) for qid in queries.qid.tolist()]
+        segments = np.array(names, object)[queries.of_rows()]
+        segment_of_both = segments[both]
         grades = people[both], machine[both]
+        gain_map = learn_gains(
+            machine[both], gains[both], query_of_both, weights=weights, segments=segment_of_both
+        )
         self.tables = [agreement(*grades, query_of_both, weights=weights, segments=segment_of_both)]
         if max(np.unique(grades_of_judge).size for grades_of_judge in grades) <= _MOST_GRADES:
             self.tables.append(confusion(*grades))
-        gain_map = learn_gains(machine[both], gains[both], query_of_both, weights=weights)
         self.tables.append(gain_map.table())
         # Add the columns after those of the judges.
+        expected = np.where(is_people, gains, gain_map.expected(machine, segments))
         dropped = [name for name in (MACHINE, CHANCE) if name in table.column_names]
-        expected = np.where(is_people, gains, gain_map.expected(machine))
         table = table.add_column(3 + len(dropped), ADDED[0], [expected])
         reading = f"--gain gain --drop {','.join(['gain', *dropped])}"
-        weight = gain_map.explained if self._weight is None else self._weight
-        if weight < 1.0:
-            document_weights = np.where(is_people, 1.0, max(weight, _LEAST_WEIGHT))
+        weight = gain_map.share(segments)
+        if self._weight is not None:
+            weight[:] = self._weight
+        if weight.min() < 1.0:
+            document_weights = np.where(is_people, 1.0, np.maximum(weight, _LEAST_WEIGHT))
             sums = np.add.reduceat(document_weights, queries.ptr[:-1])
             query_weights = np.repeat(np.round(sums / queries.sizes, 9), queries.sizes)
             table = table.add_column(4 + len(dropped), ADDED[1], [query_weights])
             reading += " --weight weight"
+        parts = [
+            f"{name} {segment_map.explained:.0%}"
+            for name, segment_map in gain_map.of_segment.items()
+        ]
+        if self._segments and not parts:
+            parts = ["by one map, as well as by one for each segment"]
         self.words = [
             counts,
             "on queries left out, the machine's grades explain"
-            f" {gain_map.explained:.0%} of the variance of people's gains",
+            f" {gain_map.explained:.0%} of the variance of people's gains"
+            + f" ({', '.join(parts)})"
+            * bool(parts),
             f"to train on both: boostrank train TABLE {reading}",
         ]
         return table
@@ -130,59 +147,106 @@ class GainMap:
         documents: int64[k], numbers of documents from which it was learnt.
         explained: share of the variance of people's gains that the map of other queries explains.
             If it explains nothing, all gains are the mean.
+        of_segment: maps of segments, if they explain more.
     """
 
     grades: Float64Array
     gains: Float64Array
     documents: Int64Array
     explained: float = 0.0
+    of_segment: Mapping[str, GainMap] = field(default_factory=dict)
 
-    def expected(self, machine: Float64Array) -> Float64Array:
-        """Return the expected gain of each machine grade, linear between the known grades."""
-        return np.interp(machine, self.grades, self.gains)
+    def expected(self, machine: Float64Array, segments: Any = None) -> Float64Array:
+        """Return the expected gain of each machine grade, linear between the known grades.
+
+        Args:
+            segments: [n], segment of each grade.
+        """
+        gains = np.interp(machine, self.grades, self.gains)
+        for name, each in self.of_segment.items():
+            gains = np.where(segments == name, each.expected(machine), gains)
+        return gains
+
+    def share(self, segments: Array) -> Float64Array:
+        """Return the explained share in the segment of each document."""
+        shares = {name: part.explained for name, part in self.of_segment.items()}
+        return np.array([shares.get(name, self.explained) for name in segments.tolist()])
 
     def table(self) -> Table:
         """Return the table of gains, with the first of the grades that have the same gain."""
-        gains, first = np.unique(self.gains, return_index=True)
-        documents = np.add.reduceat(self.documents, first)
-        data = {"from machine": self.grades[first], "documents": documents, "expected gain": gains}
-        return Table("gains", data)
+        rows: list[tuple[Any, ...]] = []
+        for name, each in {"all": self, **self.of_segment}.items():
+            gains, first = np.unique(each.gains, return_index=True)
+            counts = np.add.reduceat(each.documents, first)
+            cells = zip(each.grades[first], counts, gains, strict=True)
+            rows += [(name, *cell) for cell in cells]
+        names = "segment", "from machine", "documents", "expected gain"
+        return Table("gains", dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
 def learn_gains(
-    machine: Float64Array, gains: Float64Array, query: Int64Array, weights: Float64Array
+    machine: Float64Array,
+    gains: Float64Array,
+    query: Int64Array,
+    weights: Float64Array,
+    segments: Array | None = None,
 ) -> GainMap:
     """Learn the expected gain of machine grades, cross-fitted by query to say what it explains.
 
     Args:
-        machine, gains, query, weights: [n], the machine's grade, people's gain, the number of the
-            query and the weight of each document that both judged.
+        machine, gains, query, weights, segments: [n], the machine's grade, people's gain, the
+            number of the query, the weight and the segment of each document that both judged.
     """
+    if segments is None:
+        segments = np.full(gains.size, "", object)
     queries, query_position = np.unique(query, return_inverse=True)
     fold = (np.random.default_rng(0).permutation(queries.size) % FOLDS)[query_position]
-    # Sum the squared errors of the map and of the mean, both of the other folds.
-    errors = np.zeros(2)
-    for number in np.unique(fold):
-        inside, others = fold == number, fold != number
-        fitted = fit_gains(machine[others], gains[others], weights[others])
-        mean = np.average(gains[others], weights=weights[others])
-        for i, prediction in enumerate((fitted.expected(machine[inside]), mean)):
-            errors[i] += weights[inside] @ (gains[inside] - prediction) ** 2
-    gain_map = fit_gains(machine, gains, weights)
-    if errors[0] >= errors[1]:
-        return replace(gain_map, gains=0.0 * gain_map.gains + np.average(gains, weights=weights))
-    return replace(gain_map, explained=float(1.0 - errors[0] / errors[1]))
+    # Predict each fold by the mean, by one map, and by those of segments.
+    predicted = np.empty((3, gains.size))
+    for inside in (fold == number for number in np.unique(fold)):
+        others = machine[~inside], gains[~inside], weights[~inside]
+        fitted = fit_gains(*others, segments[~inside])
+        predicted[0, inside] = np.average(others[1], weights=others[2])
+        predicted[1, inside] = replace(fitted, of_segment={}).expected(machine[inside])
+        predicted[2, inside] = fitted.expected(machine[inside], segments[inside])
+    errors = weights * (gains - predicted) ** 2
+    by_mean, by_one, by_segment = errors.sum(axis=1).tolist()
+    # Keep what explains more, and say how much, in each segment.
+    gain_map, shares = fit_gains(machine, gains, weights, segments), {}
+    if min(by_one, by_segment) >= by_mean:
+        mean = 0.0 * gain_map.gains + np.average(gains, weights=weights)
+        return replace(gain_map, gains=mean, of_segment={})
+    for name, segment_map in gain_map.of_segment.items() if by_segment < by_one else ():
+        sums = errors[:, segments == name].sum(axis=1) + _PRIOR * errors.mean(axis=1)
+        explained = max(0.0, float(1.0 - sums[2] / sums[0]))
+        shares[name] = replace(segment_map, explained=explained)
+    return replace(gain_map, explained=1.0 - min(by_one, by_segment) / by_mean, of_segment=shares)
 
 
-def fit_gains(machine: Float64Array, gains: Float64Array, weights: Float64Array) -> GainMap:
-    """Return the map of documents that both judged; see `learn_gains`."""
+def fit_gains(
+    machine: Float64Array,
+    gains: Float64Array,
+    weights: Float64Array,
+    segments: Array | None = None,
+) -> GainMap:
+    """Return the map of documents that both judged, and those of segments; see `learn_gains`."""
     from scipy.optimize import isotonic_regression
 
     grades, grade_position = np.unique(machine, return_inverse=True)
-    grade_weights = np.bincount(grade_position, weights)
-    means = np.bincount(grade_position, weights * gains) / grade_weights
-    rising = isotonic_regression(means, weights=grade_weights).x
-    return GainMap(grades, rising, documents=np.bincount(grade_position))
+
+    def fit(inside: Any, prior: float, toward: Any) -> GainMap:
+        position = grade_position[inside]
+        grade_weights = np.bincount(position, weights[inside], grades.size) + prior
+        sums = np.bincount(position, (weights * gains)[inside], grades.size) + prior * toward
+        rising = isotonic_regression(sums / grade_weights, weights=grade_weights).x
+        return GainMap(grades, rising, np.bincount(position, minlength=grades.size))
+
+    gain_map, prior = fit(slice(None), 0.0, 0.0), _PRIOR * float(weights.mean())
+    names = [] if segments is None else sorted(set(segments.tolist()) - {""})
+    return replace(
+        gain_map,
+        of_segment={name: fit(segments == name, prior, gain_map.gains) for name in names},
+    )
 
 
 def agreement(

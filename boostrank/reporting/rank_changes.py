@@ -20,13 +20,18 @@ from boostrank.reporting.documents import shown_name
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """One of two compared rankers, with its scores, float64[N], in row order, and its number of
-    trees if known.
+    """One of two compared rankers.
+
+    Args:
+        scores: float64[N], in row order.
+        trees: number of trees, if known.
+        is_run: whether it lists only the documents with a score above -inf; see `model.trec`.
     """
 
     name: str
     scores: Float64Array
     trees: int | None = None
+    is_run: bool = False
 
     @classmethod
     def from_source(

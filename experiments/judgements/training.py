@@ -54,6 +54,11 @@ def kappa_of(people: Floats, machine: Floats) -> float:
     return float(table.data["kappa"][0])
 
 
+def spreads(data: boostrank.RankingDataset, rng: np.random.Generator) -> Floats:
+    """How much the machine errs in each document's query, which half of the queries are, [N]."""
+    return rng.choice([0.4, 1.6], len(data.queries))[data.queries.of_rows()]
+
+
 def judged(
     data: boostrank.RankingDataset,
     rng: np.random.Generator,
@@ -69,7 +74,7 @@ def judged(
         return rng.permutation(labels)
     noise = rng.normal(size=labels.size)
     if is_uneven:
-        noise *= rng.choice([0.4, 1.6], len(data.queries))[data.queries.of_rows()]
+        noise *= spreads(data, rng)
 
     def grades(spread: float, bias: float) -> Floats:
         return np.clip(np.round(labels + bias + spread * noise), labels.min(), labels.max())
@@ -118,14 +123,20 @@ def measured(
     values = {"": {"people alone": ndcg(alone, gains[inside], None, test, seed)}}
     for name, how in judges.items():
         machine = judged(train, np.random.default_rng(seed), **how)
-        learnt = learn_gains(machine[inside], gains[inside], owner[inside], np.ones(inside.sum()))
-        both = np.where(inside, gains, learnt.expected(machine))
-        weights = np.where(is_people, 1.0, max(learnt.explained, LEAST_WEIGHT))
-        values[name] = {
-            "machine alone": ndcg(train, gains_from_labels(machine), None, test, seed),
-            "both, weight 1": ndcg(train, both, None, test, seed),
-            "both": ndcg(train, both, weights, test, seed),
-        }
+        # The halves in which an uneven machine errs more and less, as `judged` draws them.
+        again = np.random.default_rng(seed)
+        again.normal(size=train.labels.size)
+        halves = np.array(spreads(train, again).tolist(), object)
+        seen = machine[inside], gains[inside], owner[inside], np.ones(inside.sum())
+        values[name] = {"machine alone": ndcg(train, gains_from_labels(machine), None, test, seed)}
+        for method, segments in (("both", None), ("both, by segment", halves)):
+            learnt = learn_gains(*seen, None if segments is None else segments[inside])
+            both = np.where(inside, gains, learnt.expected(machine, segments))
+            share = np.maximum(learnt.share(halves[train.queries.ptr[:-1]]), LEAST_WEIGHT)
+            weights = np.where(is_people, 1.0, share)
+            if segments is None:
+                values[name]["both, weight 1"] = ndcg(train, both, None, test, seed)
+            values[name][method] = ndcg(train, both, weights, test, seed)
     return values
 
 

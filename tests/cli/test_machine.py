@@ -45,6 +45,66 @@ def test_a_gate_reads_people_and_a_machine(tmp_path: Path) -> None:
         assert words in printed.stdout
 
 
+def runs_of(table: Path, scores: list[Path]) -> tuple[list[Path], list[Path]]:
+    """The runs of two rankers, and the qrels of people and of the machine."""
+    rows = [line.split(",") for line in table.read_text().split()[1:]]
+    runs = [path.with_suffix(".run") for path in scores]
+    for path, run in zip(scores, runs, strict=True):
+        pairs = zip(rows, path.read_text().split(), strict=True)
+        run.write_text("".join(f"{r[0]} Q0 {r[1]} 1 {score} tag\n" for r, score in pairs))
+    qrels = [table.with_name(name) for name in ("people.qrels", "machine.qrels")]
+    for column, path in enumerate(qrels, 2):
+        graded = [row for row in rows if row[column]]
+        path.write_text("".join(f"{row[0]} 0 {row[1]} {row[column]}\n" for row in graded))
+    return runs, qrels
+
+
+def test_two_runs_and_two_qrels_compare_as_their_table_does(tmp_path: Path) -> None:
+    table, scores = graded_table(tmp_path)
+    runs, (people, machine) = runs_of(table, scores)
+    options = ("--conventions", "trec", "--metric", "map", "--json")
+    by_table = succeed(
+        "compare", *scores, table, "--machine", "machine", "--id", "doc_id", *options
+    )
+    expected = json.loads(by_table.stdout)
+    for data, machines in ((people, machine), (table, "machine")):
+        printed = json.loads(
+            succeed("compare", *runs, data, "--machine", machines, *options).stdout
+        )
+        for part in ("judges", "metrics", "queries"):
+            assert printed[part] == expected[part]
+    # Scores that name documents are runs where the data have nothing but judgements.
+    only, old = tmp_path / "only.csv", tmp_path / "old.csv"
+    rows = [line.split(",") for line in table.read_text().split()]
+    only.write_text("".join(",".join(row[:4]) + "\n" for row in rows))
+    pairs = zip(rows[1:], scores[0].read_text().split(), strict=True)
+    lines = [f"{row[0]},{row[1]},{score}\n" for row, score in pairs]
+    old.write_text("qid,doc_id,score\n" + "".join(lines))
+    again = succeed("compare", old, runs[1], only, "--machine", "machine", *options)
+    assert json.loads(again.stdout)["judges"] == expected["judges"]
+    plan = ("study", "queries", *runs, people, "--machine", machine, "--detect", 0.15, "--json")
+    assert json.loads(succeed(*plan).stdout)["judged"] == 40
+
+
+def test_a_gate_reads_two_runs(tmp_path: Path) -> None:
+    runs, (people, machine) = runs_of(*graded_table(tmp_path))
+    with runs[1].open("a") as file:
+        file.write("q99 Q0 p1 1 2.5 tag\nq0 Q0 p77 1 9.5 tag\n")
+    arguments = ("compare", *runs, people, "--metric", "ndcg@5", "--json")
+    for first, more in (("q16", ()), ("q99", ("--machine", machine))):
+        for sign, status in (("<", 0), (">", 1)):
+            done = invoke(*arguments, *more, "--fail-if", f"high(ndcg@5) {sign} 0")
+            assert done.exit_code == status, done.stderr
+        assert f"such as {first}" in " ".join(json.loads(done.stdout)["notes"])
+    for words, reason in (
+        (("--clicks",), "--clicks"),
+        (("--drop", "x"), "--drop"),
+        ((machine,), "one file"),
+        (("--machine", "machin"), "'machin'"),
+    ):
+        assert reason in refuse(*arguments, *words).stderr
+
+
 def test_queries_of_people_are_counted_with_and_without_a_machine(tmp_path: Path) -> None:
     table, scores = graded_table(tmp_path)
     arguments = ("study", "queries", *scores, table, "--machine", "machine", "--detect", 0.15)

@@ -18,7 +18,9 @@ from boostrank.core.errors import (
 )
 from boostrank.files.assemble import Named
 from boostrank.files.judgements import values_by_query
+from boostrank.metrics import Conventions
 from boostrank.model.trec import evaluate_run, run_text
+from boostrank.reporting.comparison import compare_runs
 from tests.cli.conftest import FEW, invoke, messages, refuse, succeed
 from tests.model.trec_golden import NAMES, Values, by_trec_eval, draw
 
@@ -103,10 +105,36 @@ def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -
     )
     (message,) = messages(done)
     assert message.startswith(f"{files / 'worse'}: ")
-    assert "2 queries" in message
-    assert "-c" in message
-    assert "1 queries" in message
+    for words in ("2 judged queries", "-c", "1 query", "such as 1 and", "such as 99"):
+        assert words in message
     assert "difference" in done.stdout
+    # So they are where a gate compares the runs.
+    compared = succeed(
+        *("compare", files / "run", files / "worse", files / "qrels", "--metric", "P_5", "--json")
+    )
+    assert json.loads(compared.stdout)["notes"] == [message]
+
+
+def test_two_runs_compare_as_each_is_evaluated() -> None:
+    """Also where a run lacks documents that the other lists or that are judged."""
+    (old, qrels), (new, _) = draw(40), draw(40, 1)
+    metrics = [*NAMES, "err", longest]
+    compared = compare_runs(old, new, qrels, metrics)
+    assert len(compared.qids) == len(qrels.keys() & old.keys() & new.keys())
+    at = [list(qrels).index(qid) for qid in compared.qids]
+    rules = Conventions.of("trec").with_best_grade(np.array([4.0]))
+    for side, run in enumerate((old, new)):
+        expected = evaluate_run(metrics, run, qrels, rules)
+        for name, values in compared.per_query.items():
+            np.testing.assert_allclose(values[:, side], expected[name].per_query[at], atol=1e-12)
+    assert [note.partition(":")[0] for note in compared.notes] == ["old", "new"]
+    with pytest.raises(DataError, match="no query"):
+        compare_runs(old, {"x": {"d": 1.0}}, qrels)
+
+
+def longest(labels: np.ndarray, scores: np.ndarray) -> float:
+    """The number of documents that a metric of one's own is given."""
+    return float(labels.size)
 
 
 @pytest.mark.parametrize(

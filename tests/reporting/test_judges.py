@@ -8,7 +8,7 @@ import pytest
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.reporting.choice import chances_of, choose
-from boostrank.reporting.judges import agreement, confusion, learn_gains
+from boostrank.reporting.judges import Judges, agreement, confusion, learn_gains
 
 
 def graded(n: int = 600, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,6 +63,51 @@ def test_the_gain_of_a_machine_grade_is_the_mean_of_gains_and_never_falls() -> N
     np.testing.assert_allclose(halfway, [(means[0] + means[1]) / 2.0, means[3]])
     falling = learn_gains(3.0 - machine, gains, query, np.ones(gains.size))
     assert np.ptp(falling.gains) == falling.explained == 0.0
+
+
+def test_segments_have_maps_of_their_own_where_they_explain_more() -> None:
+    people, machine, query = graded(1200, 0.3)
+    hard = query % 3 == 0
+    machine[hard] = np.random.default_rng(7).permutation(machine[hard])
+    gains, ones = 2.0**people - 1.0, np.ones(people.size)
+    segments = np.where(hard, "rare", "often").astype(object)
+    one, learnt = (learn_gains(machine, gains, query, ones, each) for each in (None, segments))
+    rare, often = learnt.of_segment["rare"], learnt.of_segment["often"]
+    assert rare.explained < 0.1 < one.explained < learnt.explained < often.explained
+    # Ten documents of all segments count in each.
+    inside = hard & (machine == 0)
+    drawn = (gains[inside].sum() + 10.0 * one.gains[0]) / (inside.sum() + 10.0)
+    assert often.gains[0] < learnt.gains[0] == one.gains[0] < rare.gains[0]
+    assert rare.gains[0] == pytest.approx(min(drawn, rare.gains[1]), rel=0.2)
+    # Segments that people did not judge have the map and the share of all.
+    names = np.array(["rare", "often", "new"], object)
+    expected = [rare.gains[0], often.gains[0], one.gains[0]]
+    assert learnt.expected(np.zeros(3), names).tolist() == expected
+    assert learnt.share(names).tolist() == [rare.explained, often.explained, learnt.explained]
+    assert list(dict.fromkeys(learnt.table().data["segment"])) == ["all", "often", "rare"]
+    # Where a machine is the same in all, one map serves.
+    alike = np.array([f"{q % 9}" for q in query], object)
+    people, machine, query = graded(300)
+    same = learn_gains(machine, people, query, ones[:300], alike[:300])
+    assert same.of_segment == {}
+    assert set(same.table().data["segment"]) == {"all"}
+
+
+def test_queries_weigh_what_a_machine_explains_in_their_segment() -> None:
+    pa = pytest.importorskip("pyarrow")
+    people, machine, query = graded(1200, 0.3)
+    hard = query % 3 == 0
+    machine[hard] = np.random.default_rng(7).permutation(machine[hard])
+    people[query > 99] = np.nan
+    label = pa.array(people, from_pandas=True)
+    table = pa.table({"qid": query, "doc_id": query, "label": label, "machine": machine})
+    segments = {str(q): "often" if q % 3 else "rare" for q in range(120)}
+    judges = Judges(segments=segments)
+    weight = judges.add(table)["weight"].to_numpy()
+    assert weight[:1000].tolist() == [1.0] * 1000
+    assert weight[1000:][hard[1000:]].max() < 0.2
+    assert weight[1000:][~hard[1000:]].min() > 0.5
+    assert "rare" in judges.words[1]
 
 
 def test_grades_that_say_nothing_have_equal_gains() -> None:
