@@ -5,8 +5,8 @@ budget.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,39 +31,51 @@ class Budget:
         inner: validation parts on which each is tried; the best mean is chosen.
         seeds: models of the chosen setting; model s has seed s and is stopped on part s. Their NDCG
             is averaged.
+        rates: further learning rates that the best setting is tried with, on the same parts.
     """
 
     trials: int
     inner: int
     seeds: int
+    rates: tuple[float, ...] = ()
 
     @property
     def runs(self) -> int:
         """Trainings a cell."""
-        return self.trials * self.inner + max(0, self.seeds - self.inner)
+        tried = (self.trials + len(self.rates)) * self.inner
+        return tried + max(0, self.seeds - self.inner)
 
     @property
     def short(self) -> str:
         """For the names of files."""
-        return f"{self.trials}x{self.inner}x{self.seeds}"
+        rates = "".join(f"-{rate:g}" for rate in self.rates)
+        return f"{self.trials}x{self.inner}x{self.seeds}{rates}"
 
     def within(self, other: Budget) -> bool:
         """Whether nothing of it is more than the other's."""
         return (
-            self.trials <= other.trials and self.inner <= other.inner and self.seeds <= other.seeds
+            self.trials <= other.trials
+            and self.inner <= other.inner
+            and self.seeds <= other.seeds
+            and set(self.rates) <= set(other.rates)
         )
 
     def __str__(self) -> str:
         parts = f"{self.inner} validation part{'s' * (self.inner > 1)}"
-        return f"{self.trials} trials on {parts}, {self.seeds} final model{'s' * (self.seeds > 1)}"
+        rates = f" and the best at {', '.join(map(str, self.rates))}" if self.rates else ""
+        models = f"{self.seeds} final model{'s' * (self.seeds > 1)}"
+        return f"{self.trials} trials{rates} on {parts}, {models}"
 
 
 @dataclass(frozen=True)
 class Task:
-    """One training: which of the drawn settings, and which part validates (and which seed)."""
+    """One training: which of the drawn settings, which part validates (and which seed), and the
+    learning rate if it is not the drawn one.
+    """
 
     trial: int
     part: int
+    rate: float | None = None
 
 
 class Place:
@@ -136,14 +148,15 @@ class Cell:
         """Its queries."""
         return self.place.folds[self.fold]
 
-    def trees(self, trial: int) -> Trees:
-        """The setting of a trial."""
-        return draws(trial + 1, self.place.seed(self.fold))[trial]
+    def trees(self, trial: int, rate: float | None = None) -> Trees:
+        """The setting of a trial, at its own learning rate or another."""
+        drawn = draws(trial + 1, self.place.seed(self.fold))[trial]
+        return drawn if rate is None else replace(drawn, learning_rate=rate)
 
     def key(self, task: Task) -> str:
         """Of a training, in the store."""
         if task not in self._keys:
-            trees = self.trees(task.trial).plain()
+            trees = self.trees(task.trial, task.rate).plain()
             self._keys[task] = key_of(
                 {**self._what, "trees": trees, "part": task.part, "seed": task.part}
             )
@@ -159,7 +172,7 @@ class Cell:
         try:
             run = engines.trained(
                 self.method,
-                self.trees(task.trial),
+                self.trees(task.trial, task.rate),
                 train,
                 valid,
                 test,
@@ -173,45 +186,41 @@ class Cell:
             "cell": self.name,
             "trial": task.trial,
             "part": task.part,
-            "trees": self.trees(task.trial).plain(),
+            "trees": self.trees(task.trial, task.rate).plain(),
         }
         store.put(self.key(task), run)
         return run
+
+    def tasks(self, budget: Budget, store: Store) -> list[Task]:
+        """What this budget needs, as far as the results so far say: the trials, the best one at the
+        further rates, then the final models.
+        """
+        parts = range(budget.inner)
+        needed = [Task(trial, part) for trial in range(budget.trials) for part in parts]
+        best = self.best(budget, store)
+        if best is not None:
+            needed += [Task(best, part, rate) for rate in budget.rates for part in parts]
+        return needed + self._finals(budget, store)
 
     def missing(self, budget: Budget, store: Store) -> Iterator[Task]:
         """The trainings that this budget still needs, one after the other; take each before asking
         for the next.
         """
-        for trial in range(budget.trials):
-            for part in range(budget.inner):
-                if self._get(Task(trial, part), store) is None:
-                    yield Task(trial, part)
-        best = self.best(budget, store)
-        for seed in range(budget.inner, budget.seeds):
-            if best is not None and self._get(Task(best, seed), store) is None:
-                yield Task(best, seed)
+        for _ in range(3):  # the trials tell the rates' tasks, and these the final models'
+            for task in self.tasks(budget, store):
+                if self._get(task, store) is None:
+                    yield task
 
     def best(self, budget: Budget, store: Store) -> int | None:
         """The trial with the highest mean over the validation parts, the earliest of equals; None
         if one failed.
         """
-        means = []
-        for trial in range(budget.trials):
-            found = [self._get(Task(trial, part), store) for part in range(budget.inner)]
-            if any(run is None or "error" in run for run in found):
-                return None
-            means.append(np.mean([run["valid"] for run in found if run]))
-        return int(np.argmax(means))
+        return self._first_of_best([(t, None) for t in range(budget.trials)], budget, store)
 
     def error(self, budget: Budget, store: Store) -> str | None:
         """What a library raised within this budget."""
-        tasks = [Task(t, p) for t in range(budget.trials) for p in range(budget.inner)]
-        best = self.best(budget, store)
-        tasks += (
-            [] if best is None else [Task(best, seed) for seed in range(budget.inner, budget.seeds)]
-        )
-        found = [self._get(task, store) for task in tasks]
-        return next((run["error"] for run in found if run and "error" in run), None)
+        runs = [self._get(task, store) for task in self.tasks(budget, store)]
+        return next((run["error"] for run in runs if run and "error" in run), None)
 
     def outcome(
         self, budget: Budget, store: Store
@@ -219,13 +228,10 @@ class Cell:
         """NDCG@10 of every test query, the mean over the final models, and their runs; None if
         something is missing.
         """
-        best = self.best(budget, store)
-        if best is None:
+        finals = [self._get(task, store) for task in self._finals(budget, store)]
+        runs = [run for run in finals if run and "error" not in run]
+        if not runs or len(runs) < len(finals):
             return None
-        finals = [self._get(Task(best, seed), store) for seed in range(budget.seeds)]
-        if any(run is None or "error" in run for run in finals):
-            return None
-        runs = [run for run in finals if run]
         return np.mean([np.array(run["test"], dtype=np.float64) for run in runs], axis=0), runs
 
     def tried(self, budget: Budget, store: Store) -> npt.NDArray[np.float64] | None:
@@ -238,6 +244,31 @@ class Cell:
         if any(run is None or "error" in run for run in found):
             return None
         return np.mean([np.array(run["test"], dtype=np.float64) for run in found if run], axis=0)
+
+    def _finals(self, budget: Budget, store: Store) -> list[Task]:
+        """The models of the best trial at its best rate; empty while that is not known."""
+        best = self.best(budget, store)
+        if best is None:
+            return []
+        rates = [None, *budget.rates]
+        chosen = self._first_of_best([(best, rate) for rate in rates], budget, store)
+        if chosen is None:
+            return []
+        return [Task(best, seed, rates[chosen]) for seed in range(budget.seeds)]
+
+    def _first_of_best(
+        self, settings: Sequence[tuple[int, float | None]], budget: Budget, store: Store
+    ) -> int | None:
+        """Position of the (trial, rate) with the highest mean over the validation parts; None if
+        one is missing or failed.
+        """
+        means = []
+        for trial, rate in settings:
+            runs = [self._get(Task(trial, part, rate), store) for part in range(budget.inner)]
+            if any(run is None or "error" in run for run in runs):
+                return None
+            means.append(np.mean([run["valid"] for run in runs if run]))
+        return int(np.argmax(means))
 
     def _get(self, task: Task, store: Store) -> Run | None:
         return store.get(self.key(task))

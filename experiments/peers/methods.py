@@ -137,6 +137,9 @@ METHODS = (
     _started("xgboost", "rank:ndcg"),
     _started("catboost", "YetiRank"),
     _started("catboost", "QuerySoftMax"),
+    # What the linear discount adds, each at its own learning rate (`--rates`).
+    _ours("shf-sdcg", "variants", "shf-sdcg"),
+    _ours("approx-ndcg", "variants", "approx-ndcg"),
     # Candidates.
     _ours("noisy pairs", "variants", NOISY_PAIRS),
     _ours(

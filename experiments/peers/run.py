@@ -59,6 +59,11 @@ def main() -> None:
         "--seeds", type=int, default=2, help="final models a fold, whose NDCG is averaged"
     )
     parser.add_argument(
+        "--rates",
+        default="",
+        help="further learning rates for the best setting, comma-separated: the drawn end at 0.2",
+    )
+    parser.add_argument(
         "--against", default=REFERENCE, help="the method that the others are compared with"
     )
     parser.add_argument(
@@ -69,7 +74,8 @@ def main() -> None:
     parser.add_argument("--only-report", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
-    full = Budget(options.trials, options.inner, options.seeds)
+    rates = tuple(float(rate) for rate in options.rates.split(",") if rate)
+    full = Budget(options.trials, options.inner, options.seeds, rates)
     budgets = [early for early in EARLY if early.within(full) and early.runs < full.runs]
     console, store = Console(stderr=True), Store(options.out)
 
@@ -204,13 +210,7 @@ def done(cell: Cell, budget: Budget, store: Store) -> int:
     """
     if cell.error(budget, store):
         return budget.runs
-    tried = [Task(trial, part) for trial in range(budget.trials) for part in range(budget.inner)]
-    count = sum(store.get(cell.key(task)) is not None for task in tried)
-    best = cell.best(budget, store) if count == len(tried) else None
-    finals = (
-        [] if best is None else [Task(best, seed) for seed in range(budget.inner, budget.seeds)]
-    )
-    return count + sum(store.get(cell.key(task)) is not None for task in finals)
+    return sum(store.get(cell.key(task)) is not None for task in set(cell.tasks(budget, store)))
 
 
 if __name__ == "__main__":

@@ -305,6 +305,28 @@ def test_the_best_trial_is_chosen_by_validation_and_its_models_are_averaged(tmp_
     assert run.done(cell, budget, store) == budget.runs == 7
 
 
+def test_the_best_setting_is_tried_at_further_rates_and_trained_at_its_best_one(
+    tmp_path, monkeypatch
+):
+    def steep(method, trees, *arguments):
+        return fake(method, trees, *arguments) | {"valid": trees.learning_rate}
+
+    monkeypatch.setattr(engines, "trained", steep)
+    cells, plain = cells_of(["a"], make_dataset()), Budget(3, 2, 3)
+    store = work(cells, plain, tmp_path)
+    cell = cells[1]
+    best = cell.best(plain, store)
+    assert cell.trees(best).learning_rate == max(cell.trees(t).learning_rate for t in range(3))
+    for rates, rate in (((0.01, 0.02), None), ((0.01, 0.9, 0.5), 0.9)):
+        budget = Budget(3, 2, 3, rates)
+        store = work(cells, budget, tmp_path)
+        assert run.done(cell, budget, store) == budget.runs == 7 + 2 * len(rates)
+        values, _ = cell.outcome(budget, store)
+        of_models = [store.get(cell.key(Task(best, seed, rate)))["test"] for seed in range(3)]
+        np.testing.assert_allclose(values, np.mean(of_models, axis=0))
+        assert (cell.trees(best, rate).learning_rate == 0.9) == (rate == 0.9)
+
+
 def test_a_table_shows_no_method_that_has_not_spent_the_whole_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "trained", fake)
     cells, small, large = (
