@@ -102,13 +102,13 @@ def data_of_runs(
             f" {next(iter(judged))}"
         )
     for run in lists:
-        pairs = [(qid, grades[qid]) for grades in graded.values() for qid in asked if qid in grades]
-        if not any(run[qid].keys() & grades.keys() for qid, grades in pairs):
-            qid, grades = pairs[0]
+        pairs = [(qid, values[qid]) for values in graded.values() for qid in asked if qid in values]
+        if not any(run[qid].keys() & judged_names.keys() for qid, judged_names in pairs):
+            qid, judged_names = pairs[0]
             warn_user(
                 "no document in the run is judged, so all count as irrelevant: query"
                 f" {qid!r} has {next(iter(run[qid]))!r} in the run, and"
-                f" {next(iter(grades))!r} in the qrels"
+                f" {next(iter(judged_names))!r} in the qrels"
             )
     sources = [*lists, *graded.values()]
     names = [list(dict.fromkeys(chain(*(each.get(qid, ()) for each in sources)))) for qid in asked]
