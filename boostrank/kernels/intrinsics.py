@@ -28,7 +28,6 @@ from boostrank.kernels.private import (
     spread,
     store,
     unaligned,
-    uncounted,
     variable,
     vector_at,
     vector_of,
@@ -52,20 +51,6 @@ def pointer_to(typing: Any, array: Any) -> Any:
         return first_of(context, builder, signature.args[0], arguments[0])
 
     return types.CPointer(array.dtype)(array), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def borrowed(typing: Any, array: Any) -> Any:
-    """Return the array without its reference count, for slicing in loops without two atomic
-    operations per slice.
-
-    The array must outlive it.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return uncounted(context, builder, signature.args[0], arguments[0])
-
-    return array(array), generate
 
 
 def _of_number(
@@ -216,7 +201,6 @@ def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
 
 if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
     pointer_to = lambda array: array.reshape(-1)  # noqa: E731
-    borrowed = lambda array: array  # noqa: E731
     word_at = lambda text, start: text[start : start + 8].view(np.uint64)[0]  # noqa: E731
     decimal_before = decimal_before_plainly
 

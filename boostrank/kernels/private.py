@@ -39,16 +39,6 @@ def first_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     return context.make_array(kind)(context, builder, array).data
 
 
-def uncounted(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Return the array without its reference count."""
-    view = context.make_array(kind)(context, builder, array)
-    view.meminfo, view.parent = (
-        ir.Constant(view.meminfo.type, None),
-        ir.Constant(view.parent.type, None),
-    )
-    return view._getvalue()
-
-
 def length_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     """Emit code that reads the number of elements of a one-dimensional array."""
     return builder.extract_value(context.make_array(kind)(context, builder, array).shape, 0)

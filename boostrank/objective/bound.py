@@ -22,6 +22,7 @@ from boostrank.kernels.driver import (
     AllReduce,
     Buffers,
     PassStats,
+    QueryData,
     alone,
     finish,
     mix_gradients,
@@ -314,12 +315,7 @@ class _Part:
         spec = self.objective.spec
         run_kernel(
             spec.kernel,
-            scores,
-            self.gains,
-            self.ptr,
-            weights,
-            self._doc_const,
-            self._query_const,
+            QueryData(scores, self.gains, self.ptr, weights, self._doc_const, self._query_const),
             spec.encode(self.objective.values(round), round, loss),
             out,
             composition=Composition.at_round(self.objective.option_values(round), round),

@@ -37,10 +37,16 @@ Cost: n^2 / 2 pairs per query, with one exponential each.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Query, no_constants, objective_kernel
+from boostrank.kernels.objective import (
+    ObjectiveSpec,
+    Params,
+    Query,
+    Scratch,
+    no_constants,
+    objective_kernel,
+)
 from boostrank.kernels.shared import SIGMA
 
 PARAMS = (SIGMA,)
@@ -48,7 +54,7 @@ PARAMS = (SIGMA,)
 
 @objective_kernel(params=PARAMS)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the loss, gradient and curvature of one query; see `kernels.objective`."""
     scores, gains, n = query.scores, query.gains, query.scores.size

@@ -31,32 +31,37 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.shared import (
+    ALPHA,
+    RELEVANT_COUNT,
+    RELEVANT_FROM,
+    find_relevant,
+    relevance_constants,
+)
+from boostrank.kernels.sigmoid_ranks import expect_first, soft_gradient, soft_ranks
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
 
 @objective_kernel(
-    params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True
+    params=PARAMS, scratch="ranks slope chances work:4", int_scratch="relevant", by_score=True
 )
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth reciprocal rank, with its gradient and curvature proxy."""
     n, alpha = query.scores.size, params.alpha
-    if n < 2 or query.query_const[0] == 0.0:
+    if n < 2 or query.query_const[RELEVANT_COUNT] == 0.0:
         return 0.0
     s, ranks, slope = query.scores, scratch.ranks, scratch.slope
     soft_ranks(params.sums, s, alpha, ranks, scratch.work)
-    m = relevant_positions(query.doc_const, query.order, scratch.place)
+    m = find_relevant(query.doc_const, query.order, scratch.relevant)
     slope[:] = 0.0
-    value = first_of(scratch.place[:m], s, alpha, ranks, 1.0, scratch.first, slope, grad, hess)
+    relevant, chances = scratch.relevant[:m], scratch.chances
+    value = expect_first(relevant, s, alpha, ranks, 1.0, chances, slope, grad, hess)
     soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
     return -value
 

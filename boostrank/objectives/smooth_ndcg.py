@@ -1,8 +1,9 @@
 """SmoothNDCG: NDCG of Gaussian averages around each rank, sharpened over the rounds after a
 regression.
 
-    h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma),   d(j) the
-    document ranked j-th J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
+    h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma)
+    J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
+    d(j) the document ranked j-th
 
 `metric` selects another one. With c_j = sum_i l_i h_ij, the relevance expected at rank j (l = 1 for
 a relevant document, R = sum l; the probability of ERR for `err`):
@@ -49,7 +50,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,11 +58,23 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
-from boostrank.kernels.gauss import IROOM, MEANS, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
+from boostrank.kernels.gauss import (
+    IWORK,
+    MEANS,
+    PART,
+    SLOTS,
+    VALUE,
+    WEIGHT,
+    WORK,
+    Run,
+    Sources,
+    gauss_gradient,
+)
 from boostrank.kernels.jit import allocates, inline, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.shared import (
+    TARGET,
     TRAIN_DISCOUNT,
     K,
     mix_param,
@@ -70,7 +83,15 @@ from boostrank.kernels.shared import (
     target_constants,
     target_param,
 )
-from boostrank.kernels.swaps import MAP, METRICS, NDCG, PRECISION, SWAP_PARAMS, swap_constants
+from boostrank.kernels.swaps import (
+    GRADE,
+    MAP,
+    METRICS,
+    NDCG,
+    PRECISION,
+    SWAP_PARAMS,
+    swap_constants,
+)
 
 PARAMS = (
     positive(
@@ -95,29 +116,27 @@ _FARTHEST, _NEAR = 700.0, 42.0
 # A document on the lattice costs as much as this many pairs. Measured per document: lists of 80
 # take 160 to 200 ns by pairs and 180 to 280 on the lattice, lists of 130 take 310 and 200 to 270.
 _PAIRS = 90
-# First node in `query_const`, after the number of nodes.
-_NODES = 4
+# Columns of a document's constants, after its `TARGET`, and of a query's.
+_NODE, _NODE_SHARE, _WORTH = 1, 2, 3
+_NODE_COUNT, _FIRST_NODE = 3, 4
 
 
 @objective_kernel(
     params=PARAMS,
-    scratch=f"s gradient curvature weight documents:3 work:{ROOM}",
-    int_scratch=f"node iwork:{IROOM}",
+    scratch=f"s gradient curvature weight documents:3 work:{WORK}",
+    int_scratch=f"node iwork:{IWORK}",
 )
 @allocates
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J in the annealed rounds, and the squared error in the warm ones."""
-    n, mix = query.scores.size, params.mix
+    n, mix, value = query.scores.size, params.mix, 0.0
     if n == 0:
         return 0.0
     ideal = ideal_dcg(query.query_const, params.train_discount)
-    value = (
-        _evaluate(query, params, ideal, grad, hess, scratch)
-        if n > 1 and ideal > 0.0 and mix < 1.0
-        else 0.0
-    )
+    if n > 1 and ideal > 0.0 and mix < 1.0:
+        value = _evaluate(query, params, ideal, grad, hess, scratch)
     if mix == 0.0:
         return -value
     error = mix_squared_error(query, mix, grad, hess)
@@ -127,33 +146,31 @@ def kernel(
 @inline
 @allocates
 def _evaluate(
-    query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query,
+    params: Params,
+    ideal: float,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Scratch,
 ) -> float:
     """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma, metric = query.scores.size, query.order, params.sigma, params.metric
     if metric == PRECISION and n <= params.k:
         return 0.0
-    s, gradient, curvature, weight, node = (
-        scratch.s,
-        scratch.gradient,
-        scratch.curvature,
-        scratch.weight,
-        scratch.node,
-    )
-    documents = scratch.documents.reshape((3, n))
-    nodes = query.query_const[_NODES : _NODES + int(query.query_const[_NODES - 1])]
-    unit, value = 1.0 / math.sqrt(sigma), 0.0
+    s, weight, rows = scratch.s, scratch.weight, scratch.documents.reshape((3, n))
+    gradient, curvature = scratch.gradient, scratch.curvature
     means = scratch.work[MEANS * n : (MEANS + 1) * n]
+    node_count = int(query.query_const[_NODE_COUNT])
+    nodes = query.query_const[_FIRST_NODE : _FIRST_NODE + node_count]
+    documents = Sources(rows, scratch.node, nodes)
     gather(query.scores, order, s)
     for pos in range(n):
-        documents[WEIGHT, pos], documents[VALUE, pos] = 1.0, query.doc_const[order[pos], 3]
-        node[pos], documents[PART, pos] = (
-            int(query.doc_const[order[pos], 1]),
-            query.doc_const[order[pos], 2],
-        )
+        constants = query.doc_const[order[pos]]
+        rows[WEIGHT, pos], rows[VALUE, pos] = 1.0, constants[_WORTH]
+        rows[PART, pos], documents.slot[pos] = constants[_NODE_SHARE], int(constants[_NODE])
         gradient[pos], curvature[pos] = 0.0, 0.0
-    anchors = min(params.k, n) if params.k > 0 else n
     # The weights of the anchors, dJ/dc_j. If they depend on c, a pass with weights of 0 finds c.
+    anchors = min(params.k, n) if params.k > 0 else n
     linear = metric in (NDCG, PRECISION)
     passes = 1 if linear else 2
     for pos in range(anchors):
@@ -162,38 +179,25 @@ def _evaluate(
             weight[pos] = discount(pos + 1.0, params.train_discount, n) / ideal
         elif metric == PRECISION:
             weight[pos] = 1.0 / params.k
-    farthest = _FARTHEST if params.sums == DIRECT else _NEAR
+    # Each pass goes run by run, on the lattice or pair by pair.
+    unit, value, direct = 1.0 / math.sqrt(sigma), 0.0, params.sums == DIRECT
+    farthest = _FARTHEST if direct else _NEAR
     reach = math.sqrt(farthest * sigma)
     for _ in range(passes):
         total, last = 0.0, 0
         while last < anchors:
-            # A run of documents without neighbours outside it.
             first = last
             last += 1
             while last < n and s[last - 1] - s[last] <= reach:
                 last += 1
-            stop = min(last, anchors)
-            if params.sums != DIRECT and _many_pairs(s, first, last, stop, reach):
+            run = Run(first, last, min(last, anchors))
+            if not direct and _has_many_pairs(s, run, reach):
                 work, iwork = scratch.work, scratch.iwork
                 total += gauss_gradient(
-                    s,
-                    first,
-                    last,
-                    stop,
-                    unit,
-                    weight,
-                    documents,
-                    node,
-                    nodes,
-                    gradient,
-                    curvature,
-                    work,
-                    iwork,
+                    s, run, unit, weight, documents, gradient, curvature, work, iwork
                 )
             else:
-                total += _pair_gradient(
-                    s, first, last, stop, reach, unit, documents, nodes, scratch
-                )
+                total += _pair_gradient(s, run, reach, unit, documents, scratch)
         if linear:
             value = total
         elif metric == MAP:
@@ -208,7 +212,7 @@ def _evaluate(
 
 @inline
 def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> float:
-    """Return MAP of the relevance at each rank, and write its derivatives."""
+    """Return MAP of the relevance c at each rank, `means`, and write its derivatives."""
     value, above, below = 0.0, 0.0, 0.0
     for pos in range(means.size):
         above += means[pos]
@@ -237,108 +241,99 @@ def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
 
 
 @inline
-def _many_pairs(s: Float64Array, first: int, last: int, stop: int, reach: float) -> bool:
+def _has_many_pairs(s: Float64Array, run: Run, reach: float) -> bool:
     """Return True if the anchors of a run have too many neighbours for pairs."""
-    low, high, pairs = first, first, 0
-    for j in range(first, stop):
+    low, high, pairs = run.first, run.first, 0
+    for j in range(run.first, run.stop):
         while s[low] - s[j] > reach:
             low += 1
-        while high < last and s[j] - s[high] <= reach:
+        while high < run.last and s[j] - s[high] <= reach:
             high += 1
         pairs += high - low
-    return pairs > _PAIRS * (high - first)
+    return pairs > _PAIRS * (high - run.first)
 
 
 @inline
 def _pair_gradient(
-    s: Float64Array,
-    first: int,
-    last: int,
-    stop: int,
-    reach: float,
-    unit: float,
-    documents: Float64Array,
-    nodes: Float64Array,
-    scratch: Any,
+    s: Float64Array, run: Run, reach: float, unit: float, documents: Sources, scratch: Scratch
 ) -> float:
     """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of
     each anchor.
     """
-    n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
-    gradient, curvature = scratch.gradient, scratch.curvature
-    h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    n, weight, nodes, slot = s.shape[0], scratch.weight, documents.nodes, documents.slot
+    gradient, curvature, work = scratch.gradient, scratch.curvature, scratch.work
+    h, low_node, high_node = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
     means = work[MEANS * n : (MEANS + 1) * n]
-    for i in range(first, last):
-        low_gain[i], high_gain[i] = nodes[node[i]], nodes[min(node[i] + 1, nodes.shape[0] - 1)]
+    for i in range(run.first, run.last):
+        low_node[i] = nodes[slot[i]]
+        high_node[i] = nodes[min(slot[i] + 1, nodes.shape[0] - 1)]
     # The window of documents within reach moves along with the anchor.
-    low, high, value = first, first, 0.0
-    for j in range(first, stop):
+    low, high, value = run.first, run.first, 0.0
+    for j in range(run.first, run.stop):
         while s[low] - s[j] > reach:
             low += 1
-        while high < last and s[j] - s[high] <= reach:
+        while high < run.last and s[j] - s[high] <= reach:
             high += 1
-        gain, pull, bend = _anchor(
-            s[j],
-            low,
-            high,
-            s,
-            documents,
-            low_gain,
-            high_gain,
-            unit,
-            weight[j],
-            h,
-            gradient,
-            curvature,
+        window = slice(low, high)
+        neighbours = _Neighbours(
+            s[window],
+            documents.rows[VALUE, window],
+            documents.rows[PART, window],
+            low_node[window],
+            high_node[window],
+            h[window],
+            gradient[window],
+            curvature[window],
         )
-        means[j] = gain
-        value += weight[j] * gain
-        gradient[j] -= pull
-        curvature[j] += bend
+        mean, own_pull, own_curvature = _add_anchor(s[j], weight[j], unit, neighbours)
+        means[j] = mean
+        value += weight[j] * mean
+        gradient[j] -= own_pull
+        curvature[j] += own_curvature
     return value
 
 
-@inline_sums
-def _anchor(
-    score: float,
-    low: int,
-    high: int,
-    s: Float64Array,
-    documents: Float64Array,
-    low_gain: Float64Array,
-    high_gain: Float64Array,
-    unit: float,
-    weight: float,
-    h: Float64Array,
-    gradient: Float64Array,
-    curvature: Float64Array,
-) -> tuple[float, float, float]:
-    """Add what an anchor with a score and a discount, `weight`, contributes to the documents within
-    reach.
+class _Neighbours(NamedTuple):
+    """The documents within reach of an anchor; the value of each is a mixture of two nodes."""
 
-    Return the anchor's smoothed gain, its gradient on itself, and its own curvature.
+    scores: Float64Array
+    values: Float64Array
+    part: Float64Array
+    low_node: Float64Array
+    high_node: Float64Array
+    h: Float64Array
+    gradient: Float64Array
+    curvature: Float64Array
+
+
+@inline_sums
+def _add_anchor(
+    score: float, weight: float, unit: float, neighbours: _Neighbours
+) -> tuple[float, float, float]:
+    """Add what an anchor contributes to the gradient and curvature of its neighbours.
+
+    Return the anchor's smoothed value c_j, its gradient on itself, and its own curvature.
     """
-    s, g, part, h = s[low:high], documents[VALUE, low:high], documents[PART, low:high], h[low:high]
-    low_gain, high_gain = low_gain[low:high], high_gain[low:high]
-    gradient, curvature = gradient[low:high], curvature[low:high]
-    total, gain, offset, both = 0.0, 0.0, 0.0, 0.0
+    s, v, h, part = neighbours.scores, neighbours.values, neighbours.h, neighbours.part
+    low_node, high_node = neighbours.low_node, neighbours.high_node
+    total, mean, mean_x, mean_xv = 0.0, 0.0, 0.0, 0.0
     for i in range(s.shape[0]):
         x = (score - s[i]) * unit
         e = fast_exp(-x * x)
         h[i] = e
         total += e
-        gain += e * g[i]
-        offset += e * x
-        both += e * x * g[i]
-    gain, offset, both = gain / total, offset / total, both / total
-    spread = 0.0
+        mean += e * v[i]
+        mean_x += e * x
+        mean_xv += e * x * v[i]
+    mean, mean_x, mean_xv = mean / total, mean_x / total, mean_xv / total
+    own_curvature = 0.0
     for i in range(s.shape[0]):
         share = weight / total * h[i]
-        miss = (1.0 - part[i]) * abs(low_gain[i] - gain) + part[i] * abs(high_gain[i] - gain)
-        gradient[i] += share * (score - s[i]) * unit * (g[i] - gain)
-        curvature[i] += share * miss
-        spread += share * miss
-    return gain, weight * (both - gain * offset), spread
+        miss = (1.0 - part[i]) * abs(low_node[i] - mean) + part[i] * abs(high_node[i] - mean)
+        neighbours.gradient[i] += share * (score - s[i]) * unit * (v[i] - mean)
+        neighbours.curvature[i] += share * miss
+        own_curvature += share * miss
+    return mean, weight * (mean_xv - mean * mean_x), own_curvature
 
 
 def _constants(
@@ -353,9 +348,9 @@ def _constants(
         )
     targets, _ = target_constants(labels, gains, ptr, values)
     grades, queries = swap_constants(metric, values["k"], labels, gains, ptr, values)
-    worth = gains if metric == "ndcg" else grades[:, 0]
+    worth = gains if metric == "ndcg" else grades[:, GRADE]
     mixture, nodes = gain_nodes(worth, ptr, SLOTS)
-    return np.column_stack([targets[:, 0], mixture, worth]), np.column_stack([queries, nodes])
+    return np.column_stack([targets[:, TARGET], mixture, worth]), np.column_stack([queries, nodes])
 
 
 def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
@@ -382,16 +377,17 @@ def gain_nodes(
     sorted_gains, sorted_query = gains[order], query[order]
     is_new = np.ones(gains.size, dtype=bool)
     is_new[1:] = (np.diff(sorted_gains) > 0.0) | (np.diff(sorted_query) > 0)
-    values, owner = sorted_gains[is_new], sorted_query[is_new]
-    distinct = np.bincount(owner, minlength=queries)
+    distinct_gains = sorted_gains[is_new]
+    distinct = np.bincount(sorted_query[is_new], minlength=queries)
     first, nodes = np.cumsum(distinct) - distinct, np.minimum(distinct, most)
     # Nodes of each query.
     table = np.zeros((queries, 1 + most))
     table[:, 0] = nodes
     for slot in range(most):
-        has = nodes > slot
-        step = np.maximum(nodes[has] - 1, 1)
-        table[has, 1 + slot] = values[first[has] + slot * (distinct[has] - 1) // step]
+        has_slot = nodes > slot
+        steps = np.maximum(nodes[has_slot] - 1, 1)
+        skipped = slot * (distinct[has_slot] - 1) // steps
+        table[has_slot, 1 + slot] = distinct_gains[first[has_slot] + skipped]
     # Index and share of each gain.
     rank = np.cumsum(is_new) - 1 - first[sorted_query]
     steps, spans = (nodes - 1)[sorted_query], np.maximum(distinct - 1, 1)[sorted_query]
