@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.jit import F1, F2, I1, allocates, entry_point, inline
+from boostrank.kernels.jit import F1, F2, I1, S1, S2, allocates, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
 """The smallest finite number; -infinity, below it, is missing, because a LightGBM tree sends both
@@ -28,7 +28,6 @@ _CHUNK = 256
 _NEAR, _NO_SIZE, _MISSING = np.float32(ZERO), np.float32(0.0), np.float32(np.nan)
 _NONE, _ONE, _TWO = np.uint32(0), np.uint32(1), np.uint32(2)
 _LEAST = np.float32(np.finfo(np.float32).min)
-_S1, _S2 = types.Array(types.float32, 1, "C"), types.Array(types.float32, 2, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +234,7 @@ def _find_pieces(
         left = np.uint32(left - half)
 
 
-@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F2))
+@entry_point(types.void(S2, I1, I1, S1, types.boolean[::1], F1, F1, F2))
 @allocates
 def curve_values(
     rows: Float32Array,
@@ -260,7 +259,7 @@ def curve_values(
                 out[start + i, j] = missing[j] if x[i] != x[i] else constant[ptr[j] + piece[i]]
 
 
-@entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))
+@entry_point(types.void(S2, I1, I1, S1, F2, I1, F1, I1))
 @allocates
 def curve_scores(
     rows: Float32Array,

@@ -30,6 +30,7 @@ from boostrank.kernels.jit import (
     FLOAT,
     I1,
     INT,
+    S1,
     CompiledFunction,
     entry_point,
     inline,
@@ -69,7 +70,7 @@ negative curvature).
 A dead query keeps the Hessian of its kernel, so that a regression without errors keeps its weight.
 """
 
-_S1, _U1 = types.float32[::1], types.uint8[::1]
+_U1 = types.uint8[::1]
 # Arrays of the driver per document: gradient and Hessian, and with noise the scores and the sums
 # of both; the order and what the sort needs.
 _NUMBERS, _POSITIONS = 5, 2
@@ -334,7 +335,7 @@ def _gradients(
             continue
         if slot >= 0:
             params[slot] = slot_values[q]
-        value = 0.0
+        loss = 0.0
         # Average the kernel over noisy scores, or call it once on the scores.
         if composition is not None and noisy:
             noisy_scores = numbers[2 * n : 3 * n]
@@ -346,7 +347,7 @@ def _gradients(
                 add_noise(composition, q, draw, s, noisy_scores)
                 if ordered:
                     sort(noisy_scores, order, spare)
-                value += share * _call(
+                loss += share * _call(
                     kernel, data, q, noisy_scores, order, params, grad, hess, work
                 )
                 for i in range(n):
@@ -356,16 +357,16 @@ def _gradients(
         if not noisy:
             if ordered:
                 sort(s, order, spare)
-            value = _call(kernel, data, q, s, order, params, grad, hess, work)
+            loss = _call(kernel, data, q, s, order, params, grad, hess, work)
         # Options applied after the kernel, then the query weight.
         if composition is not None:
             change_gradient(composition, s, grad, hess)
         weight = data.weights[q]
-        out.loss[q] = weight * value
+        out.loss[q] = weight * loss
         for i in range(n):
             out.grad[a + i], out.hess[a + i] = weight * grad[i], weight * hess[i]
         out.hess_sum[q], out.magnitude[q], out.state[q] = _judge(
-            out.grad[a:b], out.hess[a:b], 0.0 * value
+            out.grad[a:b], out.hess[a:b], 0.0 * loss
         )
 
 
@@ -406,7 +407,7 @@ def gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
     """Return `_gradients` compiled for one output type, with or without options that are applied to
     the kernel.
     """
-    real = _S1 if single else F1
+    real = S1 if single else F1
     composition = types.none if is_plain else COMPOSITION
     # The types are in the order of the arguments; options that do not apply have none.
     signature = types.void(
@@ -427,7 +428,7 @@ def gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
 
 
 @entry_point(
-    types.void(INT, INT, I1, FLOAT, _outputs_of(F1), FLOAT, _outputs_of(F1), _outputs_of(_S1))
+    types.void(INT, INT, I1, FLOAT, _outputs_of(F1), FLOAT, _outputs_of(F1), _outputs_of(S1))
 )
 def mix_documents(
     start: int,

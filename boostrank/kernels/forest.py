@@ -32,7 +32,17 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.curves import ZERO, Curves, rounded_down
-from boostrank.kernels.jit import F1, I1, INT, CompiledFunction, allocates, entry_point, inline
+from boostrank.kernels.jit import (
+    F1,
+    I1,
+    INT,
+    S1,
+    S2,
+    CompiledFunction,
+    allocates,
+    entry_point,
+    inline,
+)
 from boostrank.kernels.primitives import uniform
 
 Int32Array = npt.NDArray[np.int32]
@@ -50,7 +60,6 @@ _SUM_BITS = 60
 
 _N1, _I2, _B1 = types.int32[::1], types.int64[:, ::1], types.uint8[::1]
 _U1, _U2, _W1 = types.uint32[::1], types.uint32[:, ::1], types.uint64[::1]
-_S1, _S2 = types.float32[::1], types.float32[:, ::1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,14 +293,14 @@ def _pass_over(
 # Compiled for one type of sets, at first use: support for sets makes the loop three times as slow.
 def _compile_pass(sets: types.Type) -> CompiledFunction[..., None]:
     trees = types.NamedTuple((_N1, F1, _B1, I1, _N1, _N1, I1, _N1), _Trees)
-    signature = types.void(_S2, _S2, I1, trees, sets, I1, I1, _I2)
+    signature = types.void(S2, S2, I1, trees, sets, I1, I1, _I2)
     return CompiledFunction(_pass_over, signature)
 
 
 _pass_with_sets, _pass_without = _compile_pass(_U1), _compile_pass(types.none)
 
 
-@entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))
+@entry_point(types.void(S2, I1, INT, I1, INT, I1, F1, I1, S2))
 def permute_within(
     rows: Float32Array,
     ptr: Int64Array,
@@ -527,6 +536,6 @@ def _score_in(
 
 
 _score = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, F1, _W1, F1, I1, F1))(_score_in)
-_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, _S1, _W1, _S1, I1, F1))(
+_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, S1, _W1, S1, I1, F1))(
     _score_in
 )

@@ -179,7 +179,7 @@ def gauss_gradient(
         cell[i] = int(u / STEP)
         points[_U, i] = u
         points[_START, i], points[_GROWTH, i] = lattice_factors(u - (cell[i] - HALF) * STEP)
-    value = 0.0
+    objective = 0.0
     # First the averages around every anchor, from the documents; then the gradient on every
     # document, from the anchors.
     for from_anchors in range(2):
@@ -212,12 +212,12 @@ def gauss_gradient(
                     k += 1
                 anchor_rows[WEIGHT, i] = weight[i] / w
                 anchor_rows[VALUE, i], anchor_rows[PART, i], anchors.slot[i] = mean, 0.0, k
-                value += weight[i] * mean
+                objective += weight[i] * mean
                 gradient[i] -= weight[i] * (wvu - mean * wu) / w
                 if k > 0:  # the part above the mean equals the part below
                     below, below_v, _, _ = _read(lattice, k - 1, begin)
                     curvature[i] += 2.0 * weight[i] * max(mean * below - below_v, 0.0) / w
-    return value
+    return objective
 
 
 @inline
@@ -380,11 +380,11 @@ def _pass(
 def _read_change(
     p: Float64Array, gain: float, weights: Float64Array, weighted_gains: Float64Array
 ) -> float:
-    total, total_gain = 0.0, 0.0
+    weight_sum, gain_sum = 0.0, 0.0
     for m in range(p.shape[0]):
-        total += p[m] * weights[m]
-        total_gain += p[m] * weighted_gains[m]
-    return gain * total - total_gain
+        weight_sum += p[m] * weights[m]
+        gain_sum += p[m] * weighted_gains[m]
+    return gain * weight_sum - gain_sum
 
 
 @inline_sums

@@ -114,14 +114,14 @@ def shf_sdcg(
     cut = math.inf
     if params.k > 0:
         cut = anneal_cut(params.k, query.query_const[KTH_GAIN], g, ranks)
-    value = smooth_dcg(ranks, g, ideal, params.train_discount, cut, params.tau, slope)
+    dcg = smooth_dcg(ranks, g, ideal, params.train_discount, cut, params.tau, slope)
     if direct:
         hinge_gradient(s, g, alpha, slope, sorted_grad, sorted_hess, work[:n])
     else:
         fast_hinge_gradient(sums, alpha, slope, sorted_grad, sorted_hess, work, iwork)
     scatter(sorted_grad, order, grad)
     scatter(sorted_hess, order, hess)
-    return -value
+    return -dcg
 
 
 @inline_sums
@@ -151,7 +151,7 @@ def hinge_ranks(
             step = math.exp(alpha * (s[j] - s[j - 1]))
             z[j - 1] = 1.0
             score, gain = s[j], gains[j]
-            total, factors = 0.0, 1.0
+            rank_sum, factors = 0.0, 1.0
             for i in range(min(j - start, _BLOCK)):
                 # `e` is exp(-u) of the pair; `lift` is the linear part of a misordered pair.
                 e = z_above[i] * step
@@ -164,8 +164,8 @@ def hinge_ranks(
                 product_above[i] *= factor
                 factors *= factor
                 ranks_above[i] += e * above if equal else (1.0 + lift if wrong else 0.0)
-                total += above if equal else (lift if wrong else 1.0)
-            ranks[j] += total + math.log(factors)
+                rank_sum += above if equal else (lift if wrong else 1.0)
+            ranks[j] += rank_sum + math.log(factors)
             if (j - start) % _BLOCK == 0:
                 _add_logarithms(ranks, product)
     _add_logarithms(ranks, product)

@@ -175,7 +175,7 @@ def add_far_pairs(
     Returns:
         The loss of these pairs, or 0 without `with_loss`.
     """
-    n, value = ranked.scores.shape[0], 0.0
+    n, loss = ranked.scores.shape[0], 0.0
     row = find_table_row(n, sums)
     columns = _COLUMNS[row]
     sigmoid = _EXACT if sums == EXACT else _FAST
@@ -190,8 +190,8 @@ def add_far_pairs(
     for side in (1.0, -1.0):
         # Both sides meet every pair, but its loss counts once.
         costs = softplus if with_loss and side > 0.0 else softplus[:0]
-        value += _pass(side, ranked, pairs, sigmoid, costs, column_weights, node_powers, grad, hess)
-    return value
+        loss += _pass(side, ranked, pairs, sigmoid, costs, column_weights, node_powers, grad, hess)
+    return loss
 
 
 @inline_sums
@@ -223,7 +223,7 @@ def _pass(
     rows = rungs + 1 if with_loss else rungs
     tile_sums, sums = np.empty((grades, rows * columns)), np.zeros((grades, (1 + rows) * columns))
     ladder, row_factors, document = np.empty(rungs + 1), np.empty(1 + rungs), np.empty(columns)
-    costs, value = np.ones(1 + rows), 0.0
+    costs, loss = np.ones(1 + rows), 0.0
     tiles = (n + TILE - 1) // TILE
     # Tiles are the same upside down, where the partial one comes first.
     bottom = tiles * TILE - 1
@@ -286,8 +286,8 @@ def _pass(
                         costs[_WRONG + 1 + term] = softplus[term] * ladder[_T + term]
                     stop = costs.shape[0]
                     for at in range(0, columns, WIDE):
-                        value += inner(grade_sums, at, columns, costs, _WRONG, stop, document)
-    return value
+                        loss += inner(grade_sums, at, columns, costs, _WRONG, stop, document)
+    return loss
 
 
 @inline_sums

@@ -76,7 +76,7 @@ def margin_pairs(
     grades = int(query.query_const[GRADES])
     for pos in range(n):
         grade[pos] = query.doc_const[query.order[pos], GRADE]
-    value = 0.0
+    loss = 0.0
     # First the better document of each pair, from the top; then the worse one, from the bottom.
     for side in range(2):
         sign = 1.0 if side == 0 else -1.0
@@ -110,14 +110,14 @@ def margin_pairs(
                 grad[pos] = -pull
                 hess[pos] = pairs
                 half_square = 0.5 * (lack * (shortfall + distances) + squares)
-                value += half_square if squared else shortfall
+                loss += half_square if squared else shortfall
             else:
                 grad[pos] += pull
                 hess[pos] += pairs
     if not squared:
         for pos in range(n):
             hess[pos] /= margin
-    return bounded(value)
+    return bounded(loss)
 
 
 @inline

@@ -349,13 +349,13 @@ def weighted_sums(
     """Write the sum of worth times weight up to each cut-off, where a cut-off beyond the list means
     the whole list.
     """
-    total, c = 0.0, 0
+    weighted_sum, cutoff = 0.0, 0
     for i in range(worth.shape[0]):
-        total += worth[i] * weights[i]
-        if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
-            out[c] = total
-            c += 1
-    out[c:] = total
+        weighted_sum += worth[i] * weights[i]
+        if cutoff < cutoffs.shape[0] and i + 1 == cutoffs[cutoff]:
+            out[cutoff] = weighted_sum
+            cutoff += 1
+    out[cutoff:] = weighted_sum
 
 
 @entry_point(

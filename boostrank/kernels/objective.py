@@ -27,6 +27,24 @@ The driver calls every kernel through one signature of ten arrays, with paramete
 scratch in one piece. `objective_kernel` generates that entry point; a function of ten arguments
 (`ARRAYS`) is used as it is.
 
+Names in the kernels of boostrank, where documents are in the order of descending score:
+
+| name | holds |
+|---|---|
+| n, m | documents of the query; relevant documents, or those that take part |
+| s, g | scores, gains |
+| pos, i, j, a | positions from 0; i is above j |
+| alpha, sigma | sharpness and width of a smooth rank, alpha = 1 / sigma |
+| u | distance of two scores in widths, alpha (s_i - s_j) |
+| e, z, root | exp(-u), the row of it for one j, exp(-u / 16) |
+| step, steps | factor of z from one j to the next |
+| ranks, slope | smooth ranks, and dJ / drank, c in the papers |
+| pull, curvature | what a pair, or an anchor, adds to gradient and Hessian |
+| sums | how sums over pairs are computed, an index in `expsum.SUMS` |
+| blend | of the log and the linear discount, `train_discount` |
+| grade | index of a gain among those of the query |
+| work, spare, state | overwritten; `work` carries values from the ranks to the gradient |
+
 Rules of a kernel:
 
 1. It minimises, so an objective to be maximised is negated once, in the kernel.
@@ -140,12 +158,10 @@ class Kernel(CompiledFunction[..., float]):
         super().__init__(entry, KERNEL_SIGNATURE)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        importable = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
-        return (
-            self.body.__qualname__
-            if importable is self
-            else (Kernel, (self.body, self.params, *self._layout))
-        )
+        reduced = super().__reduce__()
+        if isinstance(reduced, str):
+            return reduced
+        return Kernel, (self.body, self.params, *self._layout)
 
     @property
     def in_python(self) -> Callable[..., float]:

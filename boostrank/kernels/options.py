@@ -212,12 +212,12 @@ def _control_scale(scores: Float64Array, control: float, nu: float, grad: Float6
 
 @inline
 def _normalize(kind: int, grad: Float64Array, hess: Float64Array) -> None:
-    total = 0.0
+    magnitude = 0.0
     for i in range(grad.shape[0]):
-        total += abs(grad[i])
-    if not total > _LEAST_GRADIENT:
+        magnitude += abs(grad[i])
+    if not magnitude > _LEAST_GRADIENT:
         return
-    factor = math.log1p(total) / (math.log(2.0) * total) if kind == LOG else 1.0 / total
+    factor = math.log1p(magnitude) / (math.log(2.0) * magnitude) if kind == LOG else 1.0 / magnitude
     for i in range(grad.shape[0]):
         grad[i] *= factor
         hess[i] *= factor

@@ -188,21 +188,6 @@ def relevance_constants(
     return relevant.astype(np.float64)[:, None], count.astype(np.float64)[:, None]
 
 
-@inline
-def find_relevant(doc_const: Float64Array, order: Int64Array, positions: Int64Array) -> int:
-    """Write the positions of the relevant documents (from 0, by descending score), and return their
-    number.
-
-    `doc_const` are the constants from `relevance_constants`.
-    """
-    m = 0
-    for pos in range(order.shape[0]):
-        if doc_const[order[pos], RELEVANT] > 0.0:
-            positions[m] = pos
-            m += 1
-    return m
-
-
 _BLOCK = 512
 
 
@@ -233,11 +218,11 @@ def softmax(
             others += block_sum
             block_sum = 0.0
     others += block_sum
-    total = 1.0 + others
+    exp_sum = 1.0 + others
     for i in range(n):
-        other_shares[i] = (others if i == top else total - shares[i]) / total
-        shares[i] /= total
-    return math.log(total), scores[top]
+        other_shares[i] = (others if i == top else exp_sum - shares[i]) / exp_sum
+        shares[i] /= exp_sum
+    return math.log(exp_sum), scores[top]
 
 
 TARGETS = ("labels", "gains")
@@ -294,10 +279,10 @@ def mix_squared_error(query: Query, share: float, grad: Float64Array, hess: Floa
     `doc_const`.
     """
     n = query.scores.size
-    value = 0.0
+    error = 0.0
     for i in range(n):
         residual = query.scores[i] - query.doc_const[i, TARGET]
-        value += 0.5 * residual * residual / n
+        error += 0.5 * residual * residual / n
         grad[i] = share * residual / n + (1.0 - share) * grad[i]
         hess[i] = share / n + (1.0 - share) * hess[i]
-    return bounded(value)
+    return bounded(error)

@@ -47,6 +47,7 @@ from boostrank.kernels.expsum import (
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import Params, Query, Scratch
 from boostrank.kernels.primitives import LN2, bounded, fast_exp, fast_log, ideal_dcg, softplus
+from boostrank.kernels.shared import RELEVANT, RELEVANT_COUNT
 
 # Smaller pair weights are 0: subnormal numbers would slow down all later steps a hundredfold. The
 # comparison keeps NaN.
@@ -135,15 +136,15 @@ def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64
         # Update z_ij = exp(-alpha (s_i - s_j)) for all i above j, and add P to both ranks.
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        total = 0.0
+        above_sum = 0.0
         for i in range(j):
             e = z[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             ranks[i] += e * above
-            total += above
-        ranks[j] += total
+            above_sum += above
+        ranks[j] += above_sum
 
 
 @inline_sums
@@ -200,15 +201,15 @@ def smooth_dcg(
         width: width of the transition of the weight, in ranks.
     """
     n = ranks.shape[0]
-    value = 0.0
+    dcg = 0.0
     if math.isinf(cut):
         for i in range(n):
             rank, gain = ranks[i], gains[i] / ideal
             log_rank = fast_log(1.0 + rank)
             log_slope = (1.0 - blend) * LN2 / ((1.0 + rank) * log_rank * log_rank)
             slope[i] = -gain * (log_slope + blend / n)
-            value += gain * ((1.0 - blend) * LN2 / log_rank + blend * (1.0 - (rank - 1.0) / n))
-        return bounded(value)
+            dcg += gain * ((1.0 - blend) * LN2 / log_rank + blend * (1.0 - (rank - 1.0) / n))
+        return bounded(dcg)
     for i in range(n):
         rank, gain = ranks[i], gains[i] / ideal
         x = (cut - rank) / width
@@ -221,15 +222,15 @@ def smooth_dcg(
         discount = (1.0 - blend) * LN2 / log_rank + blend * max(1.0 - (rank - 1.0) / n, 0.0)
         discount_slope = -(1.0 - blend) * LN2 / ((1.0 + rank) * log_rank * log_rank) - blend / n
         slope[i] = gain * (discount_slope * weight + discount * weight_slope)
-        value += gain * discount * weight
+        dcg += gain * discount * weight
     if blend > 0.0:
         for i in range(n):
             if ranks[i] > n + 1.0:
                 # The integral of W from rank n + 1 to this one, in widths.
                 area_from_end = softplus(bounded((cut - (n + 1.0)) / width))
                 area = area_from_end - softplus(bounded((cut - ranks[i]) / width))
-                value -= gains[i] / ideal * blend / n * width * area
-    return bounded(value)
+                dcg -= gains[i] / ideal * blend / n * width * area
+    return bounded(dcg)
 
 
 SIGMOID_DCG_SCRATCH = "ranks slope work:4"
@@ -254,9 +255,9 @@ def sigmoid_dcg(
     if query.scores.size < 2 or ideal <= 0.0:
         return 0.0
     soft_ranks(sums, query.scores, alpha, scratch.ranks, scratch.work)
-    value = smooth_dcg(scratch.ranks, query.gains, ideal, blend, cut, tau, scratch.slope)
+    dcg = smooth_dcg(scratch.ranks, query.gains, ideal, blend, cut, tau, scratch.slope)
     soft_gradient(sums, query.scores, alpha, scratch.slope, grad, hess, scratch.work)
-    return -value
+    return -dcg
 
 
 AP_SCRATCH = "ranks slope work:4 keys key_ranks key_slope key_grad key_hess key_work:4"
@@ -280,14 +281,32 @@ def smooth_precisions(sums: int, m: int, sharpness: float, scratch: Scratch) -> 
     slope[:] = 0.0
     key_grad[:] = 0.0
     key_hess[:] = 0.0
-    value = 0.0
+    mean_precision = 0.0
     for a in range(m):
         key_slope[a] = 1.0 / (m * ranks[relevant[a]])
         precision = key_ranks[a] / ranks[relevant[a]]
-        value += precision / m
+        mean_precision += precision / m
         slope[relevant[a]] = -key_slope[a] * precision
     soft_gradient(sums, keys, sharpness, key_slope, key_grad[:m], key_hess[:m], key_work)
-    return value
+    return mean_precision
+
+
+@inline
+def rank_relevant(query: Query, sums: int, alpha: float, scratch: Scratch) -> int:
+    """Write the smooth ranks of all documents and the positions of the relevant ones, and return
+    the number of these, or 0 if the query is to be skipped.
+
+    The query has the constants of `shared.relevance_constants` and is sorted by descending score.
+    """
+    m = 0
+    if query.scores.size < 2 or query.query_const[RELEVANT_COUNT] == 0.0:
+        return m
+    soft_ranks(sums, query.scores, alpha, scratch.ranks, scratch.work)
+    for pos in range(query.scores.size):
+        if query.doc_const[query.order[pos], RELEVANT] > 0.0:
+            scratch.relevant[m] = pos
+            m += 1
+    return m
 
 
 @inline
@@ -315,18 +334,18 @@ def expect_first(
         grad, hess: arrays to which the gradient and a curvature through the probabilities are
             added.
     """
-    m, total, value = relevant.size, 0.0, 0.0
+    m, chance_sum, reciprocal_rank = relevant.size, 0.0, 0.0
     for a in range(m):
         chances[a] = math.exp(alpha * (s[relevant[a]] - s[relevant[0]]))
-        total += chances[a]
+        chance_sum += chances[a]
     for a in range(m):
-        chances[a] /= total
-        value += chances[a] / ranks[relevant[a]]
+        chances[a] /= chance_sum
+        reciprocal_rank += chances[a] / ranks[relevant[a]]
     for a in range(m):
         pos = relevant[a]
         share = chances[a] / draws
         slope[pos] -= share / (ranks[pos] * ranks[pos])
-        pull = alpha * share * (1.0 / ranks[pos] - value)
+        pull = alpha * share * (1.0 / ranks[pos] - reciprocal_rank)
         grad[pos] -= pull
         hess[pos] += alpha * abs(pull)
-    return value
+    return reciprocal_rank

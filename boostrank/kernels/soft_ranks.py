@@ -69,203 +69,104 @@ class PowerSum(NamedTuple):
     weights: tuple[float, ...]
 
 
+def _read_numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split()))
+
+
+def _read_exponents(text: str) -> tuple[complex, ...]:
+    return tuple(map(complex, text.split()))
+
+
 DISCOUNTS = (
     PowerSum(
         longest=128,
         error=8.9e-13,
-        rates=(
-            4.04005954440351,
-            2.42567548256962,
-            1.60821499504137,
-            1.09979162043145,
-            0.759852892146649,
-            0.52513495185694,
-            0.360305554178668,
-            0.243282405187374,
-            0.159546912497756,
-            0.0994558720949385,
-            0.0567092095537416,
-            0.0273279688804726,
-            0.00893730073993991,
-            0.000344411634874868,
+        rates=_read_numbers(
+            """
+            4.04005954440351 2.42567548256962 1.60821499504137 1.09979162043145 0.759852892146649
+            0.52513495185694 0.360305554178668 0.243282405187374 0.159546912497756
+            0.0994558720949385 0.0567092095537416 0.0273279688804726 0.00893730073993991
+            0.000344411634874868
+            """
         ),
-        weights=(
-            0.030958156014596,
-            0.0656735745968804,
-            0.0880644621572085,
-            0.0971536344268602,
-            0.0957793073732723,
-            0.0881756456745151,
-            0.0781105381343075,
-            0.0681232490855939,
-            0.0595586438225866,
-            0.0529433400169889,
-            0.0484559058685807,
-            0.0465295090806467,
-            0.0497096426040772,
-            0.130764391143884,
+        weights=_read_numbers(
+            """
+            0.030958156014596 0.0656735745968804 0.0880644621572085 0.0971536344268602
+            0.0957793073732723 0.0881756456745151 0.0781105381343075 0.0681232490855939
+            0.0595586438225866 0.0529433400169889 0.0484559058685807 0.0465295090806467
+            0.0497096426040772 0.130764391143884
+            """
         ),
     ),
     PowerSum(
         longest=1024,
         error=8.9e-13,
-        rates=(
-            4.04425773941104,
-            2.43054307166824,
-            1.61428666760373,
-            1.10761423962982,
-            0.770005655261231,
-            0.538244679622945,
-            0.377029796368179,
-            0.264224256907807,
-            0.185076182864506,
-            0.129451967253161,
-            0.0902908307829484,
-            0.0626445970707521,
-            0.0430434438065803,
-            0.0290649854370697,
-            0.0190376521028971,
-            0.0118320475910708,
-            0.00670773672380677,
-            0.00319698210250226,
-            0.00101938662605348,
-            3.01861744705688e-05,
+        rates=_read_numbers(
+            """
+            4.04425773941104 2.43054307166824 1.61428666760373 1.10761423962982 0.770005655261231
+            0.538244679622945 0.377029796368179 0.264224256907807 0.185076182864506
+            0.129451967253161 0.0902908307829484 0.0626445970707521 0.0430434438065803
+            0.0290649854370697 0.0190376521028971 0.0118320475910708 0.00670773672380677
+            0.00319698210250226 0.00101938662605348 3.01861744705688e-05
+            """
         ),
-        weights=(
-            0.0308235099186564,
-            0.0652960416627981,
-            0.0873164023596223,
-            0.0958800680482955,
-            0.093803302048728,
-            0.0852766136293064,
-            0.0740028568758564,
-            0.0624623005609064,
-            0.0519751858000279,
-            0.043062596303749,
-            0.0358010411651433,
-            0.030068701621603,
-            0.0256850656702753,
-            0.0224764289655498,
-            0.02030234536524,
-            0.0190788420760904,
-            0.0188433484590973,
-            0.019979116151103,
-            0.0244272546787209,
-            0.093438978639228,
+        weights=_read_numbers(
+            """
+            0.0308235099186564 0.0652960416627981 0.0873164023596223 0.0958800680482955
+            0.093803302048728 0.0852766136293064 0.0740028568758564 0.0624623005609064
+            0.0519751858000279 0.043062596303749 0.0358010411651433 0.030068701621603
+            0.0256850656702753 0.0224764289655498 0.02030234536524 0.0190788420760904
+            0.0188433484590973 0.019979116151103 0.0244272546787209 0.093438978639228
+            """
         ),
     ),
     PowerSum(
         longest=4096,
         error=2.0e-10,
-        rates=(
-            3.62932777105285,
-            2.03974847181112,
-            1.2624990958385,
-            0.803609425950376,
-            0.51645012213445,
-            0.333009637184905,
-            0.214987293307246,
-            0.138884955531716,
-            0.0897767492277569,
-            0.058065666717259,
-            0.0375618530173907,
-            0.0242728159211501,
-            0.0156249600807176,
-            0.00996102136126014,
-            0.00621751914031453,
-            0.00371937247205024,
-            0.00204822793666977,
-            0.000954745689984054,
-            0.000298162155294662,
-            7.75656649313622e-06,
+        rates=_read_numbers(
+            """
+            3.62932777105285 2.03974847181112 1.2624990958385 0.803609425950376 0.51645012213445
+            0.333009637184905 0.214987293307246 0.138884955531716 0.0897767492277569
+            0.058065666717259 0.0375618530173907 0.0242728159211501 0.0156249600807176
+            0.00996102136126014 0.00621751914031453 0.00371937247205024 0.00204822793666977
+            0.000954745689984054 0.000298162155294662 7.75656649313622e-06
+            """
         ),
-        weights=(
-            0.0464086558127308,
-            0.0938016135542813,
-            0.116358837209542,
-            0.116635943719469,
-            0.103728246532805,
-            0.0861477669827383,
-            0.0690217280997833,
-            0.0544840541812517,
-            0.0429436363596649,
-            0.0340769868821735,
-            0.0273660761591028,
-            0.022327514568809,
-            0.0185865707596786,
-            0.0158862730511355,
-            0.0140729605847121,
-            0.0130802748441658,
-            0.0129489406040001,
-            0.0139951843077564,
-            0.0178295981058404,
-            0.0802991376803551,
+        weights=_read_numbers(
+            """
+            0.0464086558127308 0.0938016135542813 0.116358837209542 0.116635943719469
+            0.103728246532805 0.0861477669827383 0.0690217280997833 0.0544840541812517
+            0.0429436363596649 0.0340769868821735 0.0273660761591028 0.022327514568809
+            0.0185865707596786 0.0158862730511355 0.0140729605847121 0.0130802748441658
+            0.0129489406040001 0.0139951843077564 0.0178295981058404 0.0802991376803551
+            """
         ),
     ),
     PowerSum(
         longest=1 << 20,
         error=2.8e-09,
-        rates=(
-            3.47660085196028,
-            1.89855866264133,
-            1.13938708530936,
-            0.701653438578831,
-            0.435598146000146,
-            0.27111230265561,
-            0.168905105688617,
-            0.105316353860782,
-            0.0657338977817854,
-            0.0410721266770698,
-            0.0256792594075312,
-            0.016043386929011,
-            0.00998510427225638,
-            0.0061555386198227,
-            0.0037263653233508,
-            0.00219679016147595,
-            0.00126466184475848,
-            0.000727507811472206,
-            0.000424879447613506,
-            0.000250411021841179,
-            0.000148475605589159,
-            8.83550664391634e-05,
-            5.25211296825431e-05,
-            3.08789655561353e-05,
-            1.75944072751554e-05,
-            9.32469238193635e-06,
-            4.20933447774534e-06,
-            1.26505337409742e-06,
-            2.14919725438894e-08,
+        rates=_read_numbers(
+            """
+            3.47660085196028 1.89855866264133 1.13938708530936 0.701653438578831 0.435598146000146
+            0.27111230265561 0.168905105688617 0.105316353860782 0.0657338977817854
+            0.0410721266770698 0.0256792594075312 0.016043386929011 0.00998510427225638
+            0.0061555386198227 0.0037263653233508 0.00219679016147595 0.00126466184475848
+            0.000727507811472206 0.000424879447613506 0.000250411021841179 0.000148475605589159
+            8.83550664391634e-05 5.25211296825431e-05 3.08789655561353e-05 1.75944072751554e-05
+            9.32469238193635e-06 4.20933447774534e-06 1.26505337409742e-06 2.14919725438894e-08
+            """
         ),
-        weights=(
-            0.0539166633267387,
-            0.106565300499825,
-            0.127678455040386,
-            0.122944056964459,
-            0.105081872382338,
-            0.0842714637280486,
-            0.0656030052186476,
-            0.0506656061020395,
-            0.0392886658663065,
-            0.030839558097938,
-            0.0245771680480788,
-            0.0199741193010766,
-            0.0165752610062394,
-            0.0141215264419417,
-            0.0123179501668676,
-            0.0108939338598832,
-            0.00941982929843163,
-            0.00786491143522505,
-            0.00663376583349625,
-            0.00574000234107315,
-            0.00501595683777011,
-            0.00445363836946663,
-            0.00402316772575925,
-            0.00374664929790852,
-            0.00365658652655522,
-            0.00383871555067605,
-            0.00449552849004163,
-            0.00646897752946636,
-            0.0493276647128693,
+        weights=_read_numbers(
+            """
+            0.0539166633267387 0.106565300499825 0.127678455040386 0.122944056964459
+            0.105081872382338 0.0842714637280486 0.0656030052186476 0.0506656061020395
+            0.0392886658663065 0.030839558097938 0.0245771680480788 0.0199741193010766
+            0.0165752610062394 0.0141215264419417 0.0123179501668676 0.0108939338598832
+            0.00941982929843163 0.00786491143522505 0.00663376583349625 0.00574000234107315
+            0.00501595683777011 0.00445363836946663 0.00402316772575925 0.00374664929790852
+            0.00365658652655522 0.00383871555067605 0.00449552849004163 0.00646897752946636
+            0.0493276647128693
+            """
         ),
     ),
 )
@@ -275,37 +176,20 @@ For the largest N, slow nodes come from every 512th sample and the others from t
 that N, the error grows with the logarithm of r.
 """
 
-FAST_EXPONENTS = (
-    2.724356 + 0.465335j,
-    2.725884 + 1.413384j,
-    2.741931 + 2.412090j,
-    2.791186 + 3.506921j,
-    2.847578 + 4.757417j,
-    2.854485 + 6.178769j,
-    2.770452 + 7.768467j,
-    2.566256 + 9.537758j,
-    2.200972 + 11.530324j,
-    1.563285 + 13.866910j,
+FAST_EXPONENTS = _read_exponents(
+    """
+    2.724356+0.465335j 2.725884+1.413384j 2.741931+2.412090j 2.791186+3.506921j 2.847578+4.757417j
+    2.854485+6.178769j 2.770452+7.768467j 2.566256+9.537758j 2.200972+11.530324j
+    1.563285+13.866910j
+    """
 )
-EXACT_EXPONENTS = (
-    3.514049 + 0.389853j,
-    3.525127 + 1.174696j,
-    3.550985 + 1.974408j,
-    3.598202 + 2.797854j,
-    3.675613 + 3.654016j,
-    3.795395 + 4.558151j,
-    3.961922 + 5.540614j,
-    4.153187 + 6.635819j,
-    4.329526 + 7.854577j,
-    4.462083 + 9.187816j,
-    4.535884 + 10.626658j,
-    4.541738 + 12.168825j,
-    4.471729 + 13.818683j,
-    4.316828 + 15.587158j,
-    4.064243 + 17.493238j,
-    3.692080 + 19.569331j,
-    3.155148 + 21.877883j,
-    2.324508 + 24.579251j,
+EXACT_EXPONENTS = _read_exponents(
+    """
+    3.514049+0.389853j 3.525127+1.174696j 3.550985+1.974408j 3.598202+2.797854j 3.675613+3.654016j
+    3.795395+4.558151j 3.961922+5.540614j 4.153187+6.635819j 4.329526+7.854577j 4.462083+9.187816j
+    4.535884+10.626658j 4.541738+12.168825j 4.471729+13.818683j 4.316828+15.587158j
+    4.064243+17.493238j 3.692080+19.569331j 3.155148+21.877883j 2.324508+24.579251j
+    """
 )
 
 VARIANCE, MEAN, FIRST_NODE = 0, 1, 2
@@ -388,8 +272,9 @@ def _fit(exponents: tuple[complex, ...]) -> Float64Array:
 
 
 FAST_TABLES, EXACT_TABLES = _fit(FAST_EXPONENTS), _fit(EXACT_EXPONENTS)
-FAST_WAVES = np.array([[e.real for e in FAST_EXPONENTS], [e.imag for e in FAST_EXPONENTS]])
-EXACT_WAVES = np.array([[e.real for e in EXACT_EXPONENTS], [e.imag for e in EXACT_EXPONENTS]])
+FAST_WAVES = np.stack([np.real(FAST_EXPONENTS), np.imag(FAST_EXPONENTS)])
+EXACT_WAVES = np.stack([np.real(EXACT_EXPONENTS), np.imag(EXACT_EXPONENTS)])
+"""Damping and frequency of each wave."""
 
 
 BINOMIAL, NORMAL = 0, 1
@@ -463,14 +348,14 @@ def expect_discount(
     n, blend = contests.scores.shape[0], contests.blend
     if contests.model == NORMAL:
         return _expect_by_normal(sums, blend, n, sum_slopes)
-    value = 0.0
+    expected = 0.0
     if blend > 0.0:  # otherwise the mean is undefined
-        value = blend * (1.0 - sums[MEAN] / n)
+        expected = blend * (1.0 - sums[MEAN] / n)
         sum_slopes[MEAN] = -blend / n
     for row in range(FIRST_NODE, find_rows(contests.model, blend, length_class)[1]):
         sum_slopes[row] = (1.0 - blend) * WEIGHTS[length_class, row] * sums[row]
-        value += sum_slopes[row]
-    return value
+        expected += sum_slopes[row]
+    return expected
 
 
 @inline
@@ -480,20 +365,20 @@ def _expect_by_normal(sums: Float64Array, blend: float, n: int, sum_slopes: Floa
     first_bin = max(int(mean - _TAIL * deviation) - 1, 0)
     last_bin = min(int(mean + _TAIL * deviation) + 2, n - 1)
     at_rank = discount(first_bin + 1.0, blend, n)
-    value = discount(last_bin + 1.0, blend, n)
+    expected = discount(last_bin + 1.0, blend, n)
     by_mean, by_variance = 0.0, 0.0
     # E_j as a sum over the ends y of the bins, in deviations from the mean.
     for r in range(first_bin, last_bin):
         at_next_rank = discount(r + 2.0, blend, n)
         y = (r + 0.5 - mean) / deviation
         drop, density = at_rank - at_next_rank, _DENSITY * math.exp(-0.5 * y * y)
-        value += drop * 0.5 * math.erfc(-_SQRT_HALF * y)
+        expected += drop * 0.5 * math.erfc(-_SQRT_HALF * y)
         by_mean -= drop * density
         by_variance -= drop * density * y
         at_rank = at_next_rank
     sum_slopes[MEAN] = by_mean / deviation
     sum_slopes[VARIANCE] = by_variance / (2.0 * variance)
-    return value
+    return expected
 
 
 @inline
@@ -520,7 +405,7 @@ def evaluate_pairs(
     sums, sum_slopes = work[_SUMS], work[_SUM_SLOPES]
     others_slope[:] = 0.0
     own_slope[:] = 0.0
-    value = 0.0
+    objective = 0.0
     for j in range(n):
         if gains[j] == 0.0:
             continue
@@ -532,7 +417,7 @@ def evaluate_pairs(
         chance[j] = 0.0
         density[j] = 0.0
         _sum_curves(chance, stop_row, length_class, sums)
-        value += gains[j] * expect_discount(contests, sums, length_class, sum_slopes)
+        objective += gains[j] * expect_discount(contests, sums, length_class, sum_slopes)
         # Its gradient, pair by pair.
         slope_sum = 0.0
         for i in range(n):
@@ -541,7 +426,7 @@ def evaluate_pairs(
             others_slope[i] += slope
             slope_sum += slope
         own_slope[j] = slope_sum
-    return value
+    return objective
 
 
 @inline_sums
@@ -567,15 +452,15 @@ def _slope_by_chance(
     pi: float, sum_slopes: Float64Array, first_row: int, stop_row: int, length_class: int
 ) -> float:
     """Return dE_j / dpi_ij = sum_r w_jr dcurve_r / dpi."""
-    total = 0.0
+    slope = 0.0
     for row in range(FIRST_NODE, stop_row):
         one_minus_z = SHARES[length_class, row]
-        total -= sum_slopes[row] * one_minus_z / (1.0 - one_minus_z * pi)
+        slope -= sum_slopes[row] * one_minus_z / (1.0 - one_minus_z * pi)
     if first_row <= MEAN:
-        total += sum_slopes[MEAN]
+        slope += sum_slopes[MEAN]
     if first_row <= VARIANCE:
-        total += sum_slopes[VARIANCE] * (1.0 - 2.0 * pi)
-    return total
+        slope += sum_slopes[VARIANCE] * (1.0 - 2.0 * pi)
+    return slope
 
 
 @inline
@@ -595,7 +480,7 @@ def evaluate_sinkhorn(
     factors, slopes = np.zeros((2, last + 1, n))
     others_slope[:] = 0.0
     own_slope[:] = 0.0
-    value = 0.0
+    objective = 0.0
     # The recursion over the contests of each document.
     for j in range(n):
         p[j, 0], factors[0, j] = 1.0, 1.0
@@ -620,7 +505,7 @@ def evaluate_sinkhorn(
         for r in range(n):
             share = contests.gains[j] * discount(r + 1.0, contests.blend, n)
             p_slope[j, r] = share * u_factors[j] * v_factors[r]
-            value += p_slope[j, r] * p[j, r]
+            objective += p_slope[j, r] * p[j, r]
             slopes[last, j] += share * p[j, r] * v_factors[r]
             slopes[last - 1, r] += share * p[j, r] * u_factors[j]
     for t in range(last, 0, -1):
@@ -644,7 +529,7 @@ def evaluate_sinkhorn(
                 slope += density[j, i] * without_i * (p_slope[j, after] - p_slope[j, after - 1])
             others_slope[i] += slope
             own_slope[j] += slope
-    return value
+    return objective
 
 
 @inline
@@ -684,7 +569,7 @@ def evaluate_sweeps(
     above[:] = 0.0
     pull[:] = 0.0
     push[:] = 0.0
-    value = 0.0
+    objective = 0.0
     for j in range(n):
         if j > 0:
             _write_decays(scale * (s[j - 1] - s[j]), waves, decay)
@@ -697,13 +582,13 @@ def evaluate_sweeps(
             below_j[:] = 0.0
             continue
         for row in range(first_row, stop_row):
-            total = _dot(table[ABOVE, row], above) + _dot(table[BELOW, row], below_j)
+            curve_sum = _dot(table[ABOVE, row], above) + _dot(table[BELOW, row], below_j)
             if row < FIRST_NODE:
-                sums[row] = total + (j if row == MEAN else 0.0)
+                sums[row] = curve_sum + (j if row == MEAN else 0.0)
             else:
-                total -= j * RATES[length_class, row]
-                sums[row] = math.exp(total) if total > -660.0 else 0.0
-        value += gains[j] * expect_discount(contests, sums, length_class, sum_slopes)
+                curve_sum -= j * RATES[length_class, row]
+                sums[row] = math.exp(curve_sum) if curve_sum > -660.0 else 0.0
+        objective += gains[j] * expect_discount(contests, sums, length_class, sum_slopes)
         for row in range(first_row, stop_row):
             sum_slopes[row] *= gains[j]
         _mix_rows(table[SLOPE_BELOW], sum_slopes, first_row, stop_row, push)
@@ -720,7 +605,7 @@ def evaluate_sweeps(
         _write_decays(scale * (s[m] - s[m + 1]), waves, decay)
         _pass_sums(pull, buffer[(m + 1) * width : (m + 2) * width], decay)
         others_slope[m] += _add_real_parts(pull, half)
-    return value
+    return objective
 
 
 @inline

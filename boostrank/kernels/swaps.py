@@ -104,13 +104,13 @@ def swap_rows(
         up, down: float64[n], written; up is 0 for ERR, see `err_row`.
         reads: float64[n], written for ERR: Q.
     """
-    n, value = grades.shape[0], 0.0
+    n, metric_value = grades.shape[0], 0.0
     if metric == NDCG:
         for pos in range(n):
             up[pos] = discount(pos + 1.0, blend, n) / divisor
             down[pos] = up[pos]
             if pos < k:
-                value += grades[pos] * up[pos]
+                metric_value += grades[pos] * up[pos]
     elif metric == MAP:
         relevant_so_far, precision_sum = 0.0, 0.0
         for pos in range(n):
@@ -120,7 +120,7 @@ def swap_rows(
             precision_sum += grades[pos] / (pos + 1.0)
             up[pos] = (precision + (1.0 - grades[pos]) / (pos + 1.0) - precision_sum) / divisor
             if pos < k:
-                value += grades[pos] * precision / divisor
+                metric_value += grades[pos] * precision / divisor
     elif metric == MRR:
         first, second = n, n
         for pos in range(n - 1, -1, -1):
@@ -134,20 +134,20 @@ def swap_rows(
             else:
                 upper, lower = min(pos, first), min(pos, second)
             up[pos], down[pos] = 1.0 / (upper + 1.0), 1.0 / (lower + 1.0)
-        value = 1.0 / (first + 1.0) if first < k else 0.0
+        metric_value = 1.0 / (first + 1.0) if first < k else 0.0
     elif metric == ERR:
         chance = 1.0
         for pos in range(n):
             up[pos], down[pos], reads[pos] = 0.0, 0.0, chance
             if pos < k:
-                value += chance * grades[pos] / (pos + 1.0)
+                metric_value += chance * grades[pos] / (pos + 1.0)
             chance *= 1.0 - grades[pos]
     else:
         for pos in range(n):
             up[pos] = 1.0 / k if pos < k else 0.0
             down[pos] = up[pos]
-            value += grades[pos] * up[pos]
-    return value
+            metric_value += grades[pos] * up[pos]
+    return metric_value
 
 
 @inline

@@ -18,6 +18,7 @@ from boostrank.core.types import Float32Array, Int64Array
 from boostrank.kernels.jit import (
     I1,
     INT,
+    S2,
     allocates,
     entry_point,
     inline,
@@ -39,7 +40,6 @@ _BYTE, _KEY = np.uint64(255), np.uint64(32)
 _BITS = np.array([32, 40, 48, 56], np.uint64)  # positions of the bytes of a key
 
 Keys = npt.NDArray[np.uint64]
-_X2 = types.Array(types.float32, 2, "C")
 
 
 def fill_within_queries(
@@ -214,7 +214,7 @@ def _transform(number: np.float32, kind: int, stats: _Statistics) -> float:
     return _clip(value - (stats.most if kind == _BEST else stats.mean))
 
 
-@entry_point(types.void(INT, INT, _X2, I1, I1, I1, INT, _X2))
+@entry_point(types.void(INT, INT, S2, I1, I1, I1, INT, S2))
 @allocates
 def _fill(
     start: int,

@@ -59,7 +59,7 @@ def kernel(
     """Compute the loss, gradient and curvature of one query; see `kernels.objective`."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     alpha = 1.0 / params.sigma
-    value = 0.0
+    loss = 0.0
     for i in range(n):
         for j in range(n):
             if gains[i] > gains[j]:
@@ -67,7 +67,7 @@ def kernel(
                 # The exponential of a negative number never overflows.
                 z = math.exp(-abs(u))
                 wrong = z / (1.0 + z) if u > 0.0 else 1.0 / (1.0 + z)
-                value += max(-u, 0.0) + math.log1p(z)
+                loss += max(-u, 0.0) + math.log1p(z)
                 # The loss is minimised: the better document's derivative is negative, so its score
                 # rises.
                 grad[i] -= alpha * wrong
@@ -75,7 +75,7 @@ def kernel(
                 curvature = alpha * alpha * z / ((1.0 + z) * (1.0 + z))
                 hess[i] += curvature
                 hess[j] += curvature
-    return value
+    return loss
 
 
 SPEC = ObjectiveSpec(

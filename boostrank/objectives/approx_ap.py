@@ -36,15 +36,13 @@ from __future__ import annotations
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
-from boostrank.kernels.shared import (
-    ALPHA,
-    RELEVANT_COUNT,
-    RELEVANT_FROM,
-    find_relevant,
-    positive,
-    relevance_constants,
+from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants
+from boostrank.kernels.sigmoid_ranks import (
+    AP_SCRATCH,
+    rank_relevant,
+    smooth_precisions,
+    soft_gradient,
 )
-from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
 
 PARAMS = (
     ALPHA,
@@ -61,23 +59,21 @@ def kernel(
     query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth average precision, with its gradient and curvature by score."""
-    n = query.scores.size
-    if n < 2 or query.query_const[RELEVANT_COUNT] == 0.0:
+    sums, s, relevant, slope = params.sums, query.scores, scratch.relevant, scratch.slope
+    m, lowest = rank_relevant(query, sums, params.alpha, scratch), 0.0
+    if m == 0:
         return 0.0
-    s, relevant, slope = query.scores, scratch.relevant, scratch.slope
-    soft_ranks(params.sums, s, params.alpha, scratch.ranks, scratch.work)
     # The ranks among the relevant documents follow from -pi, which descends with the scores except
     # for rounding.
-    m, lowest = find_relevant(query.doc_const, query.order, relevant), 0.0
     for a in range(m):
         lowest = min(lowest, -scratch.ranks[relevant[a]])
         scratch.keys[a] = lowest
-    value = smooth_precisions(params.sums, m, params.beta, scratch)
+    precision = smooth_precisions(sums, m, params.beta, scratch)
     for a in range(m):
-        # `pull` is the derivative of -J by -pi: the two signs cancel.
+        # `key_grad` is the derivative of -J by -pi: the two signs cancel.
         slope[relevant[a]] += scratch.key_grad[a]
-    soft_gradient(params.sums, s, params.alpha, slope, grad, hess, scratch.work)
-    return -value
+    soft_gradient(sums, s, params.alpha, slope, grad, hess, scratch.work)
+    return -precision
 
 
 SPEC = ObjectiveSpec(

@@ -127,7 +127,7 @@ def kernel(
             return 0.0
         return bounded(_loss_of_every_pair(sums, s, g, pairs.alpha, scratch))
     # Long lists of few grades: distant pairs by sums, neighbouring tiles pair by pair.
-    tile, value, grade = n, 0.0, scratch.grade
+    tile, loss, grade = n, 0.0, scratch.grade
     if sums != DIRECT and n >= _SHORT:
         grades = group_by_gain(g, scratch.member, grade, scratch.spare)
         if n >= _SHORT + _SHORT_A_GRADE * grades * grades:
@@ -135,12 +135,12 @@ def kernel(
             for pos in range(n):
                 grade_gains[grade[pos]] = g[pos]
             far = RankedList(s, g, discounts, grade, grade_gains)
-            value = add_far_pairs(sums, far, pairs, blend, params.with_loss, grad, hess)
+            loss = add_far_pairs(sums, far, pairs, blend, params.with_loss, grad, hess)
     ranked = RankedList(s, g, discounts, grade, scratch.ones)
     _weighted_pairs(ranked, drops, pairs, tile, grad, hess, scratch.z)
     if params.with_loss:
-        value += _loss_of_pairs(ranked, drops, pairs, tile, scratch.z)
-    return bounded(value)
+        loss += _loss_of_pairs(ranked, drops, pairs, tile, scratch.z)
+    return bounded(loss)
 
 
 @inline_sums
@@ -206,7 +206,7 @@ def _loss_of_pairs(
     """Return the loss of the pairs that `_weighted_pairs` adds."""
     s, g, d = ranked.scores, ranked.gains, ranked.discounts
     alpha, by_rank, by_delta = pairs.alpha, pairs.by_rank, pairs.by_delta
-    n, value = s.shape[0], 0.0
+    n, loss = s.shape[0], 0.0
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
@@ -226,8 +226,8 @@ def _loss_of_pairs(
                 up, down = max(w, 0.0), max(-w, 0.0)
             # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
             u = min(alpha * (s_above[i] - score), LARGEST)
-            value += (up + down) * softplus_of_power(e) + down * u
-    return value
+            loss += (up + down) * softplus_of_power(e) + down * u
+    return loss
 
 
 @inline
@@ -240,12 +240,12 @@ def _loss_of_every_pair(
     losses[:] = 0.0
     decays(s, alpha, steps)
     add_curve(sums, SOFTPLUS, steps, ones, 1.0, 1.0, losses, scratch.state)
-    value, apart = weight[0] * losses[0], 0.0
+    loss, apart = weight[0] * losses[0], 0.0
     for i in range(1, n):
         # A pair that i should win costs u more: sum the distances to all documents above.
         apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), LARGEST), LARGEST)
-        value += weight[i] * (losses[i] + apart)
-    return value
+        loss += weight[i] * (losses[i] + apart)
+    return loss
 
 
 @inline

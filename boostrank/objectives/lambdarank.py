@@ -107,18 +107,18 @@ def kernel(
         grades = scratch.grades
         gather(query.doc_const[:, GRADE], query.order, grades)
     up, down = scratch.up, scratch.down
-    value = swap_rows(params.metric, grades, k, blend, ideal, up, down, scratch.reads)
+    metric_value = swap_rows(params.metric, grades, k, blend, ideal, up, down, scratch.reads)
     damped = params.norm_distance and s[0] != s[n - 1]
     if params.lightgbm_rounding and params.metric == NDCG:
         _pair_gradient_of_lightgbm(query, params, depth, damped, ideal, grad, hess)
-        return -value
-    total = _pair_gradient(s, grades, params, depth, damped, grad, hess, scratch)
-    if params.norm_query and total > 0.0:
-        factor = math.log1p(2.0 * total) / (LN2 * 2.0 * total)
+        return -metric_value
+    magnitude = _pair_gradient(s, grades, params, depth, damped, grad, hess, scratch)
+    if params.norm_query and magnitude > 0.0:
+        factor = math.log1p(2.0 * magnitude) / (LN2 * 2.0 * magnitude)
         for pos in range(n):
             grad[pos] *= factor
             hess[pos] *= factor
-    return -value
+    return -metric_value
 
 
 @inline_sums
@@ -137,7 +137,7 @@ def _pair_gradient(
     """
     up, down, z, sigmoid, n = scratch.up, scratch.down, scratch.z, params.sigmoid, s.size
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
-    total = 0.0
+    magnitude = 0.0
     for j in range(1, n):
         # z_i becomes exp(sigmoid * (s_j - s_i)), by one factor a document.
         step = math.exp(sigmoid * (s[j] - s[j - 1]))
@@ -160,11 +160,11 @@ def _pair_gradient(
             grad[i] -= pull
             hess[i] += curvature
             pull_sum += pull
-            total += size
+            magnitude += size
             curvature_sum += curvature
         grad[j] += pull_sum
         hess[j] += curvature_sum
-    return total
+    return magnitude
 
 
 @inline
@@ -188,7 +188,7 @@ def _pair_gradient_of_lightgbm(
     reach = _TABLE_REACH / sigmoid / 2.0
     bins_a_unit = _TABLE_BINS / (2.0 * reach)
     inverse_ideal = 1.0 / ideal
-    total = 0.0
+    magnitude = 0.0
     for i in range(min(n, depth)):
         for j in range(i + 1, n):
             if g[i] == g[j]:
@@ -213,10 +213,10 @@ def _pair_gradient_of_lightgbm(
             hess[low] = np.float32(np.float32(hess[low]) + np.float32(curvature))
             grad[high] = np.float32(np.float32(grad[high]) + np.float32(pull))
             hess[high] = np.float32(np.float32(hess[high]) + np.float32(curvature))
-            total -= 2.0 * pull
+            magnitude -= 2.0 * pull
     # Normalise by the logarithm of the sum.
-    if params.norm_query and total > 0.0:
-        scale = math.log2(1.0 + total) / total
+    if params.norm_query and magnitude > 0.0:
+        scale = math.log2(1.0 + magnitude) / magnitude
         for pos in range(n):
             grad[pos] = np.float32(grad[pos] * scale)
             hess[pos] = np.float32(hess[pos] * scale)

@@ -51,12 +51,12 @@ def kernel(
         target[i] = query.doc_const[i, TARGET]
     softmax(target, p, complement)
     log_sum, highest = softmax(scores, q, complement)
-    value = 0.0
+    loss = 0.0
     for i in range(n):
-        value += p[i] * (log_sum + min(highest - scores[i], LARGEST))
+        loss += p[i] * (log_sum + min(highest - scores[i], LARGEST))
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * complement[i]
-    return bounded(value)
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

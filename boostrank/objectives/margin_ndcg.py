@@ -52,7 +52,6 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
@@ -123,12 +122,8 @@ def kernel(
     # `perfect` is y*: positions by descending score, sorted by gain. `target` is A of the other
     # ranking, y* or that of the scores.
     s, g, perfect, rank_of = scratch.s, scratch.g, scratch.perfect, scratch.rank_of
-    target, worst, by_rank, clipped = (
-        scratch.target,
-        scratch.worst,
-        scratch.by_rank,
-        scratch.clipped,
-    )
+    target, worst = scratch.target, scratch.worst
+    by_rank, clipped = scratch.by_rank, scratch.clipped
     # A gap wider than the margin over the last, smallest step of A is never worth crossing.
     # Clipping gaps at twice that keeps the optimum and the digits of scores that are far apart.
     widest = 2.0 * margin / rank_weights[depth - 1]
@@ -155,27 +150,23 @@ def kernel(
             score_terms[m] = clipped[perfect[pos]]
             gain_terms[m] = margin * g[pos] / ideal
             m += 1
-    before, done, discounts = scratch.before, scratch.done, scratch.discounts[:depth]
+    candidate_at, done, discounts = scratch.before, scratch.done, scratch.discounts[:depth]
     for r in range(depth):
         discounts[r] = discount(r + 1.0, params.train_discount, n)
-    work = AssignmentWork(
-        before[:m], done[:m], scratch.price[:m], scratch.reach[:m], scratch.bid[:depth]
-    )
     assign_ranks(
-        rank_weights[:depth], discounts, score_terms[:m], gain_terms[:m], rank_of[:m], work
+        rank_weights[:depth], discounts, score_terms[:m], gain_terms[:m], rank_of[:m], scratch
     )
 
     # `worst` is A of yhat. Documents of one gain share their ranks in the order of their scores,
     # even where scores differ slightly.
-    value = margin
-    candidate_at = before
+    loss = margin
     for c in range(m):
         if rank_of[c] >= 0:
             candidate_at[rank_of[c]] = c
         done[group_start[c]] = group_start[c]
     for r in range(depth):
         c = candidate_at[r]
-        value -= discounts[r] * gain_terms[c]
+        loss -= discounts[r] * gain_terms[c]
         worst[done[group_start[c]]] = rank_weights[r]
         done[group_start[c]] += 1
     _share_ties(worst, g, s)
@@ -189,14 +180,14 @@ def kernel(
         _share_ties(target, g, s)
     for pos in range(n):
         grad[perfect[pos]] = (worst[pos] - target[pos]) / depth
-    return bounded(_add_gaps(value, scores, grad, depth, is_linear) / depth)
+    return bounded(_add_gaps(loss, scores, grad, depth, is_linear) / depth)
 
 
 @inline
 def _add_gaps(
-    value: float, scores: Float64Array, grad: Float64Array, depth: int, is_linear: bool
+    loss: float, scores: Float64Array, grad: Float64Array, depth: int, is_linear: bool
 ) -> float:
-    """Return the value plus the sum of slope times score, gap by gap.
+    """Return the loss plus the sum of slope times score, gap by gap.
 
     The weight that the documents above a gap should lose is an integer if A is linear, and 0 where
     the gap is not to be crossed.
@@ -207,8 +198,8 @@ def _add_gaps(
         gap = scores[pos] - scores[pos + 1]
         lost = math.floor(across + 0.5) if is_linear else across
         if gap > 0.0 and abs(lost) > _FLAT:
-            value += lost * min(gap, LARGEST_LOSS)
-    return value
+            loss += lost * min(gap, LARGEST_LOSS)
+    return loss
 
 
 @inline
@@ -238,16 +229,6 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
         start = stop
 
 
-class AssignmentWork(NamedTuple):
-    """What `assign_ranks` overwrites, for each of m documents, and `bid` for each rank."""
-
-    before: Int64Array
-    done: Int64Array
-    price: Float64Array
-    reach: Float64Array
-    bid: Float64Array
-
-
 @inline
 def assign_ranks(
     a: Float64Array,
@@ -255,7 +236,7 @@ def assign_ranks(
     s: Float64Array,
     g: Float64Array,
     rank_of: Int64Array,
-    work: AssignmentWork,
+    scratch: Scratch,
 ) -> None:
     """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is as large as
     possible.
@@ -268,9 +249,10 @@ def assign_ranks(
         a, d: float64[k], factors of the ranks.
         s, g: float64[m], scores and gains of the documents, m >= k.
         rank_of: int64[m], written: the rank of each document, from 0, or -1 if it has none.
+        scratch: rows before, done, price and reach for documents and bid for ranks, overwritten.
     """
-    m, before, done = s.shape[0], work.before, work.done
-    price, reach, bid = work.price, work.reach, work.bid
+    m, before, done = s.shape[0], scratch.before, scratch.done
+    price, reach, bid = scratch.price, scratch.reach, scratch.bid
     for c in range(m):
         rank_of[c] = -1
         price[c] = 0.0

@@ -52,13 +52,13 @@ def kernel(
             mean += documents[i, WEIGHT] * grad[i]
         for i in range(n):
             grad[i] -= mean / total_weight
-    value = 0.0
+    loss = 0.0
     for i in range(n):
         weight = documents[i, WEIGHT]
-        value += 0.5 * weight * grad[i] * grad[i]
+        loss += 0.5 * weight * grad[i] * grad[i]
         grad[i] *= weight
         hess[i] = weight * (1.0 - weight / total_weight)
-    return bounded(value)
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

@@ -27,6 +27,7 @@ from boostrank.kernels.expsum import (
     SLOPE,
     SOFTPLUS,
     SUMS,
+    Curve,
     add_curve,
     add_wrong_pairs,
     cut_between_grades,
@@ -81,7 +82,7 @@ def _logistic_pairs(
     return the loss.
     """
     n = s.shape[0]
-    value = 0.0
+    loss = 0.0
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
@@ -105,11 +106,11 @@ def _logistic_pairs(
                 # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
                 product *= 1.0 + (right + wrong) * e
                 gap_sum += wrong * min(s[i] - score, LARGEST)
-            value += math.log(product)
+            loss += math.log(product)
         grad[j] += pull_sum
         hess[j] += curvature_sum
-        value += alpha * gap_sum
-    return bounded(value)
+        loss += alpha * gap_sum
+    return bounded(loss)
 
 
 @inline
@@ -143,38 +144,39 @@ def _logistic_sums(
     ones[:] = 1.0
     wrong_count[:] = 0.0
     add_wrong_pairs(grade, grades, ones, all_sums, wrong_count, state)
-    value, across = 0.0, 0.0
+    loss, across = 0.0, 0.0
     for i in range(n):
-        value += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
+        loss += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
         across -= wrong_count[i]
-    value *= 2.0  # the other sums count each pair at both ends
+    loss *= 2.0  # the other sums count each pair at both ends
 
     # Gradient.
-    all_sums[:] = 0.0
-    equal_sums[:] = 0.0
-    add_curve(sums, SIGMOID, steps, ones, -1.0, 1.0, all_sums, state)
-    add_curve(sums, SIGMOID, group_steps, ones, -1.0, 1.0, equal_sums, state)
+    _sum_curves(sums, SIGMOID, -1.0, scratch)
     for k in range(n):
         i = member[k]
         grad[i] = -alpha * (all_sums[i] - equal_sums[k] + wrong_count[i])
 
     # Curvature.
-    all_sums[:] = 0.0
-    equal_sums[:] = 0.0
-    add_curve(sums, SLOPE, steps, ones, 1.0, 1.0, all_sums, state)
-    add_curve(sums, SLOPE, group_steps, ones, 1.0, 1.0, equal_sums, state)
+    _sum_curves(sums, SLOPE, 1.0, scratch)
     for k in range(n):
         i = member[k]
         hess[i] = alpha * alpha * max(all_sums[i] - equal_sums[k], 0.0)
 
     # Loss.
+    _sum_curves(sums, SOFTPLUS, 1.0, scratch)
+    for i in range(n):
+        loss += all_sums[i] - equal_sums[i]
+    return bounded(0.5 * loss)
+
+
+@inline
+def _sum_curves(sums: int, curve: Curve, above: float, scratch: Scratch) -> None:
+    """Sum a curve over all other documents, and over those of equal gain."""
+    all_sums, equal_sums, ones = scratch.all_sums, scratch.equal_sums, scratch.ones
     all_sums[:] = 0.0
     equal_sums[:] = 0.0
-    add_curve(sums, SOFTPLUS, steps, ones, 1.0, 1.0, all_sums, state)
-    add_curve(sums, SOFTPLUS, group_steps, ones, 1.0, 1.0, equal_sums, state)
-    for i in range(n):
-        value += all_sums[i] - equal_sums[i]
-    return bounded(0.5 * value)
+    add_curve(sums, curve, scratch.steps, ones, above, 1.0, all_sums, scratch.state)
+    add_curve(sums, curve, scratch.group_steps, ones, above, 1.0, equal_sums, scratch.state)
 
 
 SPEC = ObjectiveSpec(

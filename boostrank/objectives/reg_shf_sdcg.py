@@ -43,12 +43,12 @@ def kernel(
     query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Mix the squared error and minus J of SHF-SDCG, with their gradients and Hessians."""
-    value = shf_sdcg(query, params, grad, hess, scratch)
+    shf_loss = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:
-        return value
+        return shf_loss
     mix = params.mix
     error = mix_squared_error(query, mix, grad, hess)
-    return mix * error + (1.0 - mix) * value
+    return mix * error + (1.0 - mix) * shf_loss
 
 
 def _find_settled_round(values: Mapping[str, Any], total: int) -> int:

@@ -44,14 +44,14 @@ def kernel(
     """Compute half the squared error of a query, with its gradient and exact Hessian."""
     n = query.scores.size
     share = 1.0 / n if params.per_query and n > 0 else 1.0
-    value = 0.0
+    loss = 0.0
     for i in range(n):
         residual = query.scores[i] - query.doc_const[i, TARGET]
         weight = share * query.doc_const[i, WEIGHT]
         grad[i] = residual * weight
         hess[i] = weight
-        value += 0.5 * residual * residual * weight
-    return bounded(value)
+        loss += 0.5 * residual * residual * weight
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

@@ -32,14 +32,13 @@ from __future__ import annotations
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
-from boostrank.kernels.shared import (
-    RELEVANT_COUNT,
-    RELEVANT_FROM,
-    SIGMA,
-    find_relevant,
-    relevance_constants,
+from boostrank.kernels.shared import RELEVANT_FROM, SIGMA, relevance_constants
+from boostrank.kernels.sigmoid_ranks import (
+    AP_SCRATCH,
+    rank_relevant,
+    smooth_precisions,
+    soft_gradient,
 )
-from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
 
 PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
 
@@ -49,20 +48,18 @@ def kernel(
     query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth average precision, with its gradient and curvature proxy."""
-    n = query.scores.size
-    if n < 2 or query.query_const[RELEVANT_COUNT] == 0.0:
+    sums, s, relevant, alpha = params.sums, query.scores, scratch.relevant, 1.0 / params.sigma
+    m = rank_relevant(query, sums, alpha, scratch)
+    if m == 0:
         return 0.0
-    s, relevant, alpha = query.scores, scratch.relevant, 1.0 / params.sigma
-    soft_ranks(params.sums, s, alpha, scratch.ranks, scratch.work)
-    m = find_relevant(query.doc_const, query.order, relevant)
     for a in range(m):
         scratch.keys[a] = s[relevant[a]]
-    value = smooth_precisions(params.sums, m, alpha, scratch)
-    soft_gradient(params.sums, s, alpha, scratch.slope, grad, hess, scratch.work)
+    precision = smooth_precisions(sums, m, alpha, scratch)
+    soft_gradient(sums, s, alpha, scratch.slope, grad, hess, scratch.work)
     for a in range(m):
         grad[relevant[a]] += scratch.key_grad[a]
         hess[relevant[a]] += scratch.key_hess[a]
-    return -value
+    return -precision
 
 
 SPEC = ObjectiveSpec(

@@ -68,7 +68,7 @@ def kernel(
     soft_ranks(params.sums, s, alpha, ranks, scratch.work)
     seed, stream = params.seed, int(query.query_const[QUERY_NUMBER])
     slope[:] = 0.0
-    mean = 0.0
+    mean_of_users = 0.0
     for draw in range(draws):
         # Documents that satisfy this user.
         m = 0
@@ -77,10 +77,12 @@ def kernel(
             if chance > 0.0 and uniform(seed, stream, draw * n + pos) < chance:
                 relevant[m] = pos
                 m += 1
-        value = expect_first(relevant[:m], s, alpha, ranks, draws, chances, slope, grad, hess)
-        mean += value / draws
+        reciprocal_rank = expect_first(
+            relevant[:m], s, alpha, ranks, draws, chances, slope, grad, hess
+        )
+        mean_of_users += reciprocal_rank / draws
     soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
-    return -mean
+    return -mean_of_users
 
 
 def _constants(

@@ -34,14 +34,8 @@ from __future__ import annotations
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
-from boostrank.kernels.shared import (
-    ALPHA,
-    RELEVANT_COUNT,
-    RELEVANT_FROM,
-    find_relevant,
-    relevance_constants,
-)
-from boostrank.kernels.sigmoid_ranks import expect_first, soft_gradient, soft_ranks
+from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants
+from boostrank.kernels.sigmoid_ranks import expect_first, rank_relevant, soft_gradient
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
@@ -53,17 +47,17 @@ def kernel(
     query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth reciprocal rank, with its gradient and curvature proxy."""
-    n, alpha = query.scores.size, params.alpha
-    if n < 2 or query.query_const[RELEVANT_COUNT] == 0.0:
+    sums, s, alpha = params.sums, query.scores, params.alpha
+    m = rank_relevant(query, sums, alpha, scratch)
+    if m == 0:
         return 0.0
-    s, ranks, slope = query.scores, scratch.ranks, scratch.slope
-    soft_ranks(params.sums, s, alpha, ranks, scratch.work)
-    m = find_relevant(query.doc_const, query.order, scratch.relevant)
+    relevant, ranks, slope = scratch.relevant[:m], scratch.ranks, scratch.slope
     slope[:] = 0.0
-    relevant, chances = scratch.relevant[:m], scratch.chances
-    value = expect_first(relevant, s, alpha, ranks, 1.0, chances, slope, grad, hess)
-    soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
-    return -value
+    reciprocal_rank = expect_first(
+        relevant, s, alpha, ranks, 1.0, scratch.chances, slope, grad, hess
+    )
+    soft_gradient(sums, s, alpha, slope, grad, hess, scratch.work)
+    return -reciprocal_rank
 
 
 SPEC = ObjectiveSpec(

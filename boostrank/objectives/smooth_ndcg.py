@@ -50,7 +50,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -119,6 +119,8 @@ _PAIRS = 90
 # Columns of a document's constants, after its `TARGET`, and of a query's.
 _NODE, _NODE_SHARE, _WORTH = 1, 2, 3
 _NODE_COUNT, _FIRST_NODE = 3, 4
+# Rows of the work space in pair loops, beside `MEANS`.
+_H, _LOW_NODE, _HIGH_NODE = range(3)
 
 
 @objective_kernel(
@@ -131,16 +133,16 @@ def kernel(
     query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J in the annealed rounds, and the squared error in the warm ones."""
-    n, mix, value = query.scores.size, params.mix, 0.0
+    n, mix, smooth_metric = query.scores.size, params.mix, 0.0
     if n == 0:
         return 0.0
     ideal = ideal_dcg(query.query_const, params.train_discount)
     if n > 1 and ideal > 0.0 and mix < 1.0:
-        value = _evaluate(query, params, ideal, grad, hess, scratch)
+        smooth_metric = _evaluate(query, params, ideal, grad, hess, scratch)
     if mix == 0.0:
-        return -value
+        return -smooth_metric
     error = mix_squared_error(query, mix, grad, hess)
-    return mix * error - (1.0 - mix) * value
+    return mix * error - (1.0 - mix) * smooth_metric
 
 
 @inline
@@ -180,11 +182,11 @@ def _evaluate(
         elif metric == PRECISION:
             weight[pos] = 1.0 / params.k
     # Each pass goes run by run, on the lattice or pair by pair.
-    unit, value, direct = 1.0 / math.sqrt(sigma), 0.0, params.sums == DIRECT
+    unit, smooth_metric, direct = 1.0 / math.sqrt(sigma), 0.0, params.sums == DIRECT
     farthest = _FARTHEST if direct else _NEAR
     reach = math.sqrt(farthest * sigma)
     for _ in range(passes):
-        total, last = 0.0, 0
+        weighted_means, last = 0.0, 0
         while last < anchors:
             first = last
             last += 1
@@ -193,51 +195,51 @@ def _evaluate(
             run = Run(first, last, min(last, anchors))
             if not direct and _has_many_pairs(s, run, reach):
                 work, iwork = scratch.work, scratch.iwork
-                total += gauss_gradient(
+                weighted_means += gauss_gradient(
                     s, run, unit, weight, documents, gradient, curvature, work, iwork
                 )
             else:
-                total += _pair_gradient(s, run, reach, unit, documents, scratch)
+                weighted_means += _pair_gradient(s, run, reach, unit, documents, scratch)
         if linear:
-            value = total
+            smooth_metric = weighted_means
         elif metric == MAP:
-            value = _map_slopes(means[:anchors], ideal, weight)
+            smooth_metric = _map_slopes(means[:anchors], ideal, weight)
         else:
-            value = _first_slopes(means[:anchors], weight)
+            smooth_metric = _first_slopes(means[:anchors], weight)
     for pos in range(n):
         grad[order[pos]] = -2.0 * unit * gradient[pos]
         hess[order[pos]] = 2.0 / sigma * curvature[pos]
-    return value
+    return smooth_metric
 
 
 @inline
 def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> float:
     """Return MAP of the relevance c at each rank, `means`, and write its derivatives."""
-    value, above, below = 0.0, 0.0, 0.0
+    mean_precision, above, below = 0.0, 0.0, 0.0
     for pos in range(means.size):
         above += means[pos]
         slope[pos] = above / (pos + 1.0) / relevant
-        value += means[pos] * slope[pos]
+        mean_precision += means[pos] * slope[pos]
     for pos in range(means.size - 1, -1, -1):
         below += means[pos] / (pos + 1.0) / relevant
         slope[pos] += below
-    return value
+    return mean_precision
 
 
 @inline
 def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
     """Return the mean 1 / rank where a user stops, with chance c at each, and write its slopes."""
-    value, reads = 0.0, 1.0
+    reciprocal_rank, reads = 0.0, 1.0
     for pos in range(means.size):
         slope[pos] = reads
-        value += reads * means[pos] / (pos + 1.0)
+        reciprocal_rank += reads * means[pos] / (pos + 1.0)
         reads *= max(1.0 - means[pos], 0.0)
     # What a user who goes on gets from the ranks below.
     below = 0.0
     for pos in range(means.size - 1, -1, -1):
         slope[pos] *= max(1.0 / (pos + 1.0) - below, 0.0)
         below = means[pos] / (pos + 1.0) + max(1.0 - means[pos], 0.0) * below
-    return value
+    return reciprocal_rank
 
 
 @inline
@@ -260,78 +262,61 @@ def _pair_gradient(
     """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of
     each anchor.
     """
-    n, weight, nodes, slot = s.shape[0], scratch.weight, documents.nodes, documents.slot
-    gradient, curvature, work = scratch.gradient, scratch.curvature, scratch.work
-    h, low_node, high_node = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
-    means = work[MEANS * n : (MEANS + 1) * n]
+    weight, nodes, slot = scratch.weight, documents.nodes, documents.slot
+    work = scratch.work.reshape((WORK, s.shape[0]))
     for i in range(run.first, run.last):
-        low_node[i] = nodes[slot[i]]
-        high_node[i] = nodes[min(slot[i] + 1, nodes.shape[0] - 1)]
+        work[_LOW_NODE, i] = nodes[slot[i]]
+        work[_HIGH_NODE, i] = nodes[min(slot[i] + 1, nodes.shape[0] - 1)]
     # The window of documents within reach moves along with the anchor.
-    low, high, value = run.first, run.first, 0.0
+    low, high, weighted_means = run.first, run.first, 0.0
     for j in range(run.first, run.stop):
         while s[low] - s[j] > reach:
             low += 1
         while high < run.last and s[j] - s[high] <= reach:
             high += 1
-        window = slice(low, high)
-        neighbours = _Neighbours(
-            s[window],
-            documents.rows[VALUE, window],
-            documents.rows[PART, window],
-            low_node[window],
-            high_node[window],
-            h[window],
-            gradient[window],
-            curvature[window],
+        mean, own_pull, own_curvature = _add_anchor(
+            s[j], weight[j], unit, slice(low, high), documents.rows, work, scratch
         )
-        mean, own_pull, own_curvature = _add_anchor(s[j], weight[j], unit, neighbours)
-        means[j] = mean
-        value += weight[j] * mean
-        gradient[j] -= own_pull
-        curvature[j] += own_curvature
-    return value
-
-
-class _Neighbours(NamedTuple):
-    """The documents within reach of an anchor; the value of each is a mixture of two nodes."""
-
-    scores: Float64Array
-    values: Float64Array
-    part: Float64Array
-    low_node: Float64Array
-    high_node: Float64Array
-    h: Float64Array
-    gradient: Float64Array
-    curvature: Float64Array
+        work[MEANS, j] = mean
+        weighted_means += weight[j] * mean
+        scratch.gradient[j] -= own_pull
+        scratch.curvature[j] += own_curvature
+    return weighted_means
 
 
 @inline_sums
 def _add_anchor(
-    score: float, weight: float, unit: float, neighbours: _Neighbours
+    score: float,
+    weight: float,
+    unit: float,
+    window: slice,
+    documents: Float64Array,
+    work: Float64Array,
+    scratch: Scratch,
 ) -> tuple[float, float, float]:
-    """Add what an anchor contributes to the gradient and curvature of its neighbours.
+    """Add what an anchor contributes to the gradient and curvature of the documents in the window.
 
     Return the anchor's smoothed value c_j, its gradient on itself, and its own curvature.
     """
-    s, v, h, part = neighbours.scores, neighbours.values, neighbours.h, neighbours.part
-    low_node, high_node = neighbours.low_node, neighbours.high_node
-    total, mean, mean_x, mean_xv = 0.0, 0.0, 0.0, 0.0
+    s, gradient, curvature = scratch.s[window], scratch.gradient[window], scratch.curvature[window]
+    v, part, h = documents[VALUE, window], documents[PART, window], work[_H, window]
+    low_node, high_node = work[_LOW_NODE, window], work[_HIGH_NODE, window]
+    e_sum, mean, mean_x, mean_xv = 0.0, 0.0, 0.0, 0.0
     for i in range(s.shape[0]):
         x = (score - s[i]) * unit
         e = fast_exp(-x * x)
         h[i] = e
-        total += e
+        e_sum += e
         mean += e * v[i]
         mean_x += e * x
         mean_xv += e * x * v[i]
-    mean, mean_x, mean_xv = mean / total, mean_x / total, mean_xv / total
+    mean, mean_x, mean_xv = mean / e_sum, mean_x / e_sum, mean_xv / e_sum
     own_curvature = 0.0
     for i in range(s.shape[0]):
-        share = weight / total * h[i]
+        share = weight / e_sum * h[i]
         miss = (1.0 - part[i]) * abs(low_node[i] - mean) + part[i] * abs(high_node[i] - mean)
-        neighbours.gradient[i] += share * (score - s[i]) * unit * (v[i] - mean)
-        neighbours.curvature[i] += share * miss
+        gradient[i] += share * (score - s[i]) * unit * (v[i] - mean)
+        curvature[i] += share * miss
         own_curvature += share * miss
     return mean, weight * (mean_xv - mean * mean_x), own_curvature
 

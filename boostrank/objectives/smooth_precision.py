@@ -70,14 +70,14 @@ def kernel(
         return 0.0
     ranks, slope = scratch.ranks, scratch.slope
     soft_ranks(params.sums, query.scores, params.alpha, ranks, scratch.work)
-    value = 0.0
+    precision = 0.0
     for pos in range(n):
         relevance = query.doc_const[query.order[pos], RELEVANT]
         inside = expit(beta * math.log((k + 0.5) / ranks[pos])) * relevance
-        value += inside / k
+        precision += inside / k
         slope[pos] = -beta / ranks[pos] * inside * (1.0 - inside) / k
     soft_gradient(params.sums, query.scores, params.alpha, slope, grad, hess, scratch.work)
-    return -value
+    return -precision
 
 
 SPEC = ObjectiveSpec(

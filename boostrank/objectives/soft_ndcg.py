@@ -133,17 +133,19 @@ def kernel(
         g[pos] /= ideal
     contests = Contests(query.scores, g, scale, params.ranks, params.train_discount)
     if params.ranks == _SINKHORN:
-        value = evaluate_sinkhorn(contests, params.sweeps, others_slope, own_slope)
+        expected_ndcg = evaluate_sinkhorn(contests, params.sweeps, others_slope, own_slope)
     elif n < _LONG or sums == DIRECT:
-        value = evaluate_pairs(contests, others_slope, own_slope, buffer, work)
+        expected_ndcg = evaluate_pairs(contests, others_slope, own_slope, buffer, work)
     else:
         waves = EXACT_WAVES if sums == EXACT else FAST_WAVES
         tables = EXACT_TABLES if sums == EXACT else FAST_TABLES
-        value = evaluate_sweeps(contests, waves, tables, others_slope, own_slope, buffer, work)
+        expected_ndcg = evaluate_sweeps(
+            contests, waves, tables, others_slope, own_slope, buffer, work
+        )
     for pos in range(n):
         grad[pos] = scale * (own_slope[pos] - others_slope[pos])
         hess[pos] = scale * scale * (abs(own_slope[pos]) + abs(others_slope[pos]))
-    return -value
+    return -expected_ndcg
 
 
 SPEC = ObjectiveSpec(

@@ -119,21 +119,21 @@ def kernel(
     z, drop, noise, noisy = scratch.z, scratch.drop, scratch.noise, scratch.noisy
     x, noisy_gains, pulls, order = scratch.x, scratch.g, scratch.pulls, scratch.noisy_order
     # Centre the scores, so that a common offset costs neither noise nor digits.
-    value, middle = 0.0, origin(s)
+    ndcg, middle = 0.0, origin(s)
     for pos in range(n):
         label = query.doc_const[query.order[pos], LABEL]
         z[pos] = (s[pos] - middle) - sigma * params.mu * label
         weight = discount(pos + 1.0, blend, n) / ideal if pos < depth else 0.0
         below = discount(pos + 2.0, blend, n) / ideal if pos + 1 < depth else 0.0
         drop[pos] = weight - below
-        value += g[pos] * weight
+        ndcg += g[pos] * weight
     for draw in range(params.draws):
         # Draw noise and sort.
-        total = 0.0
+        noise_sum = 0.0
         for pos in range(n):
             noise[pos] = sigma * normal(seed, stream, draw * n + pos)
             noisy[pos] = z[pos] + noise[pos]
-            total += noise[pos]
+            noise_sum += noise[pos]
         sort_descending(noisy, order, scratch.spare)
         gather(noisy, order, x)
         gather(g, order, noisy_gains)
@@ -141,7 +141,7 @@ def kernel(
         means = noisy
         for a in range(n):
             pos = order[a]
-            means[a] = z[pos] + (total - noise[pos]) / (n - 1.0)
+            means[a] = z[pos] + (noise_sum - noise[pos]) / (n - 1.0)
         if params.sums == DIRECT or depth < _SHORT:
             for a in range(n):
                 pulls[a] = _pull(x, noisy_gains, drop, a, depth, means[a], deviation)
@@ -152,7 +152,7 @@ def kernel(
     scale_free = params.scale_free if n > 2 else 0.0
     _project(s, scale_free, params.nu, x, grad)
     hess[:] = 1.0
-    return -value
+    return -ndcg
 
 
 @inline_sums

@@ -52,15 +52,15 @@ def kernel(
     q, complement, p, a = scratch.q, scratch.complement, scratch.p, scratch.a
     seed, stream = params.seed, int(query.query_const[QUERY_NUMBER])
     log_sum, highest = softmax(scores, q, complement)
-    total = 0.0
+    gain_sum = 0.0
     for pos in range(n):
         i = query.order[pos]
         p[i] = gains[i] + 1.0 - uniform(seed, stream, pos)
-        total += p[i]
-    value = 0.0
+        gain_sum += p[i]
+    loss = 0.0
     for i in range(n):
-        p[i] /= total
-        value += p[i] * (log_sum + min(highest - scores[i], LARGEST))
+        p[i] /= gain_sum
+        loss += p[i] * (log_sum + min(highest - scores[i], LARGEST))
         complement[i] = max(complement[i], _LEAST_REST)
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * complement[i]
@@ -79,7 +79,7 @@ def kernel(
             term = q[i] * (others if i == top else others - a[i] + first)
             grad[i] += term
             a[i] = term / complement[i]
-    return bounded(value)
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

@@ -119,7 +119,7 @@ def kernel(
     depth = min(params.k, n - 1) if params.k > 0 else n - 1
     gather(query.doc_const[:, TARGET], query.order, target)
     # Centre the scores, so that a common offset does not swallow the noise.
-    value, middle = 0.0, origin(s)
+    loss, middle = 0.0, origin(s)
     for draw in range(params.permutations):
         for pos in range(n):
             index = draw * n + pos
@@ -130,16 +130,16 @@ def kernel(
             noisy[pos] = (s[pos] - middle) + noise
         sort_descending(noisy, noisy_order, scratch.spare)
         if params.mode != _CLASSIC:
-            value += _swapped_pairs(s, params, depth, divisor, grad, hess, scratch)
+            loss += _swapped_pairs(s, params, depth, divisor, grad, hess, scratch)
             continue
         weight = _WEIGHT / params.permutations
         for pos in range(depth):
             i, j = noisy_order[pos], noisy_order[pos + 1]
-            value += _add_pair(s, i, j, weight * (target[i] - target[j]), grad, hess)
+            loss += _add_pair(s, i, j, weight * (target[i] - target[j]), grad, hess)
             weight *= params.decay
             if weight < _LEAST_WEIGHT:
                 break
-    return bounded(value)
+    return bounded(loss)
 
 
 @inline
@@ -163,7 +163,7 @@ def _swapped_pairs(
     swap_rows(metric, grades, n, 0.0, ideal, up, down, reads)
     # Weight each pair by the change of the metric if its documents swap.
     reach = params.neighbors if params.neighbors > 0 else n
-    value = 0.0
+    loss = 0.0
     for pos in range(depth):
         between, passing = 0.0, 1.0
         for other in range(pos + 1, min(n, pos + 1 + reach)):
@@ -174,8 +174,8 @@ def _swapped_pairs(
                 between += reached * grades[other]
                 passing *= 1.0 - grades[other]
             weight = (grades[pos] - grades[other]) * change / params.permutations
-            value += _add_pair(s, noisy_order[pos], noisy_order[other], weight, grad, hess)
-    return value
+            loss += _add_pair(s, noisy_order[pos], noisy_order[other], weight, grad, hess)
+    return loss
 
 
 @inline
