@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.jit import F1, F2, I1, allocates, entry_point, inline
+from boostrank.kernels.jit import F1, F2, I1, S1, S2, allocates, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
 """The smallest finite number; -infinity, below it, is missing, because a LightGBM tree sends both
@@ -28,7 +28,6 @@ _CHUNK = 256
 _NEAR, _NO_SIZE, _MISSING = np.float32(ZERO), np.float32(0.0), np.float32(np.nan)
 _NONE, _ONE, _TWO = np.uint32(0), np.uint32(1), np.uint32(2)
 _LEAST = np.float32(np.finfo(np.float32).min)
-_S1, _S2 = types.Array(types.float32, 1, "C"), types.Array(types.float32, 2, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +53,12 @@ class Curve:
 
     def on(self, bounds: Float64Array) -> Curve:
         """Return the same function with a superset of its bounds."""
-        at = np.append(np.searchsorted(self.bounds, bounds), self.bounds.size)
+        piece = np.append(np.searchsorted(self.bounds, bounds), self.bounds.size)
         documents = self.documents
         if documents is not None:  # parts of a piece get equal shares
-            documents = np.append(
-                (documents[:-1] / np.bincount(at, minlength=self.constant.size))[at], documents[-1]
-            )
-        return Curve(bounds, self.constant[at], self.missing, documents)
+            parts = np.bincount(piece, minlength=self.constant.size)
+            documents = np.append((documents[:-1] / parts)[piece], documents[-1])
+        return Curve(bounds, self.constant[piece], self.missing, documents)
 
 
 def rounded_down(numbers: Float64Array) -> Float32Array:
@@ -73,13 +71,13 @@ def rounded_down(numbers: Float64Array) -> Float32Array:
 def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
     """Return the weighted sum of functions of the same feature."""
     bounds = np.unique(np.concatenate([curve.bounds for curve in curves]))
-    same = [curve.on(bounds) for curve in curves]
-    seen = [curve.documents for curve in same if curve.documents is not None]
-    documents = np.mean(seen, axis=0) if len(seen) == len(same) else None
+    refined = [curve.on(bounds) for curve in curves]
+    counts = [curve.documents for curve in refined if curve.documents is not None]
+    documents = np.mean(counts, axis=0) if len(counts) == len(refined) else None
     return Curve(
         bounds,
-        np.sum([w * c.constant for w, c in zip(weights, same, strict=True)], axis=0),
-        float(sum(w * c.missing for w, c in zip(weights, same, strict=True))),
+        np.sum([w * c.constant for w, c in zip(weights, refined, strict=True)], axis=0),
+        float(sum(w * c.missing for w, c in zip(weights, refined, strict=True))),
         documents,
     )
 
@@ -130,7 +128,14 @@ class Curves:
         out = np.empty((rows.shape[0], self.feature.size))
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         curve_values(
-            rows, self.feature, self.ptr, self._below, self._again, self.constant, self.missing, out
+            rows,
+            self.feature,
+            self.ptr,
+            self._below,
+            self._is_repeated,
+            self.constant,
+            self.missing,
+            out,
         )
         return out
 
@@ -174,22 +179,16 @@ class Curves:
         """Return the column and the function of each, with the document counts that `summed`
         returns.
         """
-        pieces, missing = (
-            row_counts[: self.bounds.size].astype(np.float64),
-            row_counts[self.bounds.size :],
-        )
-        return [
-            (
-                feature,
-                replace(
-                    curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])
-                ),
-            )
-            for j, (feature, curve) in enumerate(self)
-        ]
+        missing = row_counts[self.bounds.size :].astype(np.float64)
+        curves = []
+        for j, (feature, curve) in enumerate(self):
+            in_pieces = row_counts[self.ptr[j] : self.ptr[j + 1]]
+            documents = np.append(in_pieces, missing[j])
+            curves.append((feature, replace(curve, documents=documents)))
+        return curves
 
     @cached_property
-    def _again(self) -> npt.NDArray[np.bool_]:
+    def _is_repeated(self) -> npt.NDArray[np.bool_]:
         """Whether each function has the same pieces as its predecessor, bool[m]."""
         spans = [slice(a, b) for a, b in pairwise(self.ptr.tolist())]
         same = [np.array_equal(self.bounds[a], self.bounds[b]) for a, b in pairwise(spans)]
@@ -210,7 +209,7 @@ class Curves:
 
 
 @inline
-def _find(
+def _find_pieces(
     rows: Float32Array,
     start: int,
     size: int,
@@ -235,14 +234,14 @@ def _find(
         left = np.uint32(left - half)
 
 
-@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F2))
+@entry_point(types.void(S2, I1, I1, S1, types.boolean[::1], F1, F1, F2))
 @allocates
 def curve_values(
     rows: Float32Array,
     feature: Int64Array,
     ptr: Int64Array,
     below: Float32Array,
-    again: npt.NDArray[np.bool_],
+    is_repeated: npt.NDArray[np.bool_],
     constant: Float64Array,
     missing: Float64Array,
     out: Float64Array,
@@ -252,13 +251,15 @@ def curve_values(
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)
         for j in range(feature.shape[0]):
-            if not again[j]:
-                _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
+            if not is_repeated[j]:
+                _find_pieces(
+                    rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece
+                )
             for i in range(size):
                 out[start + i, j] = missing[j] if x[i] != x[i] else constant[ptr[j] + piece[i]]
 
 
-@entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))
+@entry_point(types.void(S2, I1, I1, S1, F2, I1, F1, I1))
 @allocates
 def curve_scores(
     rows: Float32Array,
@@ -266,7 +267,7 @@ def curve_scores(
     ptr: Int64Array,
     below: Float32Array,
     levels: Float64Array,
-    which: Int64Array,
+    set_of_row: Int64Array,
     out: Float64Array,
     row_counts: Int64Array,
 ) -> None:
@@ -275,8 +276,8 @@ def curve_scores(
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)
         for j in range(feature.shape[0]):
-            _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
+            _find_pieces(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
             for i in range(size):
-                at = ptr[j] + piece[i] if x[i] == x[i] else below.size + j
-                row_counts[at] += 1
-                out[start + i] += levels[which[start + i], at]
+                level = ptr[j] + piece[i] if x[i] == x[i] else below.size + j
+                row_counts[level] += 1
+                out[start + i] += levels[set_of_row[start + i], level]

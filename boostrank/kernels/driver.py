@@ -15,21 +15,25 @@ average document, as in squared error, for every objective and in every round.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import types
 
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.intrinsics import borrowed
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import (
     F1,
     F2,
+    FLOAT,
     I1,
+    INT,
+    S1,
     CompiledFunction,
     entry_point,
+    inline,
     inline_sums,
     query_blocks,
     run_parallel,
@@ -66,28 +70,61 @@ negative curvature).
 A dead query keeps the Hessian of its kernel, so that a regression without errors keeps its weight.
 """
 
-_S1 = types.Array(types.float32, 1, "C")
-_U1 = types.Array(types.uint8, 1, "C")
+_U1 = types.uint8[::1]
+# Arrays of the driver per document: gradient and Hessian, and with noise the scores and the sums
+# of both; the order and what the sort needs.
+_NUMBERS, _POSITIONS = 5, 2
+
+Reals = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Buffers:
-    """The outputs of a pass, allocated once per data set.
+class QueryData(NamedTuple):
+    """The arrays of Q queries with N documents, in the form that compiled code takes.
 
-    They are derivatives, float[N], and, [Q], each query's loss, sums of Hessian and |gradient| and
-    state, all with the query weights. `scratch` contains the work arrays of kernels for each thread
-    that has run.
+    Args:
+        scores, gains: float64[N].
+        ptr, weights: int64[Q+1], float64[Q].
+        doc_const, query_const: float64[N, d], float64[Q, c], see `kernels.objective`.
     """
 
-    grad: np.ndarray[Any, np.dtype[Any]]
-    hess: np.ndarray[Any, np.dtype[Any]]
+    scores: Float64Array
+    gains: Float64Array
+    ptr: Int64Array
+    weights: Float64Array
+    doc_const: Float64Array
+    query_const: Float64Array
+
+
+class WorkArrays(NamedTuple):
+    """The arrays that a thread overwrites: the driver's own two, then the kernel's scratch."""
+
+    numbers: Float64Array
+    positions: Int64Array
+    scratch: Float64Array
+    int_scratch: Int64Array
+
+
+class Outputs(NamedTuple):
+    """The arrays that a pass writes: derivatives, float[N], and, [Q], each query's loss, sums of
+    Hessian and |gradient| and state, all with the query weights.
+    """
+
+    grad: Reals
+    hess: Reals
     loss: Float64Array
     hess_sum: Float64Array
     magnitude: Float64Array
-    state: np.ndarray[Any, np.dtype[np.uint8]]
-    scratch: list[tuple[Float64Array, Int64Array, Float64Array, Int64Array]] = field(
-        default_factory=list
-    )
+    state: npt.NDArray[np.uint8]
+
+
+class Buffers(Outputs):
+    """The outputs of a pass, allocated once per data set, in the form that compiled code takes.
+
+    Attributes:
+        work: arrays of each thread that has run.
+    """
+
+    work: list[WorkArrays]
 
     @classmethod
     def allocate(
@@ -98,7 +135,9 @@ class Buffers:
         """
         grad, hess = np.zeros(documents, dtype), np.zeros(documents, dtype)
         loss, hess_sum, magnitude = np.zeros((3, queries))
-        return cls(grad, hess, loss, hess_sum, magnitude, np.zeros(queries, np.uint8))
+        buffers = cls(grad, hess, loss, hess_sum, magnitude, np.zeros(queries, np.uint8))
+        buffers.work = []
+        return buffers
 
     @property
     def broken_query(self) -> int:
@@ -129,12 +168,7 @@ class PassStats:
 
 def run_kernel(
     kernel: Kernel,
-    scores: Float64Array,
-    gains: Float64Array,
-    ptr: Int64Array,
-    weights: Float64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
+    data: QueryData,
     params: Float64Array,
     out: Buffers,
     *,
@@ -150,8 +184,6 @@ def run_kernel(
 
     Args:
         kernel: see `kernels.objective`, which also explains the constants and parameters.
-        scores, gains: float64[N].
-        ptr, weights: int64[Q+1], float64[Q].
         out: outputs, which are overwritten.
         composition: options applied to the kernel.
         slot, slot_values: index in `params` of a parameter with a value per query, and int64[Q] of
@@ -160,53 +192,40 @@ def run_kernel(
             `out`.
     """
     # Size the work arrays by the longest query, and choose the compiled variant.
-    queries = ptr.size - 1
-    longest = int(np.diff(ptr).max()) if queries else 0
-    nothing_over = composition.is_plain
-    gradients = gradients_to(out.grad.dtype == np.float32, nothing_over)
-    applied = None if nothing_over else composition
+    longest = int(np.diff(data.ptr).max(initial=0))
+    gradients = gradients_to(out.grad.dtype == np.float32, composition.is_plain)
+    applied = None if composition.is_plain else composition
     values_by_query = np.zeros(0, np.int64) if slot_values is None else slot_values
 
-    def work(task: tuple[int, int]) -> None:
-        # Borrow the work arrays of a task that has ended, or create them.
-        room = scratch_per_document * longest
+    def run_task(task: tuple[int, int]) -> None:
+        # Take the work arrays of a task that has ended, or create them.
         try:
-            arrays = out.scratch.pop()
+            work = out.work.pop()
         except IndexError:
-            arrays = (
-                np.empty(5 * longest),
-                np.empty(2 * longest, np.int64),
-                np.empty(room),
-                np.empty(room, np.int64),
+            scratch_size = scratch_per_document * longest
+            work = WorkArrays(
+                np.empty(_NUMBERS * longest),
+                np.empty(_POSITIONS * longest, np.int64),
+                np.empty(scratch_size),
+                np.empty(scratch_size, np.int64),
             )
         gradients(
             kernel.compiled,
             compiled_sort.compiled,
-            task[0],
-            task[1],
-            scores,
-            gains,
-            ptr,
-            weights,
-            doc_const,
-            query_const,
+            *task,
+            data,
             # Copy the parameters, as the slot is overwritten for each query.
             params.copy(),
             applied,
             slot,
             values_by_query,
             ordered,
-            out.grad,
-            out.hess,
-            out.loss,
-            out.hess_sum,
-            out.magnitude,
-            out.state,
-            *arrays,
+            out,
+            work,
         )
-        out.scratch.append(arrays)
+        out.work.append(work)
 
-    run_parallel(work, query_blocks(ptr, _DOCUMENTS_A_TASK), threads)
+    run_parallel(run_task, query_blocks(data.ptr, _DOCUMENTS_A_TASK), threads)
 
 
 def mix_gradients(
@@ -220,28 +239,13 @@ def mix_gradients(
     """Write the losses, gradients and Hessians, sums of factor * part, to `out`, float32; the parts
     are float64.
     """
-    (first, second), (a, b) = parts, factors
+    (first, second), (first_factor, second_factor) = parts, factors
 
-    def work(task: tuple[int, int]) -> None:
-        mix_documents(
-            task[0],
-            task[1],
-            ptr,
-            a,
-            first.grad,
-            first.hess,
-            b,
-            second.grad,
-            second.hess,
-            out.grad,
-            out.hess,
-            out.hess_sum,
-            out.magnitude,
-            out.state,
-        )
+    def mix_task(task: tuple[int, int]) -> None:
+        mix_documents(*task, ptr, first_factor, first, second_factor, second, out)
 
-    run_parallel(work, query_blocks(ptr, _DOCUMENTS_A_TASK), threads)
-    out.loss[:] = a * first.loss + b * second.loss
+    run_parallel(mix_task, query_blocks(ptr, _DOCUMENTS_A_TASK), threads)
+    out.loss[:] = first_factor * first.loss + second_factor * second.loss
 
 
 def finish(
@@ -259,13 +263,8 @@ def finish(
     scale, floor, floored = 1.0, 0.0, 0
     loss, dead = float(out.loss.sum()), int(np.count_nonzero(out.state == DEAD))
     if out.broken_query < 0:
-        sums = all_reduce(np.array([out.hess_sum[live].sum(), sizes[live].sum(), loss, dead]))
-        curvature, documents, loss, dead = (
-            float(sums[0]),
-            int(sums[1]),
-            float(sums[2]),
-            int(sums[3]),
-        )
+        sums = np.array([out.hess_sum[live].sum(), sizes[live].sum(), loss, dead])
+        curvature, documents, loss, dead = all_reduce(sums).tolist()
         if unit_hessian:
             # Without noticeable curvature: plain gradient steps.
             curved = curvature > documents * _NO_CURVATURE
@@ -279,12 +278,12 @@ def finish(
         # Finite before, but too far above the average document.
         broken = np.flatnonzero(~(np.isfinite(out.grad) & np.isfinite(out.hess)))
         out.state[np.searchsorted(ptr, broken, side="right") - 1] = BROKEN
-    return PassStats(loss, dead, out.broken_query, floored, scale)
+    return PassStats(loss, int(dead), out.broken_query, floored, scale)
 
 
 @inline_sums
 def _probe(values: Float64Array) -> float:
-    # 0 * x is 0 for every finite x and NaN otherwise.
+    """Return 0 if all values are finite and else NaN, as 0 * x."""
     probe = 0.0
     for i in range(values.shape[0]):
         probe += 0.0 * values[i]
@@ -292,120 +291,115 @@ def _probe(values: Float64Array) -> float:
 
 
 @inline_sums
-def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
+def _judge(grad: Reals, hess: Reals, probe: float) -> tuple[float, float, int]:
     """Return a query's sums of Hessian and |gradient|, and its state after rounding to float32."""
-    total, magnitude = 0.0, 0.0
+    hess_sum, magnitude = 0.0, 0.0
     for i in range(grad.shape[0]):
         g32, h32 = np.float32(grad[i]), np.float32(hess[i])
-        total += hess[i]
+        hess_sum += hess[i]
         magnitude += abs(grad[i])
         # As in `_probe`; a negative curvature breaks the query too.
         probe += 0.0 * g32 + 0.0 * h32
         probe += np.nan if h32 < 0.0 else 0.0
     if probe != 0.0:
-        return total, magnitude, BROKEN
-    return total, magnitude, DEAD if magnitude == 0.0 else LIVE
+        return hess_sum, magnitude, BROKEN
+    return hess_sum, magnitude, DEAD if magnitude == 0.0 else LIVE
 
 
 def _gradients(
-    kernel: Any,
-    sort: Any,
+    kernel: Callable[..., float],
+    sort: Callable[..., None],
     start: int,
     stop: int,
-    scores: Float64Array,
-    gains: Float64Array,
-    ptr: Int64Array,
-    weights: Float64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
+    data: QueryData,
     params: Float64Array,
     composition: Composition | None,
     slot: int,
     slot_values: Int64Array,
     ordered: bool,
-    grad: Any,
-    hess: Any,
-    loss: Float64Array,
-    hess_sum: Float64Array,
-    magnitude: Float64Array,
-    state: Any,
-    work: Float64Array,
-    iwork: Int64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
+    out: Outputs,
+    work: WorkArrays,
 ) -> None:
-    scores, gains, ptr, weights = (
-        borrowed(scores),
-        borrowed(gains),
-        borrowed(ptr),
-        borrowed(weights),
-    )
-    doc_const, query_const, params = borrowed(doc_const), borrowed(query_const), borrowed(params)
-    grad, hess, work, iwork = borrowed(grad), borrowed(hess), borrowed(work), borrowed(iwork)
-    scratch, iscratch = borrowed(scratch), borrowed(iscratch)
+    """Write the outputs of the queries from `start` to `stop`."""
+    scores, ptr, numbers, positions = data.scores, data.ptr, work.numbers, work.positions
     noisy = False
     if composition is not None:  # for type None this branch is not compiled
         noisy = composition.noise != NO_NOISE and composition.temperature > 0.0
     for q in range(start, stop):
         a, b = ptr[q], ptr[q + 1]
         n = b - a
-        s, order, spare = scores[a:b], iwork[:n], iwork[n : 2 * n]
-        g, h = work[:n], work[n : 2 * n]
+        s, order, spare = scores[a:b], positions[:n], positions[n : 2 * n]
+        grad, hess = numbers[:n], numbers[n : 2 * n]
         if _probe(s) != 0.0:
-            state[q] = BROKEN
+            out.state[q] = BROKEN
             continue
         if slot >= 0:
             params[slot] = slot_values[q]
-        value = 0.0
+        loss = 0.0
         # Average the kernel over noisy scores, or call it once on the scores.
         if composition is not None and noisy:
-            drawn, gs, hs = work[2 * n : 3 * n], work[3 * n : 4 * n], work[4 * n : 5 * n]
-            gs[:] = 0.0
-            hs[:] = 0.0
+            noisy_scores = numbers[2 * n : 3 * n]
+            mean_grad, mean_hess = numbers[3 * n : 4 * n], numbers[4 * n : 5 * n]
+            mean_grad[:] = 0.0
+            mean_hess[:] = 0.0
             share = 1.0 / composition.draws
             for draw in range(composition.draws):
-                add_noise(composition, q, draw, s, drawn)
+                add_noise(composition, q, draw, s, noisy_scores)
                 if ordered:
-                    sort(drawn, order, spare)
-                value += share * kernel(
-                    drawn,
-                    gains[a:b],
-                    order,
-                    doc_const[a:b],
-                    query_const[q],
-                    params,
-                    g,
-                    h,
-                    scratch,
-                    iscratch,
+                    sort(noisy_scores, order, spare)
+                loss += share * _call(
+                    kernel, data, q, noisy_scores, order, params, grad, hess, work
                 )
                 for i in range(n):
-                    gs[i] += share * g[i]
-                    hs[i] += share * h[i]
-            g, h = gs, hs
+                    mean_grad[i] += share * grad[i]
+                    mean_hess[i] += share * hess[i]
+            grad, hess = mean_grad, mean_hess
         if not noisy:
             if ordered:
                 sort(s, order, spare)
-            value = kernel(
-                s,
-                gains[a:b],
-                order,
-                doc_const[a:b],
-                query_const[q],
-                params,
-                g,
-                h,
-                scratch,
-                iscratch,
-            )
+            loss = _call(kernel, data, q, s, order, params, grad, hess, work)
         # Options applied after the kernel, then the query weight.
         if composition is not None:
-            change_gradient(composition, s, g, h)
-        weight = weights[q]
-        loss[q] = weight * value
+            change_gradient(composition, s, grad, hess)
+        weight = data.weights[q]
+        out.loss[q] = weight * loss
         for i in range(n):
-            grad[a + i], hess[a + i] = weight * g[i], weight * h[i]
-        hess_sum[q], magnitude[q], state[q] = _judge(grad[a:b], hess[a:b], 0.0 * value)
+            out.grad[a + i], out.hess[a + i] = weight * grad[i], weight * hess[i]
+        out.hess_sum[q], out.magnitude[q], out.state[q] = _judge(
+            out.grad[a:b], out.hess[a:b], 0.0 * loss
+        )
+
+
+@inline
+def _call(
+    kernel: Callable[..., float],
+    data: QueryData,
+    q: int,
+    scores: Float64Array,
+    order: Int64Array,
+    params: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    work: WorkArrays,
+) -> float:
+    """Call the kernel for query q at some scores, and return its loss."""
+    a, b = data.ptr[q], data.ptr[q + 1]
+    return kernel(
+        scores,
+        data.gains[a:b],
+        order,
+        data.doc_const[a:b],
+        data.query_const[q],
+        params,
+        grad,
+        hess,
+        work.scratch,
+        work.int_scratch,
+    )
+
+
+def _outputs_of(real: types.Type) -> types.Type:
+    return types.NamedTuple((real, real, F1, F1, F1, _U1), Buffers)
 
 
 @cache
@@ -413,77 +407,47 @@ def gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
     """Return `_gradients` compiled for one output type, with or without options that are applied to
     the kernel.
     """
-    real = _S1 if single else F1
+    real = S1 if single else F1
     composition = types.none if is_plain else COMPOSITION
-    # List the types in the order of the arguments; options that do not apply have none.
+    # The types are in the order of the arguments; options that do not apply have none.
     signature = types.void(
         types.FunctionType(KERNEL_SIGNATURE),
         SORT,
-        types.int64,
-        types.int64,
-        F1,
-        F1,
-        I1,
-        F1,
-        F2,
-        F2,
+        INT,
+        INT,
+        types.NamedTuple((F1, F1, I1, F1, F2, F2), QueryData),
         F1,
         composition,
-        types.int64,
+        INT,
         I1,
         types.boolean,
-        real,
-        real,
-        F1,
-        F1,
-        F1,
-        _U1,
-        F1,
-        I1,
-        F1,
-        I1,
+        _outputs_of(real),
+        types.NamedTuple((F1, I1, F1, I1), WorkArrays),
     )
     return CompiledFunction(_gradients, signature)
 
 
 @entry_point(
-    types.void(
-        types.int64,
-        types.int64,
-        I1,
-        types.float64,
-        F1,
-        F1,
-        types.float64,
-        F1,
-        F1,
-        _S1,
-        _S1,
-        F1,
-        F1,
-        _U1,
-    )
+    types.void(INT, INT, I1, FLOAT, _outputs_of(F1), FLOAT, _outputs_of(F1), _outputs_of(S1))
 )
 def mix_documents(
     start: int,
     stop: int,
     ptr: Int64Array,
-    a: float,
-    first_grad: Float64Array,
-    first_hess: Float64Array,
-    b: float,
-    second_grad: Float64Array,
-    second_hess: Float64Array,
-    grad: Float32Array,
-    hess: Float32Array,
-    hess_sum: Float64Array,
-    magnitude: Float64Array,
-    state: Any,
+    first_factor: float,
+    first: Outputs,
+    second_factor: float,
+    second: Outputs,
+    out: Outputs,
 ) -> None:
-    """Write a * first + b * second for the documents of the queries from `start` to `stop`."""
+    """Write the weighted sum of two parts for the documents of the queries from `start` to
+    `stop`.
+    """
     for q in range(start, stop):
         for i in range(ptr[q], ptr[q + 1]):
-            grad[i] = a * first_grad[i] + b * second_grad[i]
-            hess[i] = a * first_hess[i] + b * second_hess[i]
-        query_rows = slice(ptr[q], ptr[q + 1])
-        hess_sum[q], magnitude[q], state[q] = _judge(grad[query_rows], hess[query_rows], 0.0)
+            out.grad[i] = first_factor * first.grad[i] + second_factor * second.grad[i]
+            out.hess[i] = first_factor * first.hess[i] + second_factor * second.hess[i]
+        rows = slice(ptr[q], ptr[q + 1])
+        out.hess_sum[q], out.magnitude[q], out.state[q] = _judge(
+            out.grad[rows], out.hess[rows], 0.0
+        )

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,23 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.curves import ZERO, Curves, rounded_down
-from boostrank.kernels.jit import F1, I1, INT, CompiledFunction, allocates, entry_point, inline
+from boostrank.kernels.jit import (
+    F1,
+    I1,
+    INT,
+    S1,
+    S2,
+    CompiledFunction,
+    allocates,
+    entry_point,
+    inline,
+)
 from boostrank.kernels.primitives import uniform
+
+Int32Array = npt.NDArray[np.int32]
+UInt32Array = npt.NDArray[np.uint32]
+UInt64Array = npt.NDArray[np.uint64]
+Reals = npt.NDArray[Any]
 
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
 """The bits of `Forest.kind`."""
@@ -45,7 +60,6 @@ _SUM_BITS = 60
 
 _N1, _I2, _B1 = types.int32[::1], types.int64[:, ::1], types.uint8[::1]
 _U1, _U2, _W1 = types.uint32[::1], types.uint32[:, ::1], types.uint64[::1]
-_S1, _S2 = types.float32[::1], types.float32[:, ::1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +85,15 @@ class Forest:
         start: functions whose sum is the initial score; None if it is 0.
     """
 
-    feature: npt.NDArray[np.int32]
+    feature: Int32Array
     threshold: Float64Array
     kind: npt.NDArray[np.uint8]
-    left: npt.NDArray[np.int32]
-    right: npt.NDArray[np.int32]
+    left: Int32Array
+    right: Int32Array
     value: Float64Array
-    roots: npt.NDArray[np.int32]
-    tree: npt.NDArray[np.int32]
-    sets: npt.NDArray[np.uint32]
+    roots: Int32Array
+    tree: Int32Array
+    sets: UInt32Array
     set_ptr: Int64Array
     start: Curves | None = None
 
@@ -174,23 +188,10 @@ class Walker:
         pass_rows, sets = _pass_without, None
         if f.set_ptr.size > 1:
             pass_rows, sets = _pass_with_sets, f.sets
-        pass_rows(
-            rows,
-            other,
-            unit,
-            self._feature,
-            f.threshold,
-            f.kind,
-            sets,
-            f.set_ptr,
-            f.left,
-            f.right,
-            self._value,
-            f.roots,
-            np.empty(units, np.int64),
-            base,
-            change,
+        trees = _Trees(
+            self._feature, f.threshold, f.kind, f.set_ptr, f.left, f.right, self._value, f.roots
         )
+        pass_rows(rows, other, unit, trees, sets, np.empty(units, np.int64), base, change)
         return base, change
 
     def _to_whole(self, numbers: Any) -> Int64Array:
@@ -200,27 +201,42 @@ class Walker:
         return np.asarray(whole * math.ldexp(1.0, -self._exponent), dtype=np.float64)
 
 
+class _Trees(NamedTuple):
+    """The arrays of a `Forest`, with columns of the rows and leaf values as integers."""
+
+    feature: Int32Array
+    threshold: Float64Array
+    kind: npt.NDArray[np.uint8]
+    set_ptr: Int64Array
+    left: Int32Array
+    right: Int32Array
+    value: Int64Array
+    roots: Int32Array
+
+
 @inline
-def _goes_left(value: float, threshold: float, kind: int, sets: Any, set_ptr: Int64Array) -> bool:
+def _goes_left(value: float, node: int, trees: _Trees, sets: UInt32Array | None) -> bool:
+    kind = trees.kind[node]
     if sets is not None:  # noqa: SIM102 - a condition of its own is decided at compile time
-        if kind & 4 and value == value:
-            return _is_listed(value, int(threshold), kind, sets, set_ptr) != (kind & 8 != 0)
-    if value != value or (kind & 2 and -ZERO <= value <= ZERO):
-        return (kind & 1) != 0
-    return value <= threshold
+        if kind & CATEGORICAL and value == value:
+            listed = _is_listed(value, int(trees.threshold[node]), kind, sets, trees.set_ptr)
+            return listed != (kind & LISTED_RIGHT != 0)
+    if value != value or (kind & ZERO_IS_MISSING and -ZERO <= value <= ZERO):
+        return (kind & NAN_LEFT) != 0
+    return value <= trees.threshold[node]
 
 
 @inline
 def _is_listed(
-    value: float, number: int, kind: int, sets: npt.NDArray[np.uint32], set_ptr: Int64Array
+    value: float, set_number: int, kind: int, sets: UInt32Array, set_ptr: Int64Array
 ) -> bool:
-    begin = set_ptr[number]
+    begin = set_ptr[set_number]
     # Both engines truncate, which makes -0.5 category 0; XGBoost (LISTED_RIGHT) rejects negative
     # values first.
     if (
-        value >= 32.0 * (set_ptr[number + 1] - begin)
+        value >= 32.0 * (set_ptr[set_number + 1] - begin)
         or value <= -1.0
-        or (value < 0.0 and kind & 8 != 0)
+        or (value < 0.0 and kind & LISTED_RIGHT != 0)
     ):
         return False
     category = int(value)
@@ -231,47 +247,40 @@ def _pass_over(
     rows: Float32Array,
     other: Float32Array,
     unit: Int64Array,
-    feature: npt.NDArray[np.int32],
-    threshold: Float64Array,
-    kind: npt.NDArray[np.uint8],
-    sets: Any,
-    set_ptr: Int64Array,
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    value: Int64Array,
-    roots: npt.NDArray[np.int32],
+    trees: _Trees,
+    sets: UInt32Array | None,
     changed: Int64Array,
     base: Int64Array,
     change: Int64Array,
 ) -> None:
+    """Add the leaves of each row to `base`, and the changes by each unit to `change`; `changed` is
+    overwritten.
+    """
+    feature, left, right, value = trees.feature, trees.left, trees.right, trees.value
     n = rows.shape[0]
     for start in range(0, n, _CHUNK):
         stop = min(n, start + _CHUNK)
-        for root in roots:
+        for root in trees.roots:
             for i in range(start, stop):
                 # Walk to the leaf; at each node where a unit's other value changes direction for
                 # the first time, walk on from there.
                 node, count = root, 0
                 while node >= 0:
-                    f = feature[node]
-                    went_left = _goes_left(rows[i, f], threshold[node], kind[node], sets, set_ptr)
-                    u = unit[f]
-                    if (
-                        u >= 0
-                        and _goes_left(other[i, f], threshold[node], kind[node], sets, set_ptr)
-                        != went_left
-                    ):
+                    column = feature[node]
+                    went_left = _goes_left(rows[i, column], node, trees, sets)
+                    u = unit[column]
+                    if u >= 0 and _goes_left(other[i, column], node, trees, sets) != went_left:
                         parted = False
                         for j in range(count):
                             parted = parted or changed[j] == u
                         if not parted:
-                            at = right[node] if went_left else left[node]
-                            while at >= 0:
-                                g = feature[at]
-                                seen = other[i, g] if unit[g] == u else rows[i, g]
-                                go = _goes_left(seen, threshold[at], kind[at], sets, set_ptr)
-                                at = left[at] if go else right[at]
-                            change[i, u] += value[~at]
+                            other_node = right[node] if went_left else left[node]
+                            while other_node >= 0:
+                                column = feature[other_node]
+                                seen = other[i, column] if unit[column] == u else rows[i, column]
+                                go_left = _goes_left(seen, other_node, trees, sets)
+                                other_node = left[other_node] if go_left else right[other_node]
+                            change[i, u] += value[~other_node]
                             changed[count] = u
                             count += 1
                     node = left[node] if went_left else right[node]
@@ -282,15 +291,16 @@ def _pass_over(
 
 
 # Compiled for one type of sets, at first use: support for sets makes the loop three times as slow.
-def _compile_pass(sets: Any) -> CompiledFunction[Any, Any]:
-    signature = types.void(_S2, _S2, I1, _N1, F1, _B1, sets, I1, _N1, _N1, I1, _N1, I1, I1, _I2)
+def _compile_pass(sets: types.Type) -> CompiledFunction[..., None]:
+    trees = types.NamedTuple((_N1, F1, _B1, I1, _N1, _N1, I1, _N1), _Trees)
+    signature = types.void(S2, S2, I1, trees, sets, I1, I1, _I2)
     return CompiledFunction(_pass_over, signature)
 
 
 _pass_with_sets, _pass_without = _compile_pass(_U1), _compile_pass(types.none)
 
 
-@entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))
+@entry_point(types.void(S2, I1, INT, I1, INT, I1, F1, I1, S2))
 def permute_within(
     rows: Float32Array,
     ptr: Int64Array,
@@ -333,11 +343,6 @@ def permute_within(
                         out[a + i, c] = rows[a + order[i], c]
 
 
-Int32Array = npt.NDArray[np.int32]
-UInt32Array = npt.NDArray[np.uint32]
-UInt64Array = npt.NDArray[np.uint64]
-Reals = npt.NDArray[Any]
-
 # Documents that descend together: with 136 features their values fill a core's fastest cache.
 _TOGETHER = 64
 _SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
@@ -348,7 +353,7 @@ _FOUR, _SEVEN, _EIGHT, _BLOCKS = np.uint32(4), np.uint32(7), np.uint32(8), np.ui
 _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
 
-def _ordered(numbers: Float32Array) -> UInt32Array:
+def _order_bits(numbers: Float32Array) -> UInt32Array:
     """Return integers in the order of the float32 numbers, where missing values are 0 and below all
     others.
     """
@@ -377,10 +382,10 @@ class Scorer:
         start, nothing = forest.start, np.zeros(0)
         if forest.categorical.any():
             raise ValueError("a split by categories")
-        self._near, self._score = (
-            (int(np.float32(ZERO).view(np.int32)), _score) if double else (0, _score_single)
-        )
-        real = np.float64 if double else np.float32
+        self._zero_bits, self._score, real = 0, _score_single, np.float32
+        if double:
+            self._zero_bits = int(np.float32(ZERO).view(np.int32))
+            self._score, real = _score, np.float64
         trees = forest.roots.size
         # The roots, then the children of each node, siblings adjacent.
         child = np.concatenate(
@@ -390,11 +395,9 @@ class Scorer:
         node, leaf = child[inner], ~child[~inner]
         left = np.where(inner, trees + 2 * child.astype(np.int64), index)
         bound, self._value = np.full(child.size, _MOST), np.zeros(child.size, real)
-        bound[inner], self._value[~inner] = (
-            _ordered(rounded_down(forest.threshold))[node],
-            forest.value[leaf],
-        )
-        self._depth = _depths(left, trees)
+        bound[inner] = _order_bits(rounded_down(forest.threshold))[node]
+        self._value[~inner] = forest.value[leaf]
+        self._depth = _measure_depths(left, trees)
         # A view of a column: its values in order, with missing values below or above all others.
         kind = forest.kind.astype(np.int64) & (NAN_LEFT | ZERO_IS_MISSING)
         started = nothing.astype(np.int64) if start is None else start.feature
@@ -407,7 +410,7 @@ class Scorer:
         self._nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
         self._nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
         self._start_view = np.searchsorted(views, of_start).astype(np.int32)
-        self._ptr, self._end, self._level = _blocks(start, real)
+        self._ptr, self._end, self._level = _split_in_blocks(start, real)
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows float32[n, c], C order, NaN where missing."""
@@ -416,7 +419,7 @@ class Scorer:
             rows.view(np.uint32),
             self._column,
             self._kind,
-            self._near,
+            self._zero_bits,
             self._start_view,
             self._ptr,
             self._end,
@@ -429,7 +432,7 @@ class Scorer:
         return out
 
 
-def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
+def _split_in_blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
     """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces,
     and levels.
 
@@ -441,17 +444,17 @@ def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, 
     ptr = np.concatenate([[0], np.cumsum((sizes + _BLOCK) // _BLOCK * _BLOCK)])
     slots = np.arange(start.bounds.size) + np.repeat(ptr[:-1] + 1 - start.ptr[:-1], sizes)
     end, level = np.full(ptr[-1], _MOST), np.zeros(ptr[-1], real)
-    end[ptr[:-1]], level[ptr[:-1]] = _ordered(np.array([-np.inf], np.float32)), start.missing
-    end[slots], level[slots] = _ordered(rounded_down(start.bounds)), start.constant
+    end[ptr[:-1]], level[ptr[:-1]] = _order_bits(np.array([-np.inf], np.float32)), start.missing
+    end[slots], level[slots] = _order_bits(rounded_down(start.bounds)), start.constant
     return ptr, end, level
 
 
-def _depths(left: Int64Array, trees: int) -> Int64Array:
+def _measure_depths(left: Int64Array, trees: int) -> Int64Array:
     """Return the number of steps from each root to its deepest leaf."""
-    depth, at, tree = np.zeros(trees, np.int64), np.arange(trees), np.arange(trees)
-    while (inner := left[at] != at).any():
-        below, tree = left[at[inner]], np.repeat(tree[inner], 2)
-        at = np.stack([below, below + 1], axis=1).ravel()
+    depth, position, tree = np.zeros(trees, np.int64), np.arange(trees), np.arange(trees)
+    while (inner := left[position] != position).any():
+        below, tree = left[position[inner]], np.repeat(tree[inner], 2)
+        position = np.stack([below, below + 1], axis=1).ravel()
         depth[tree] += 1  # once each, even if repeated
     return depth
 
@@ -461,7 +464,7 @@ def _score_in(
     rows: UInt32Array,
     column: Int32Array,
     kind: Int32Array,
-    near_: int,
+    zero_bits: int,
     start_view: Int32Array,
     ptr: Int64Array,
     end: UInt32Array,
@@ -476,7 +479,7 @@ def _score_in(
 
     Args:
         column, kind: column of each view, and its bits of `Forest.kind`.
-        near_: bits of the largest number that counts as 0.
+        zero_bits: bits of the largest number that counts as 0.
         start_view, ptr, end, level: view of each function of a start, and the function's pieces in
             blocks.
         nodes: two numbers per node or leaf: the bound, above the bits of the left child, which the
@@ -484,16 +487,10 @@ def _score_in(
         value: value of each leaf; 0 at nodes.
         depth: number of steps down each tree.
     """
-    near, x, at = (
-        np.uint32(near_),
-        np.zeros(column.size * _TOGETHER, np.uint32),
-        np.zeros(_TOGETHER, np.uint64),
-    )
-    raw, piece, total = (
-        np.zeros(_TOGETHER, np.uint32),
-        np.zeros(_TOGETHER, np.uint32),
-        np.zeros(_TOGETHER, value.dtype),
-    )
+    largest_zero, x = np.uint32(zero_bits), np.zeros(column.size * _TOGETHER, np.uint32)
+    position = np.zeros(_TOGETHER, np.uint64)
+    raw, piece = np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint32)
+    total = np.zeros(_TOGETHER, value.dtype)
     for first in range(0, rows.shape[0], _TOGETHER):
         count = min(_TOGETHER, rows.shape[0] - first)
         # Values of each view as ordered integers.
@@ -501,14 +498,12 @@ def _score_in(
             if v == 0 or column[v] != column[v - 1]:
                 for i in range(count):
                     raw[i] = rows[first + i, column[v]]
-            values, absent = (
-                x[v * _TOGETHER : (v + 1) * _TOGETHER],
-                _LEAST if kind[v] & NAN_LEFT != 0 else _MOST,
-            )
+            values = x[v * _TOGETHER : (v + 1) * _TOGETHER]
+            absent = _LEAST if kind[v] & NAN_LEFT != 0 else _MOST
             zero = absent if kind[v] & ZERO_IS_MISSING != 0 else _SIGN
             for i in range(_TOGETHER):
                 size, order = raw[i] & _SIZE, raw[i] | _SIGN if raw[i] < _SIGN else ~raw[i]
-                values[i] = zero if size <= near else absent if size > _INFINITY else order
+                values[i] = zero if size <= largest_zero else absent if size > _INFINITY else order
         total[:] = 0.0
         # Add the steps of a start: skip whole blocks, then search within one.
         for j in range(start_view.size):
@@ -518,29 +513,29 @@ def _score_in(
                 for i in range(_TOGETHER):
                     piece[i] += _BLOCKS if end[last] < values[i] else _NONE
             for i in range(_TOGETHER):
-                at_, value_ = piece[i], values[i]
-                at_ += _EIGHT if end[at_ + _SEVEN] < value_ else _NONE
-                at_ += _FOUR if end[at_ + _THREE] < value_ else _NONE
-                at_ += _TWO if end[at_ + _ONE] < value_ else _NONE
-                at_ += _ONE if end[at_] < value_ else _NONE
-                total[i] += level[at_]
+                slot, number = piece[i], values[i]
+                slot += _EIGHT if end[slot + _SEVEN] < number else _NONE
+                slot += _FOUR if end[slot + _THREE] < number else _NONE
+                slot += _TWO if end[slot + _ONE] < number else _NONE
+                slot += _ONE if end[slot] < number else _NONE
+                total[i] += level[slot]
         # Descend each tree with all documents together, and add the leaves.
         for tree in range(depth.size):
-            at[:] = tree
+            position[:] = tree
             for _ in range(depth[tree]):
                 for i in range(_TOGETHER):
-                    entry = at[i] << _NEXT
-                    node, of_view = nodes[entry], nodes[entry + _NEXT]
-                    at[i] = (node & _ONES) + np.uint64(
-                        np.uint64(x[of_view + np.uint64(i)]) > (node >> _HALF)
+                    entry = position[i] << _NEXT
+                    node, view_start = nodes[entry], nodes[entry + _NEXT]
+                    position[i] = (node & _ONES) + np.uint64(
+                        np.uint64(x[view_start + np.uint64(i)]) > (node >> _HALF)
                     )
             for i in range(_TOGETHER):
-                total[i] += value[at[i]]
+                total[i] += value[position[i]]
         for i in range(count):
             out[first + i] = total[i]
 
 
 _score = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, F1, _W1, F1, I1, F1))(_score_in)
-_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, _S1, _W1, _S1, I1, F1))(
+_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, S1, _W1, S1, I1, F1))(
     _score_in
 )

@@ -1,8 +1,8 @@
 """Sums of Gaussians of differences in near-linear time, where each Gaussian is a sum of products on
 a lattice.
 
-    exp(-(u - u')^2) (1 + r) = sum_m p_m(u) p_m(u'),   p_m(u) = sqrt(2 h / sqrt(pi)) exp(-2 (u - m
-    h)^2)
+    exp(-(u - u')^2) (1 + r) = sum_m p_m(u) p_m(u')
+    p_m(u)                   = sqrt(2 h / sqrt(pi)) exp(-2 (u - m h)^2)
 
 with |r| < 2.01 exp(-(pi / 2h)^2) for all u and u'. This is the trapezoidal rule with step h for
 exp(-4 (y - (u + u') / 2)^2). All terms are positive and the error is relative for each pair, at any
@@ -40,6 +40,7 @@ With u = x / sqrt(2 v) that is the lattice above.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,11 +64,11 @@ _SHAPE = np.array(
 
 
 @inline
-def lattice_factors(a: float) -> tuple[float, float]:
-    """Return the two numbers that determine every p_m of a document at distance a from its first
-    point.
+def lattice_factors(distance: float) -> tuple[float, float]:
+    """Return the two numbers that determine every p_m of a document, from its distance to its
+    first point.
     """
-    return math.exp(-2.0 * a * a), math.exp(4.0 * STEP * a)
+    return math.exp(-2.0 * distance * distance), math.exp(4.0 * STEP * distance)
 
 
 @inline_sums
@@ -90,31 +91,60 @@ WEIGHT, VALUE, PART = 0, 1, 2
 """The rows of sources: w, v, and the share of the upper slot if v is a mixture of the values of two
 slots.
 """
-ROOM, IROOM = 6, 2
+WORK, IWORK = 6, 2
 """The numbers of floats and integers per document that `gauss_gradient` needs."""
 MEANS = 4
 """The row of its floats in which it leaves c."""
 
 # Rows of points: u, and its `lattice_factors`.
-_PLACE, _START, _GROWTH = 0, 1, 2
+_U, _START, _GROWTH = 0, 1, 2
 # Sums at a lattice point, by slot: w, w v, w u, w v u.
 _SUMS = 4
 # First point of the lattice, first point whose sums are not cumulated, next source.
 _BASE, _DONE, _NEXT = 0, 1, 2
 
 
+class Run(NamedTuple):
+    """Documents without neighbours outside, from `first` to before `last`, whose anchors end before
+    `stop`.
+    """
+
+    first: int
+    last: int
+    stop: int
+
+
+class Sources(NamedTuple):
+    """What is added to the lattice: documents, or anchors.
+
+    Args:
+        rows: float64[3, n]: `WEIGHT`, `VALUE` and `PART`.
+        slot: int64[n], the slot of the value, or the lower one of its mixture.
+        nodes: float64[slots], the value of each slot, ascending. In |v - c| a mixture counts as its
+            two nodes.
+    """
+
+    rows: Float64Array
+    slot: Int64Array
+    nodes: Float64Array
+
+
+class _Lattice(NamedTuple):
+    """The sums at the lattice points by slot, where it stands, and the p_m of one document."""
+
+    grid: Float64Array
+    state: Int64Array
+    p: Float64Array
+
+
 @inline
 @allocates
 def gauss_gradient(
     s: Float64Array,
-    first: int,
-    last: int,
-    stop: int,
+    run: Run,
     unit: float,
     weight: Float64Array,
-    documents: Float64Array,
-    node: Int64Array,
-    nodes: Float64Array,
+    documents: Sources,
     gradient: Float64Array,
     curvature: Float64Array,
     work: Float64Array,
@@ -123,89 +153,81 @@ def gauss_gradient(
     """Return J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, for a run of documents; add its gradient
     and curvature.
 
-    With places u = -s unit and h_ij = e_ij / sum_m e_mj, document i gets
+    With u = -s unit and h_ij = e_ij / sum_m e_mj, document i gets
 
-        gradient      sum_j weight_j h_ij (u_i - u_j) (v_i - c_j) - weight_i sum_m h_mi (v_m - c_i)
-        u_m curvature  sum_j weight_j h_ij |v_i - c_j| + weight_i sum_m h_mi |v_m - c_i|
+        gradient   sum_j weight_j h_ij (u_i - u_j) (v_i - c_j)
+                   - weight_i sum_m h_mi (v_m - c_i) u_m
+        curvature  sum_j weight_j h_ij |v_i - c_j| + weight_i sum_m h_mi |v_m - c_i|
+
+    (Chapelle, Wu 2010, appendix 2).
 
     Args:
         s: float64[n], descending.
-        first, last, stop: the run is from `first` to before `last`, and its anchors end before
-            `stop`.
         unit: factor from s to u.
-        documents: float64[3, n]: 1, the value v, and the share of the upper node in v.
-        node: int64[n], the node equal to v, or the lower node of its mixture.
-        nodes: float64[slots], ascending. In |v - c| a mixture counts as its two nodes.
-        work, iwork: float64[ROOM n], int64[IROOM n], overwritten; row `MEANS` of work keeps c of
+        documents: with weights of 1.
+        work, iwork: float64[WORK n], int64[IWORK n], overwritten; row `MEANS` of work keeps c of
             the anchors.
     """
-    n, slots = s.shape[0], nodes.shape[0]
-    points, anchors = work[: 3 * n].reshape((3, n)), work[3 * n : 6 * n].reshape((3, n))
-    cell, rank = iwork[:n], iwork[n : 2 * n]
-    grid, state, p = np.empty((slots, _SUMS * CELLS)), np.empty(3, np.int64), np.empty(TAPS)
-    for i in range(first, last):
-        u = (s[first] - s[i]) * unit
+    n, nodes = s.shape[0], documents.nodes
+    slots = nodes.shape[0]
+    points, anchor_rows = work[: 3 * n].reshape((3, n)), work[3 * n : 6 * n].reshape((3, n))
+    cell, anchors = iwork[:n], Sources(anchor_rows, iwork[n : 2 * n], nodes)
+    grid, state = np.empty((slots, _SUMS * CELLS)), np.empty(3, np.int64)
+    lattice = _Lattice(grid, state, np.empty(TAPS))
+    for i in range(run.first, run.last):
+        u = (s[run.first] - s[i]) * unit
         cell[i] = int(u / STEP)
-        points[_PLACE, i] = u
+        points[_U, i] = u
         points[_START, i], points[_GROWTH, i] = lattice_factors(u - (cell[i] - HALF) * STEP)
-    value = 0.0
+    objective = 0.0
     # First the averages around every anchor, from the documents; then the gradient on every
     # document, from the anchors.
-    for back in range(2):
-        sources, slot, sources_end = (anchors, rank, stop) if back else (documents, node, last)
+    for from_anchors in range(2):
+        sources, sources_stop = (anchors, run.stop) if from_anchors else (documents, run.last)
         grid[:] = 0.0
-        state[_BASE], state[_DONE], state[_NEXT] = cell[first], cell[first], first
+        state[_BASE], state[_DONE], state[_NEXT] = cell[run.first], cell[run.first], run.first
         centre, begin = -1, 0
-        visited_end = last if back else stop
-        for i in range(first, visited_end):
-            if cell[i] >= cell[stop - 1] + TAPS:
+        visited_stop = run.last if from_anchors else run.stop
+        for i in range(run.first, visited_stop):
+            if cell[i] >= cell[run.stop - 1] + TAPS:
                 break
             if cell[i] > centre:
                 centre = cell[i]
-                begin = _around(
-                    centre, sources_end, nodes, points, cell, sources, slot, grid, state, p
-                )
-            lattice_weights(points[_START, i], points[_GROWTH, i], p)
-            w, wv, wu, wvu = _read(p, grid, slots - 1, begin)
-            if back:
-                u, v, part = points[_PLACE, i], documents[VALUE, i], documents[PART, i]
+                begin = _move_to(centre, sources_stop, points, cell, sources, lattice)
+            lattice_weights(points[_START, i], points[_GROWTH, i], lattice.p)
+            w, wv, wu, wvu = _read(lattice, slots - 1, begin)
+            if from_anchors:
+                u, v, part = points[_U, i], documents.rows[VALUE, i], documents.rows[PART, i]
                 gradient[i] += u * (v * w - wv) - (v * wu - wvu)
+                # The absolute difference to each node of the document's value.
                 node_count = 2 if part > 0.0 else 1
                 for upper in range(node_count):
-                    k = node[i] + upper
-                    below, below_v, _, _ = _read(p, grid, k, begin)
+                    k = documents.slot[i] + upper
+                    below, below_v, _, _ = _read(lattice, k, begin)
                     bend = 2.0 * (nodes[k] * below - below_v) - (nodes[k] * w - wv)
                     curvature[i] += max(bend, 0.0) * (part if upper else 1.0 - part)
             else:
                 mean, k = wv / w, 0
                 while k < slots - 1 and nodes[k] < mean:
                     k += 1
-                anchors[WEIGHT, i], anchors[VALUE, i], anchors[PART, i], rank[i] = (
-                    weight[i] / w,
-                    mean,
-                    0.0,
-                    k,
-                )
-                value += weight[i] * mean
+                anchor_rows[WEIGHT, i] = weight[i] / w
+                anchor_rows[VALUE, i], anchor_rows[PART, i], anchors.slot[i] = mean, 0.0, k
+                objective += weight[i] * mean
                 gradient[i] -= weight[i] * (wvu - mean * wu) / w
                 if k > 0:  # the part above the mean equals the part below
-                    below, below_v, _, _ = _read(p, grid, k - 1, begin)
+                    below, below_v, _, _ = _read(lattice, k - 1, begin)
                     curvature[i] += 2.0 * weight[i] * max(mean * below - below_v, 0.0) / w
-    return value
+    return objective
 
 
 @inline
-def _around(
+def _move_to(
     centre: int,
     stop: int,
-    nodes: Float64Array,
     points: Float64Array,
     cell: Int64Array,
-    sources: Float64Array,
-    slot: Int64Array,
-    grid: Float64Array,
-    state: Int64Array,
-    p: Float64Array,
+    sources: Sources,
+    lattice: _Lattice,
 ) -> int:
     """Move the lattice to the point `centre` of the next document, and add every source before
     `stop` that reaches it.
@@ -214,59 +236,59 @@ def _around(
     `centre`. Row k of `grid` then contains the sums of slots 0 to k. Return where the sums of the
     document's points start in a row.
     """
+    grid, state = lattice.grid, lattice.state
     if centre + 2 * TAPS > state[_BASE] + CELLS:
-        keep = max(CELLS - (centre - state[_BASE]), 0) * _SUMS
+        kept = max(CELLS - (centre - state[_BASE]), 0) * _SUMS
         for k in range(grid.shape[0]):
-            for m in range(keep):
-                grid[k, m] = grid[k, m + _SUMS * CELLS - keep]
-            grid[k, keep:] = 0.0
+            for m in range(kept):
+                grid[k, m] = grid[k, m + _SUMS * CELLS - kept]
+            grid[k, kept:] = 0.0
         state[_BASE] = centre
+    # Add the sources within reach, each to the slots of its value.
     base, i = state[_BASE], state[_NEXT]
     while i < stop and cell[i] < centre + TAPS:
-        lattice_weights(points[_START, i], points[_GROWTH, i], p)
-        begin, k, part = _SUMS * (cell[i] - base), slot[i], sources[PART, i]
+        lattice_weights(points[_START, i], points[_GROWTH, i], lattice.p)
+        begin, k, part = _SUMS * (cell[i] - base), sources.slot[i], sources.rows[PART, i]
         node_count = 2 if part > 0.0 else 1
         for upper in range(node_count):
-            w = sources[WEIGHT, i] * (part if upper else 1.0 - part)
-            v = nodes[k + upper] if part > 0.0 else sources[VALUE, i]
-            _add(p, w, v, points[_PLACE, i], grid, k + upper, begin)
+            w = sources.rows[WEIGHT, i] * (part if upper else 1.0 - part)
+            v = sources.nodes[k + upper] if part > 0.0 else sources.rows[VALUE, i]
+            _add(lattice, w, v, points[_U, i], k + upper, begin)
         i += 1
     state[_NEXT] = i
     # No later source reaches these points, so their sums can be cumulated.
     begin, end = _SUMS * (max(state[_DONE], base) - base), _SUMS * (centre + TAPS - base)
     if begin < end:
         for k in range(1, grid.shape[0]):
-            below, line = grid[k - 1, begin:end], grid[k, begin:end]
+            below, sums = grid[k - 1, begin:end], grid[k, begin:end]
             for m in range(end - begin):
-                line[m] += below[m]
+                sums[m] += below[m]
         state[_DONE] = centre + TAPS
     return _SUMS * (centre - base)
 
 
 @inline
-def _add(
-    p: Float64Array, w: float, v: float, u: float, grid: Float64Array, k: int, begin: int
-) -> None:
-    line = grid[k, begin : begin + _SUMS * TAPS]
+def _add(lattice: _Lattice, w: float, v: float, u: float, k: int, begin: int) -> None:
+    """Add a source to slot k of the points from `begin` on."""
+    p, sums = lattice.p, lattice.grid[k, begin : begin + _SUMS * TAPS]
     wv, wu, wvu = w * v, w * u, w * v * u
     for m in range(TAPS):
-        line[4 * m] += w * p[m]
-        line[4 * m + 1] += wv * p[m]
-        line[4 * m + 2] += wu * p[m]
-        line[4 * m + 3] += wvu * p[m]
+        sums[4 * m] += w * p[m]
+        sums[4 * m + 1] += wv * p[m]
+        sums[4 * m + 2] += wu * p[m]
+        sums[4 * m + 3] += wvu * p[m]
 
 
 @inline_sums
-def _read(
-    p: Float64Array, grid: Float64Array, k: int, begin: int
-) -> tuple[float, float, float, float]:
-    line = grid[k, begin : begin + _SUMS * TAPS]
+def _read(lattice: _Lattice, k: int, begin: int) -> tuple[float, float, float, float]:
+    """Return the sums of slots 0 to k around a document: w, w v, w u, w v u."""
+    p, sums = lattice.p, lattice.grid[k, begin : begin + _SUMS * TAPS]
     w, wv, wu, wvu = 0.0, 0.0, 0.0, 0.0
     for m in range(TAPS):
-        w += p[m] * line[4 * m]
-        wv += p[m] * line[4 * m + 1]
-        wu += p[m] * line[4 * m + 2]
-        wvu += p[m] * line[4 * m + 3]
+        w += p[m] * sums[4 * m]
+        wv += p[m] * sums[4 * m + 1]
+        wu += p[m] * sums[4 * m + 2]
+        wvu += p[m] * sums[4 * m + 3]
     return w, wv, wu, wvu
 
 
@@ -315,62 +337,65 @@ def _pass(
     """
     n = x.shape[0]
     grid[:] = 0.0
-    base = -_REACH
-    first, start, u = x[0] if side > 0.0 else x[n - 1], 0.0, 0.0
+    base, u = -_REACH, 0.0
+    # A document at `origin` has u = `origin_u`.
+    origin, origin_u = x[0] if side > 0.0 else x[n - 1], 0.0
     for k in range(n):
         a = k if side > 0.0 else n - 1 - k
-        away = start + side * (first - x[a]) * unit
-        # Clip gaps at `_GAP`: places keep their digits, and cell numbers fit an integer.
-        if away > u + _GAP:
-            away = u + _GAP
-            first, start = x[a], away
-        u = away
+        next_u = origin_u + side * (origin - x[a]) * unit
+        # Clip gaps at `_GAP`: u keeps its digits, and cell numbers fit an integer.
+        if next_u > u + _GAP:
+            next_u = u + _GAP
+            origin, origin_u = x[a], next_u
+        u = next_u
         cell = int(u / STEP)
         # Move the lattice along.
         if cell + _REACH > base + _SPAN:
             shift = cell - _REACH - base
-            keep = max(_SPAN - shift, 0)
-            for m in range(keep):
+            kept = max(_SPAN - shift, 0)
+            for m in range(kept):
                 grid[0, m], grid[1, m] = grid[0, m + shift], grid[1, m + shift]
-            grid[:, keep:] = 0.0
+            grid[:, kept:] = 0.0
             base += shift
-        seen = start + side * (first - centre[a]) * unit
-        at = math.floor(seen / STEP)
-        factor, growth = lattice_factors(seen - (at - HALF) * STEP)
+        # Read the sums around the centre of the document's Gaussian.
+        centre_u = origin_u + side * (origin - centre[a]) * unit
+        centre_cell = math.floor(centre_u / STEP)
+        factor, growth = lattice_factors(centre_u - (centre_cell - HALF) * STEP)
         lattice_weights(factor, growth, p)
         # The bounds are never reached; they keep memory safe.
-        begin = max(0, min(int(at) - HALF - base, _SPAN - TAPS))
-        out[a] += _read_change(
-            p, gains[a], grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS]
-        )
-        step_row = a if side > 0.0 else a - 1
-        if step_row >= 0 and drop[step_row] != 0.0:
+        begin = max(0, min(int(centre_cell) - HALF - base, _SPAN - TAPS))
+        weights, weighted_gains = grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS]
+        out[a] += _read_change(p, gains[a], weights, weighted_gains)
+        # Add the document, with the drop of the discount that others cross.
+        crossed = a if side > 0.0 else a - 1
+        if crossed >= 0 and drop[crossed] != 0.0:
             factor, growth = lattice_factors(u - (cell - HALF) * STEP)
             lattice_weights(factor, growth, p)
             begin = max(0, min(cell - HALF - base, _SPAN - TAPS))
-            _add_change(
-                p,
-                drop[step_row],
-                gains[a],
-                grid[0, begin : begin + TAPS],
-                grid[1, begin : begin + TAPS],
-            )
+            weights, weighted_gains = grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS]
+            _add_change(p, drop[crossed], gains[a], weights, weighted_gains)
 
 
 @inline_sums
-def _read_change(p: Float64Array, gain: float, weights: Float64Array, gains: Float64Array) -> float:
-    total, taken = 0.0, 0.0
+def _read_change(
+    p: Float64Array, gain: float, weights: Float64Array, weighted_gains: Float64Array
+) -> float:
+    weight_sum, gain_sum = 0.0, 0.0
     for m in range(p.shape[0]):
-        total += p[m] * weights[m]
-        taken += p[m] * gains[m]
-    return gain * total - taken
+        weight_sum += p[m] * weights[m]
+        gain_sum += p[m] * weighted_gains[m]
+    return gain * weight_sum - gain_sum
 
 
 @inline_sums
 def _add_change(
-    p: Float64Array, weight: float, gain: float, weights: Float64Array, gains: Float64Array
+    p: Float64Array,
+    weight: float,
+    gain: float,
+    weights: Float64Array,
+    weighted_gains: Float64Array,
 ) -> None:
     for m in range(p.shape[0]):
         share = weight * p[m]
         weights[m] += share
-        gains[m] += gain * share
+        weighted_gains[m] += gain * share

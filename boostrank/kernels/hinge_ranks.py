@@ -1,17 +1,17 @@
 """Ranks by smoothed hinges (SHF), and their pair gradients, for SHF-SDCG and REG-SHF-SDCG.
 
-    rank_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where i has the higher gain, B(x) = 1 + A(-x)
-    where the lower,
-                                                 and for equal gains the sigmoid G(x) = 1 / (1 +
-                                                 e^u)
+    rank_i = 1 + sum_{j != i} K_ij(s_i - s_j)
+    K(x)   = A(x) = ln(1 + e^-u),     where i has the higher gain,  u = x / sigma
+             B(x) = 1 + A(-x),        where i has the lower gain
+             G(x) = 1 / (1 + e^u),    for equal gains
 
-A(x) = ln(1 + e^-u), u = x / sigma, is convex, so the gradient of a misordered pair never vanishes.
-B(x) = 1 + A(-x) makes both documents of a pair pull the same way: the one with the higher gain is
-pulled up by (|c_i| + |c_j|) |A'|, and the other is pulled down by as much.
+(Wu, Chang, Zheng, Zha 2009, eqs (12)-(13)). A is convex, so the gradient of a misordered pair never
+vanishes. B makes both documents of a pair pull the same way: the one with the higher gain is pulled
+up by (|c_i| + |c_j|) |A'|, and the other is pulled down by as much.
 
 In all functions the arrays are float64[n] by descending score, alpha is 1 / sigma, and `slope` is
-c_i = dJ / drank_i <=
-0. The gradient of -J and its curvature are added to `grad` and `hess`.
+c_i = dJ / drank_i <= 0.
+The gradient of -J and its curvature are added to `grad` and `hess`.
 
 Lists shorter than `SHORT` use the pair loops of the reference, which carry z_ij = exp(-|u_ij|) from
 one document to the next (see `kernels.sigmoid_ranks`). Sums of ln(1 + z) are logarithms of
@@ -28,15 +28,17 @@ slopes computes those for the gradients.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import (
     CURVATURE,
     CURVATURE_FAR,
+    CURVATURE_NEAR,
+    CURVATURE_NEARER,
     CURVATURE_RATE,
     DIRECT,
     EXACT,
+    FAST,
     LOOK,
     NOTHING,
     SIGMOID,
@@ -51,9 +53,9 @@ from boostrank.kernels.expsum import (
 )
 from boostrank.kernels.intrinsics import Coefficients, advance
 from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.objective import Query
+from boostrank.kernels.objective import Params, Query, Scratch
 from boostrank.kernels.primitives import gather, ideal_dcg, scatter
-from boostrank.kernels.shared import SIGMA, TAU, TRAIN_DISCOUNT, K
+from boostrank.kernels.shared import KTH_GAIN, SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW, smooth_dcg
 
 # Factors of a product are at most 2; each block of factors becomes a sum, far from overflow.
@@ -67,48 +69,41 @@ FARTHEST = 1e308
 # Limit in sums of differences; see `fast_hinge_ranks`.
 _WIDEST = 1e290
 
-# Rows of the scratch: factors between neighbours, for all documents and grouped by gain, and their
-# 16th roots; values that the gradients take from the ranks; sums of a sweep.
-_STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _BEND, _CURVE = range(7)
-_SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
-_WEIGHTED, _GROUP_WEIGHTED, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
-_NEAR, _FOUND, _WEIGHT, _REST = range(11, 15)
-WORK, IWORK = _REST + 4, 3
+# Rows of the scratch, of which the gradients read those from `_PULL` to `_CURVATURE`, left by the
+# ranks. GROUP: sums over documents of equal gain, grouped by gain. SLOPE: times the slope c_j.
+# `_ROOT` is the 16th root of the factor between neighbours, `_STEP`.
+_STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _EQUAL_PULL, _CURVATURE = range(7)
+_SOFTPLUS, _GROUP_SOFTPLUS, _GROUP_PULL, _GROUP_CURVATURE = range(7, 11)
+_SLOPE_PULL, _GROUP_SLOPE_PULL, _SLOPE_EQUAL_PULL = range(7, 10)
+_SLOPE_CURVATURE, _GROUP_SLOPE_CURVATURE = 10, 11
+_WRONG_SCORES, _WRONG_COUNT, _WEIGHT, _STATE = range(11, 15)
+WORK, IWORK = _STATE + 4, 3
 """The numbers of floats and integers in scratch memory per document."""
 
 SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SUMS)
-SHF_SCRATCH, SHF_INT_SCRATCH = f"s g ranks slope gs hs work:{WORK}", f"iwork:{IWORK}"
+SHF_SCRATCH = f"s g ranks slope sorted_grad sorted_hess work:{WORK}"
+SHF_INT_SCRATCH = f"iwork:{IWORK}"
 """The parameters that `shf_sdcg` reads, and the scratch rows that it needs."""
 
 
 @inline
 def shf_sdcg(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Return -J of one query, and write the gradient and curvature in the order of the rows."""
-    n, alpha, blend, sums = (
-        query.scores.size,
-        1.0 / params.sigma,
-        params.train_discount,
-        params.sums,
-    )
-    ideal = ideal_dcg(query.query_const, blend)
+    n, order, alpha, sums = query.scores.size, query.order, 1.0 / params.sigma, params.sums
+    ideal = ideal_dcg(query.query_const, params.train_discount)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, ranks, slope, gs, hs = (
-        scratch.s,
-        scratch.g,
-        scratch.ranks,
-        scratch.slope,
-        scratch.gs,
-        scratch.hs,
-    )
-    work, iwork = scratch.work, scratch.iwork
     # Sum in the order of descending score.
-    gather(query.scores, query.order, s)
-    gather(query.gains, query.order, g)
-    gs[:] = 0.0
-    hs[:] = 0.0
+    s, g, ranks, slope = scratch.s, scratch.g, scratch.ranks, scratch.slope
+    sorted_grad, sorted_hess = scratch.sorted_grad, scratch.sorted_hess
+    work, iwork = scratch.work, scratch.iwork
+    gather(query.scores, order, s)
+    gather(query.gains, order, g)
+    sorted_grad[:] = 0.0
+    sorted_hess[:] = 0.0
+    # The ranks, J of them, and its gradient through them.
     direct = sums == DIRECT or n < SHORT
     if direct:
         hinge_ranks(s, g, alpha, ranks, work[:n], work[n : 2 * n])
@@ -116,15 +111,17 @@ def shf_sdcg(
         fast_hinge_ranks(sums, s, g, alpha, ranks, work, iwork)
     for pos in range(n):
         ranks[pos] = min(ranks[pos], FARTHEST)
-    cut = annealed_cut(params.k, query.query_const[2], g, ranks) if params.k > 0 else math.inf
-    value = smooth_dcg(ranks, g, ideal, blend, cut, params.tau, slope)
+    cut = math.inf
+    if params.k > 0:
+        cut = anneal_cut(params.k, query.query_const[KTH_GAIN], g, ranks)
+    dcg = smooth_dcg(ranks, g, ideal, params.train_discount, cut, params.tau, slope)
     if direct:
-        hinge_gradient(s, g, alpha, slope, gs, hs, work[:n])
+        hinge_gradient(s, g, alpha, slope, sorted_grad, sorted_hess, work[:n])
     else:
-        fast_hinge_gradient(sums, alpha, slope, gs, hs, work, iwork)
-    scatter(gs, query.order, grad)
-    scatter(hs, query.order, hess)
-    return -value
+        fast_hinge_gradient(sums, alpha, slope, sorted_grad, sorted_hess, work, iwork)
+    scatter(sorted_grad, order, grad)
+    scatter(sorted_hess, order, hess)
+    return -dcg
 
 
 @inline_sums
@@ -149,12 +146,12 @@ def hinge_ranks(
         # Slices from 0: a possibly negative index would prevent SIMD.
         block_rows = slice(start, start + _BLOCK)
         s_above, g_above, z_above = s[block_rows], gains[block_rows], z[block_rows]
-        r_above, p_above = ranks[block_rows], product[block_rows]
+        ranks_above, product_above = ranks[block_rows], product[block_rows]
         for j in range(start + 1, n):
             step = math.exp(alpha * (s[j] - s[j - 1]))
             z[j - 1] = 1.0
             score, gain = s[j], gains[j]
-            total, factors = 0.0, 1.0
+            rank_sum, factors = 0.0, 1.0
             for i in range(min(j - start, _BLOCK)):
                 # `e` is exp(-u) of the pair; `lift` is the linear part of a misordered pair.
                 e = z_above[i] * step
@@ -164,18 +161,19 @@ def hinge_ranks(
                 lift = min(alpha * (s_above[i] - score), FARTHEST)
                 equal, wrong = g_above[i] == gain, g_above[i] < gain
                 factor = 1.0 + (0.0 if equal else e)
-                p_above[i] *= factor
+                product_above[i] *= factor
                 factors *= factor
-                r_above[i] += e * above if equal else (1.0 + lift if wrong else 0.0)
-                total += above if equal else (lift if wrong else 1.0)
-            ranks[j] += total + math.log(factors)
+                ranks_above[i] += e * above if equal else (1.0 + lift if wrong else 0.0)
+                rank_sum += above if equal else (lift if wrong else 1.0)
+            ranks[j] += rank_sum + math.log(factors)
             if (j - start) % _BLOCK == 0:
-                _fold(ranks, product)
-    _fold(ranks, product)
+                _add_logarithms(ranks, product)
+    _add_logarithms(ranks, product)
 
 
 @inline
-def _fold(ranks: Float64Array, product: Float64Array) -> None:
+def _add_logarithms(ranks: Float64Array, product: Float64Array) -> None:
+    """Add the logarithms of the products to the ranks, and begin new products."""
     for i in range(ranks.shape[0]):
         ranks[i] += math.log(product[i])
         product[i] = 1.0
@@ -200,8 +198,8 @@ def hinge_gradient(
     for j in range(1, n):
         step = math.exp(alpha * CURVATURE_RATE * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        gain, c = gains[j], slope[j]
-        pull, curvature = 0.0, 0.0
+        gain, slope_j = gains[j], slope[j]
+        pull_sum, curvature_sum = 0.0, 0.0
         for i in range(j):
             # `root` is exp(-u / 16) of the pair; powers of it give e = exp(-u) and the curvature
             # bound.
@@ -213,22 +211,24 @@ def hinge_gradient(
             above = 1.0 / (1.0 + e)
             below = e * above
             equal, wrong = gains[i] == gain, gains[i] < gain
-            both = slope[i] + c
-            kappa = CURVATURE[0] * root + CURVATURE[3] * fourth + CURVATURE_FAR
-            f = alpha * (
-                below * above * (c - slope[i]) if equal else both * (above if wrong else -below)
+            both = slope[i] + slope_j
+            kappa = CURVATURE_NEAR * root + CURVATURE_NEARER * fourth + CURVATURE_FAR
+            pull = alpha * (
+                below * above * (slope_j - slope[i])
+                if equal
+                else both * (above if wrong else -below)
             )
-            h = -alpha * alpha * both * (below * above if equal else kappa)
-            grad[i] -= f
-            hess[i] += h
-            pull += f
-            curvature += h
-        grad[j] += pull
-        hess[j] += curvature
+            curvature = -alpha * alpha * both * (below * above if equal else kappa)
+            grad[i] -= pull
+            hess[i] += curvature
+            pull_sum += pull
+            curvature_sum += curvature
+        grad[j] += pull_sum
+        hess[j] += curvature_sum
 
 
 @inline
-def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Array) -> float:
+def anneal_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Array) -> float:
     """Return s_m of eq (17), the largest rank among the k >= 1 most relevant documents, which is at
     least min(k, n).
 
@@ -236,15 +236,15 @@ def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Arr
     never reach k.
     """
     n = gains.shape[0]
-    room = min(k, n)
-    cut = float(room)
+    left = min(k, n)
+    cut = float(left)
     for i in range(n):
         if gains[i] > kth_gain:
-            room -= 1
+            left -= 1
             cut = max(cut, ranks[i])
     for i in range(n):
-        if room > 0 and gains[i] == kth_gain:
-            room -= 1
+        if left > 0 and gains[i] == kth_gain:
+            left -= 1
             cut = max(cut, ranks[i])
     return cut
 
@@ -266,45 +266,46 @@ def fast_hinge_ranks(
         work, iwork: float64[`WORK` n], int64[`IWORK` n], written; `fast_hinge_gradient` reads them.
     """
     n = s.shape[0]
-    rows, scratch = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
-    soft, pull, near, wrong_count = rows[_SOFT], rows[_PULL], rows[_NEAR], rows[_FOUND]
+    rows, state = work[: WORK * n].reshape((WORK, n)), work[_STATE * n :]
     member, grade = iwork[:n], iwork[n : 2 * n]
+    # Factors between neighbours, in the list and in the groups of equal gains.
     grades = group_by_gain(gains, member, grade, iwork[2 * n : 3 * n])
-    _steps(s, alpha, rows[_ROOT], rows[_STEP])
-    gather(s, member, wrong_count)
-    _steps(wrong_count, alpha, rows[_GROUP_ROOT], rows[_GROUP_STEP])
+    _write_steps(s, alpha, rows[_ROOT], rows[_STEP])
+    grouped_scores = rows[_WRONG_COUNT]
+    gather(s, member, grouped_scores)
+    _write_steps(grouped_scores, alpha, rows[_GROUP_ROOT], rows[_GROUP_STEP])
     cut_between_grades(rows[_GROUP_ROOT], member, grade)
     cut_between_grades(rows[_GROUP_STEP], member, grade)
     if sums == EXACT:
-        _sweep_counts(rows, SOFTPLUS[EXACT], SIGMOID[EXACT], SLOPE[EXACT], scratch)
+        _sweep_counts(rows, SOFTPLUS[EXACT], SIGMOID[EXACT], SLOPE[EXACT], state)
     else:
-        _sweep_counts(rows, SOFTPLUS[0], SIGMOID[0], SLOPE[0], scratch)
+        _sweep_counts(rows, SOFTPLUS[FAST], SIGMOID[FAST], SLOPE[FAST], state)
 
     # Documents of higher gain count one each, equal ones by the sigmoid.
+    softplus, pull = rows[_SOFTPLUS], rows[_PULL]
     first = 0
     while first < n:
         last = _end_of_group(member, grade, first)
         for k in range(first, last):
             i = member[k]
             ranks[i] = 1.0 + k + rows[_GROUP_PULL, k]
-            soft[i] -= rows[_GROUP_SOFT, k]
+            softplus[i] -= rows[_GROUP_SOFTPLUS, k]
             pull[i] -= rows[_GROUP_PULL, k]
-            rows[_CURVE, i] += CURVATURE_FAR * (n - (last - first)) - rows[_GROUP_CURVE, k]
+            rows[_CURVATURE, i] += CURVATURE_FAR * (n - (last - first)) - rows[_GROUP_CURVATURE, k]
         first = last
 
     # Misordered pairs: their number and distance. Scores are relative to the middle one, so that a
     # common offset costs no digits.
+    centred, wrong_scores, wrong_count = rows[_WEIGHT], rows[_WRONG_SCORES], rows[_WRONG_COUNT]
     middle = s[n // 2]
     for i in range(n):
-        rows[_WEIGHT, i], wrong_count[i], near[i] = (
-            min(max(s[i] - middle, -_WIDEST), _WIDEST),
-            0.0,
-            0.0,
-        )
-    add_wrong_pairs(grade, grades, rows[_WEIGHT], near, wrong_count, scratch)
+        centred[i] = min(max(s[i] - middle, -_WIDEST), _WIDEST)
+        wrong_count[i], wrong_scores[i] = 0.0, 0.0
+    add_wrong_pairs(grade, grades, centred, wrong_scores, wrong_count, state)
     for i in range(n):
         # Far from the middle a difference of sums has lost its digits, but it is never negative.
-        ranks[i] += alpha * max(near[i] - wrong_count[i] * rows[_WEIGHT, i], 0.0) + soft[i]
+        distance = max(wrong_scores[i] - wrong_count[i] * centred[i], 0.0)
+        ranks[i] += alpha * distance + softplus[i]
         pull[i] += wrong_count[i]
 
 
@@ -320,38 +321,44 @@ def fast_hinge_gradient(
 ) -> None:
     """Add the terms of `hinge_gradient`, given the `work` and `iwork` of `fast_hinge_ranks`."""
     n = slope.shape[0]
-    rows, scratch = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
-    weighted, curved, pull = rows[_WEIGHTED], rows[_CURVED], rows[_PULL]
+    rows, state = work[: WORK * n].reshape((WORK, n)), work[_STATE * n :]
     member, grade = iwork[:n], iwork[n : 2 * n]
     grades = grade[member[n - 1]] + 1
-    gather(slope, member, rows[_WEIGHT])
+    grouped_slopes = rows[_WEIGHT]
+    gather(slope, member, grouped_slopes)
     if sums == EXACT:
-        _sweep_slopes(rows, slope, SIGMOID[EXACT], SLOPE[EXACT], scratch)
+        _sweep_slopes(rows, slope, SIGMOID[EXACT], SLOPE[EXACT], state)
     else:
-        _sweep_slopes(rows, slope, SIGMOID[0], SLOPE[0], scratch)
+        _sweep_slopes(rows, slope, SIGMOID[FAST], SLOPE[FAST], state)
 
-    # `pull` is the sum over j of a pair's pull, `weighted` the same times c_j.
-    add_wrong_pairs(grade, grades, slope, weighted, rows[_FOUND], scratch)
-    every, first = 0.0, 0
+    # `pull` is the sum over j of a pair's pull, `slope_pull` the same times c_j, and likewise
+    # for curvatures.
+    pull, slope_pull = rows[_PULL], rows[_SLOPE_PULL]
+    curvature, slope_curvature = rows[_CURVATURE], rows[_SLOPE_CURVATURE]
+    add_wrong_pairs(grade, grades, slope, slope_pull, rows[_WRONG_COUNT], state)
+    all_slopes, first = 0.0, 0
     while first < n:
         last = _end_of_group(member, grade, first)
-        total = 0.0
+        group_slopes = 0.0
         for k in range(first, last):
-            total += rows[_WEIGHT, k]
+            group_slopes += grouped_slopes[k]
         for k in range(first, last):
-            i = member[k]
-            weighted[i] -= rows[_GROUP_WEIGHTED, k]
-            curved[i] -= rows[_GROUP_CURVED, k] + CURVATURE_FAR * (total - rows[_WEIGHT, k])
-            # Equal gains by the sigmoid: sum_j w_ij and sum_j w_ij c_j.
-            bent = rows[_WEIGHT, k] * rows[_BEND, k]
-            grad[i] -= alpha * (rows[_GROUP_BEND, k] - bent)
-            hess[i] -= alpha * alpha * (rows[_GROUP_BEND, k] + bent)
-        every += total
+            i, slope_i = member[k], grouped_slopes[k]
+            slope_pull[i] -= rows[_GROUP_SLOPE_PULL, k]
+            slope_curvature[i] -= rows[_GROUP_SLOPE_CURVATURE, k] + CURVATURE_FAR * (
+                group_slopes - slope_i
+            )
+            # Equal gains by the sigmoid: sum_j w_ij c_i and sum_j w_ij c_j.
+            equal_pull = slope_i * rows[_EQUAL_PULL, k]
+            grad[i] -= alpha * (rows[_SLOPE_EQUAL_PULL, k] - equal_pull)
+            hess[i] -= alpha * alpha * (rows[_SLOPE_EQUAL_PULL, k] + equal_pull)
+        all_slopes += group_slopes
         first = last
     for i in range(n):
-        grad[i] += alpha * (slope[i] * pull[i] + weighted[i])
-        bent = slope[i] * rows[_CURVE, i] + curved[i] + CURVATURE_FAR * (every - slope[i])
-        hess[i] += alpha * alpha * max(-bent, 0.0)
+        grad[i] += alpha * (slope[i] * pull[i] + slope_pull[i])
+        far = CURVATURE_FAR * (all_slopes - slope[i])
+        bend = slope[i] * curvature[i] + slope_curvature[i] + far
+        hess[i] += alpha * alpha * max(-bend, 0.0)
 
 
 @inline
@@ -363,8 +370,10 @@ def _end_of_group(member: Int64Array, grade: Int64Array, first: int) -> int:
 
 
 @inline
-def _steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array) -> None:
-    # Factors between neighbours at the rate of the curvature, and at alpha, 16 times that.
+def _write_steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array) -> None:
+    """Write the factors between neighbours at the rate of the curvature, and at alpha, 16 times
+    that.
+    """
     decays(s, alpha * CURVATURE_RATE, root)
     for i in range(s.shape[0]):
         e = root[i] * root[i]
@@ -374,64 +383,84 @@ def _steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array
         step[i] = 0.0 if e < NOTHING else e
 
 
+FourSums = tuple[float, float, float, float]
+"""Values of the step down and of the step up in the list, and of both in the groups."""
+_GROUP_DOWN, _GROUP_UP = 2, 3
+
+
 @inline
-def _add(rows: Any, row: int, grouped: int, i: int, above: float, sums: Any) -> None:
-    # Results of a step down and a step up, for all documents and grouped by gain.
+def _read_steps(rows: Float64Array, row: int, group_row: int, i: int) -> FourSums:
+    """Return the factors of the steps to position i going down, and to n - 1 - i going up."""
     j = rows.shape[1] - i
-    rows[row, i] += above * sums[0]
-    rows[row, j - 1] += sums[1]
-    rows[grouped, i] += above * sums[2]
-    rows[grouped, j - 1] += sums[3]
+    return rows[row, i], rows[row, j], rows[group_row, i], rows[group_row, j]
+
+
+@inline
+def _add_sums(
+    rows: Float64Array, row: int, group_row: int, i: int, above: float, sums: FourSums
+) -> None:
+    """Add the results of the steps down, times `above`, and of the steps up."""
+    down, up, group_down, group_up = sums
+    j = rows.shape[1] - i
+    rows[row, i] += above * down
+    rows[row, j - 1] += up
+    rows[group_row, i] += above * group_down
+    rows[group_row, j - 1] += group_up
 
 
 @inline
 def _sweep_counts(
-    rows: Any,
+    rows: Float64Array,
     softplus: Coefficients,
     sigmoid: Coefficients,
     slope: Coefficients,
     state: Float64Array,
 ) -> None:
-    # Sums with weights of 1.
+    """Write the sums with weights of 1."""
     n, slots = rows.shape[1], 4 * len(sigmoid)
-    curves, every = state[slots:], slots + 4 * len(CURVATURE)
-    state[:every] = 0.0
-    rows[_PULL : _GROUP_CURVE + 1] = 0.0
+    curvature_state, all_slots = state[slots:], slots + 4 * len(CURVATURE)
+    state[:all_slots] = 0.0
+    rows[_PULL : _GROUP_CURVATURE + 1] = 0.0
     for i in range(1, n):
         if i % LOOK == 0:
-            forget(state, every)
-        j = n - i
+            forget(state, all_slots)
         ones = (1.0, 1.0, 1.0, 1.0)
-        steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
+        steps = _read_steps(rows, _STEP, _GROUP_STEP, i)
         sums = advance(state, (softplus, sigmoid, slope), steps, ones)
-        _add(rows, _SOFT, _GROUP_SOFT, i, 1.0, sums[:4])
-        _add(rows, _PULL, _GROUP_PULL, i, -1.0, sums[4:8])
-        rows[_BEND, i] += sums[10]
-        rows[_BEND, j - 1] += sums[11]
-        roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
-        bent = advance(curves, (CURVATURE,), roots, ones)
-        _add(rows, _CURVE, _GROUP_CURVE, i, 1.0, bent)
+        softplus_sums, sigmoid_sums, slope_sums = sums[:4], sums[4:8], sums[8:]
+        _add_sums(rows, _SOFTPLUS, _GROUP_SOFTPLUS, i, 1.0, softplus_sums)
+        _add_sums(rows, _PULL, _GROUP_PULL, i, -1.0, sigmoid_sums)
+        rows[_EQUAL_PULL, i] += slope_sums[_GROUP_DOWN]
+        rows[_EQUAL_PULL, n - i - 1] += slope_sums[_GROUP_UP]
+        roots = _read_steps(rows, _ROOT, _GROUP_ROOT, i)
+        curvatures = advance(curvature_state, (CURVATURE,), roots, ones)
+        _add_sums(rows, _CURVATURE, _GROUP_CURVATURE, i, 1.0, curvatures)
 
 
 @inline
 def _sweep_slopes(
-    rows: Any, w: Float64Array, sigmoid: Coefficients, slope: Coefficients, state: Float64Array
+    rows: Float64Array,
+    slopes: Float64Array,
+    sigmoid: Coefficients,
+    slope: Coefficients,
+    state: Float64Array,
 ) -> None:
-    # Sums with the slopes as weights.
+    """Write the sums with the slopes c as weights."""
     n, slots = rows.shape[1], 4 * len(sigmoid)
-    curves, every = state[slots:], slots + 4 * len(CURVATURE)
-    state[:every] = 0.0
-    rows[_WEIGHTED : _GROUP_CURVED + 1] = 0.0
+    curvature_state, all_slots = state[slots:], slots + 4 * len(CURVATURE)
+    state[:all_slots] = 0.0
+    rows[_SLOPE_PULL : _GROUP_SLOPE_CURVATURE + 1] = 0.0
     for i in range(1, n):
         if i % LOOK == 0:
-            forget(state, every)
+            forget(state, all_slots)
         j = n - i
-        weights = (w[i - 1], w[j], rows[_WEIGHT, i - 1], rows[_WEIGHT, j])
-        steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
+        weights = (slopes[i - 1], slopes[j], rows[_WEIGHT, i - 1], rows[_WEIGHT, j])
+        steps = _read_steps(rows, _STEP, _GROUP_STEP, i)
         sums = advance(state, (sigmoid, slope), steps, weights)
-        _add(rows, _WEIGHTED, _GROUP_WEIGHTED, i, -1.0, sums[:4])
-        rows[_GROUP_BEND, i] += sums[6]
-        rows[_GROUP_BEND, j - 1] += sums[7]
-        roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
-        bent = advance(curves, (CURVATURE,), roots, weights)
-        _add(rows, _CURVED, _GROUP_CURVED, i, 1.0, bent)
+        sigmoid_sums, slope_sums = sums[:4], sums[4:]
+        _add_sums(rows, _SLOPE_PULL, _GROUP_SLOPE_PULL, i, -1.0, sigmoid_sums)
+        rows[_SLOPE_EQUAL_PULL, i] += slope_sums[_GROUP_DOWN]
+        rows[_SLOPE_EQUAL_PULL, j - 1] += slope_sums[_GROUP_UP]
+        roots = _read_steps(rows, _ROOT, _GROUP_ROOT, i)
+        curvatures = advance(curvature_state, (CURVATURE,), roots, weights)
+        _add_sums(rows, _SLOPE_CURVATURE, _GROUP_SLOPE_CURVATURE, i, 1.0, curvatures)

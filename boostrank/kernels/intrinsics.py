@@ -19,20 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from boostrank.kernels.private import (
-    INDEX,
-    first_of,
-    length_of,
-    load,
-    loop,
-    spread,
-    store,
-    unaligned,
-    uncounted,
-    variable,
-    vector_at,
-    vector_of,
-)
+from boostrank.kernels.private import INDEX, Emitter, emitted, vector_of
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -48,24 +35,10 @@ def pointer_to(typing: Any, array: Any) -> Any:
     time of a loop over tokens. The array must outlive its pointer.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return first_of(context, builder, signature.args[0], arguments[0])
+    def generate(emit: Emitter) -> Any:
+        return emit.array(0).data
 
-    return types.CPointer(array.dtype)(array), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def borrowed(typing: Any, array: Any) -> Any:
-    """Return the array without its reference count, for slicing in loops without two atomic
-    operations per slice.
-
-    The array must outlive it.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return uncounted(context, builder, signature.args[0], arguments[0])
-
-    return array(array), generate
+    return types.CPointer(array.dtype)(array), emitted(generate)
 
 
 def _of_number(
@@ -76,10 +49,11 @@ def _of_number(
     """
 
     def typed(typing: Any, number: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(emit: Emitter) -> Any:
+            builder, arguments = emit.builder, emit.arguments
             return build(builder, arguments[0])
 
-        return result(argument), generate
+        return result(argument), emitted(generate)
 
     return plainly if numba.config.DISABLE_JIT else intrinsic(typed)
 
@@ -119,10 +93,11 @@ def word_at(typing: Any, text: Any, position: Any) -> Any:
     machine stores it).
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return unaligned(builder, arguments[0], arguments[1], ir.IntType(64))
+    def generate(emit: Emitter) -> Any:
+        arguments = emit.arguments
+        return emit.unaligned(arguments[0], arguments[1], ir.IntType(64))
 
-    return types.uint64(types.CPointer(types.uint8), types.int64), generate
+    return types.uint64(types.CPointer(types.uint8), types.int64), emitted(generate)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -131,13 +106,14 @@ def blanks_at(typing: Any, text: Any, position: Any) -> Any:
     blank.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        text_bytes = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)
+    def generate(emit: Emitter) -> Any:
+        builder, arguments = emit.builder, emit.arguments
+        text_bytes = emit.unaligned(arguments[0], arguments[1], _SIXTEEN)
         return _bits(
             builder, builder.icmp_unsigned("==", text_bytes, ir.Constant(_SIXTEEN, [32] * 16))
         )
 
-    return types.uint64(types.CPointer(types.uint8), types.int64), generate
+    return types.uint64(types.CPointer(types.uint8), types.int64), emitted(generate)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -150,12 +126,13 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
     their number.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(emit: Emitter) -> Any:
+        builder, arguments = emit.builder, emit.arguments
         text, end, size = arguments
         places = ir.Constant(_SIXTEEN, list(range(16)))
 
         def everywhere(number: Any) -> Any:
-            return spread(builder, builder.trunc(number, ir.IntType(8)), 16)
+            return emit.spread(builder.trunc(number, ir.IntType(8)), 16)
 
         def join_neighbours(parts: Any, bits: int, scale: int) -> Any:
             """Combine two neighbours into one number, the first times `scale` plus the second."""
@@ -167,7 +144,7 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
 
         # Load sixteen bytes, zero those outside, and find the point.
         word, nothing = ir.IntType(64), ir.Constant(_SIXTEEN, [0] * 16)
-        digits_and_point = unaligned(builder, text, builder.sub(end, word(16)), _SIXTEEN)
+        digits_and_point = emit.unaligned(text, builder.sub(end, word(16)), _SIXTEEN)
         digits_and_point = builder.xor(digits_and_point, ir.Constant(_SIXTEEN, [48] * 16))
         inside = builder.icmp_unsigned(">=", places, everywhere(builder.sub(word(16), size)))
         digits_and_point = builder.select(inside, digits_and_point, nothing)
@@ -194,10 +171,10 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
         number = builder.add(builder.mul(first, word(100_000_000)), second)
         behind = builder.select(is_whole, word(-1), builder.sub(word(15), point))
         behind = builder.select(builder.icmp_unsigned("==", wrong, word(0)), behind, word(-2))
-        return context.make_tuple(builder, signature.return_type, [number, behind])
+        return emit.tuple_of([number, behind])
 
     both = types.UniTuple(types.int64, 2)
-    return both(types.CPointer(types.uint8), types.int64, types.int64), generate
+    return both(types.CPointer(types.uint8), types.int64, types.int64), emitted(generate)
 
 
 def _bits(builder: Any, places: Any) -> Any:
@@ -216,7 +193,6 @@ def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
 
 if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
     pointer_to = lambda array: array.reshape(-1)  # noqa: E731
-    borrowed = lambda array: array  # noqa: E731
     word_at = lambda text, start: text[start : start + 8].view(np.uint64)[0]  # noqa: E731
     decimal_before = decimal_before_plainly
 
@@ -247,7 +223,8 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
     lists, functions, terms = len(steps), len(coefficients), len(coefficients[0])
     result = types.UniTuple(types.float64, lists * functions)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(emit: Emitter) -> Any:
+        builder, arguments = emit.builder, emit.arguments
         # One lane per list for odd powers, then one per list for even powers; each advances by the
         # square.
         vector = vector_of(2 * lists)
@@ -266,15 +243,13 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
         power, square = in_vector(odd + even), in_vector(even + even)
         weight = in_vector(2 * unpacked(arguments[3], lists))
         factors = [unpacked(c, terms) for c in unpacked(arguments[1], functions)]
-        first = vector_at(
-            builder, first_of(context, builder, state, arguments[0]), INDEX(0), 2 * lists
-        )
+        first = emit.vector_at(emit.array(0).data, INDEX(0), 2 * lists)
         # Update the state of each term, and add the term to the sum of each function.
         totals: list[Any] = [ir.Constant(vector, None)] * functions
         for i in range(terms // 2):
             pointer = builder.gep(first, [ir.Constant(ir.IntType(64), i)])
-            new = builder.fmul(power, builder.fadd(load(builder, pointer), weight))
-            store(builder, new, pointer)
+            new = builder.fmul(power, builder.fadd(emit.load(pointer), weight))
+            emit.store(new, pointer)
             for f in range(functions):
                 factor = in_vector([factors[f][2 * i]] * lists + [factors[f][2 * i + 1]] * lists)
                 term = builder.fmul(factor, new, flags=("contract",))
@@ -285,9 +260,9 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
         for total in totals:
             parts = [builder.extract_element(total, INDEX(lane)) for lane in range(2 * lists)]
             sums += [builder.fadd(parts[i], parts[lists + i]) for i in range(lists)]
-        return context.make_tuple(builder, signature.return_type, sums)
+        return emit.tuple_of(sums)
 
-    return result(state, coefficients, steps, weights), generate
+    return result(state, coefficients, steps, weights), emitted(generate)
 
 
 def advance_plainly(
@@ -312,22 +287,21 @@ def advance_plainly(
 def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> Any:
     """Add `weight` to sums[start:stop] without a branch, where the sums are float64[`WIDTH`]."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = spread(builder, arguments[1], WIDTH)
-        last = spread(builder, arguments[2], WIDTH)
-        added = spread(builder, arguments[3], WIDTH)
+    def generate(emit: Emitter) -> Any:
+        builder, arguments = emit.builder, emit.arguments
+        first = emit.spread(arguments[1], WIDTH)
+        last = emit.spread(arguments[2], WIDTH)
+        added = emit.spread(arguments[3], WIDTH)
         lane = ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH)))
         inside = builder.and_(
             builder.icmp_signed(">=", lane, first), builder.icmp_signed("<", lane, last)
         )
         added = builder.select(inside, added, ir.Constant(vector_of(WIDTH), None))
-        pointer = vector_at(
-            builder, first_of(context, builder, sums, arguments[0]), INDEX(0), WIDTH
-        )
-        store(builder, builder.fadd(load(builder, pointer), added), pointer)
-        return context.get_dummy_value()
+        pointer = emit.vector_at(emit.array(0).data, INDEX(0), WIDTH)
+        emit.store(builder.fadd(emit.load(pointer), added), pointer)
+        return emit.nothing()
 
-    return types.void(sums, types.int64, types.int64, types.float64), generate
+    return types.void(sums, types.int64, types.int64, types.float64), emitted(generate)
 
 
 def add_to_range_plainly(sums: Any, start: int, stop: int, weight: float) -> None:
@@ -347,22 +321,21 @@ WIDE = 16
 def add_outer(typing: Any, table: Any, at: Any, stride: Any, factors: Any, row: Any) -> Any:
     """Add factors[k] row[at + a] to table[at + k stride + a] for every k and a < WIDE."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(emit: Emitter) -> Any:
+        builder, arguments = emit.builder, emit.arguments
         at, stride = arguments[1], arguments[2]
-        data = first_of(context, builder, signature.args[0], arguments[0])
-        factor = first_of(context, builder, signature.args[3], arguments[3])
-        first = first_of(context, builder, signature.args[4], arguments[4])
-        count = length_of(context, builder, factors, arguments[3])
-        vector = load(builder, vector_at(builder, first, at, WIDE))
-        with loop(builder, count.type(0), count) as (k, _):
-            pointer = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
-            term = builder.fmul(
-                spread(builder, builder.load(builder.gep(factor, [k])), WIDE), vector
-            )
-            store(builder, builder.fadd(load(builder, pointer), term), pointer)
-        return context.get_dummy_value()
+        data = emit.array(0).data
+        factor = emit.array(3).data
+        first = emit.array(4).data
+        count = builder.extract_value(emit.array(3).shape, 0)
+        vector = emit.load(emit.vector_at(first, at, WIDE))
+        with emit.loop(count.type(0), count) as (k, _):
+            pointer = emit.vector_at(data, builder.add(at, builder.mul(k, stride)), WIDE)
+            term = builder.fmul(emit.spread(builder.load(builder.gep(factor, [k])), WIDE), vector)
+            emit.store(builder.fadd(emit.load(pointer), term), pointer)
+        return emit.nothing()
 
-    return types.void(table, types.int64, types.int64, factors, row), generate
+    return types.void(table, types.int64, types.int64, factors, row), emitted(generate)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -373,18 +346,19 @@ def inner(
     row[at + a].
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(emit: Emitter) -> Any:
+        builder, arguments = emit.builder, emit.arguments
         at, stride, begin, end = arguments[1], arguments[2], arguments[4], arguments[5]
-        data = first_of(context, builder, signature.args[0], arguments[0])
-        factor = first_of(context, builder, signature.args[3], arguments[3])
-        first = first_of(context, builder, signature.args[6], arguments[6])
-        total = variable(builder, ir.Constant(vector_of(WIDE), None))
-        with loop(builder, begin, end) as (k, _):
-            pointer = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
-            factor_k = spread(builder, builder.load(builder.gep(factor, [k])), WIDE)
-            term = builder.fmul(factor_k, load(builder, pointer))
+        data = emit.array(0).data
+        factor = emit.array(3).data
+        first = emit.array(6).data
+        total = emit.variable(ir.Constant(vector_of(WIDE), None))
+        with emit.loop(begin, end) as (k, _):
+            pointer = emit.vector_at(data, builder.add(at, builder.mul(k, stride)), WIDE)
+            factor_k = emit.spread(builder.load(builder.gep(factor, [k])), WIDE)
+            term = builder.fmul(factor_k, emit.load(pointer))
             builder.store(builder.fadd(builder.load(total), term), total)
-        sums = builder.fmul(builder.load(total), load(builder, vector_at(builder, first, at, WIDE)))
+        sums = builder.fmul(builder.load(total), emit.load(emit.vector_at(first, at, WIDE)))
         # Add the lanes by halving the vector.
         width = WIDE
         while width > 1:
@@ -399,7 +373,7 @@ def inner(
 
     return (
         types.float64(table, types.int64, types.int64, factors, types.int64, types.int64, row),
-        generate,
+        emitted(generate),
     )
 
 

@@ -51,11 +51,8 @@ from boostrank.kernels.private import (
 )
 
 INT, FLOAT = numba.types.int64, numba.types.float64
-F1, I1, F2 = (
-    numba.types.Array(FLOAT, 1, "C"),
-    numba.types.Array(INT, 1, "C"),
-    numba.types.Array(FLOAT, 2, "C"),
-)
+F1, I1, F2 = FLOAT[::1], INT[::1], FLOAT[:, ::1]
+S1, S2 = numba.types.float32[::1], numba.types.float32[:, ::1]
 """The types of numbers and of contiguous arrays in signatures."""
 
 P = ParamSpec("P")

@@ -1,8 +1,8 @@
 """The pair weights of LambdaRank and LambdaLoss in near-linear time, as one sum over gains, ranks
 and scores.
 
-    F_i = sum_j |g_i - g_j| W_ij f(|s_i - s_j|),    W_ij = by_rank |d(i) - d(j)| + by_delta delta(|i
-    - j|)
+    F_i  = sum_j |g_i - g_j| W_ij f(|s_i - s_j|)
+    W_ij = by_rank |d(i) - d(j)| + by_delta delta(|i - j|)
 
 over documents by descending score, d the discount of a rank and delta(m) = d(m) - d(m + 1). Three
 things make it fast:
@@ -26,13 +26,15 @@ tile).
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import (
-    CURVATURE,
     CURVATURE_FAR,
+    CURVATURE_NEAR,
+    CURVATURE_NEARER,
     CURVATURE_RATE,
     EXACT,
     FADED,
@@ -48,9 +50,10 @@ TILE = 32
 """The number of documents that move together."""
 _NEAREST = TILE + 1  # least rank difference between documents of tiles that are not neighbours
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
-_WRONG = (
-    3  # row of the state for misordered pairs: after the curvature's rows, before the powers of t
-)
+_FAR, _NEAR, _NEARER, _WRONG = range(4)
+"""Rows of sums: the curvature's, that for misordered pairs; then the powers of t."""
+_T = 3
+"""The first power of t in a ladder, after the factors of the curvature."""
 
 # Coefficients of t, t^2, ..., of the sigmoid and of softplus, as in `expsum`.
 _FAST = np.array(
@@ -92,8 +95,8 @@ def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
     column.
     """
     nodes = columns - _NODES
-    near = np.arange(_NEAREST, 4 * _NEAREST)
-    m = np.unique(np.concatenate([near, np.geomspace(_NEAREST, longest, 300).round()]))
+    nearest = np.arange(_NEAREST, 4 * _NEAREST)
+    m = np.unique(np.concatenate([nearest, np.geomspace(_NEAREST, longest, 300).round()]))
     rates = np.zeros(columns)
     rates[_NODES:] = np.geomspace(1.0 / longest, min(6.0 + 0.25 * nodes, 12.0) / _NEAREST, nodes)
     drops = _drops(m)
@@ -113,8 +116,35 @@ for _row, _columns in enumerate(_COLUMNS):
     _RATES[_row, :_columns], _WEIGHTS[_row, :_columns] = _fit(_LENGTHS[_row // 2], _columns)
 
 
+class RankedList(NamedTuple):
+    """The documents of a query by descending score.
+
+    Args:
+        scores, gains, discounts: float64[n], gains over the ideal DCG, and d of the ranks.
+        grade, grade_gains: int64[n], index of each document's gain in float64[grades].
+    """
+
+    scores: Float64Array
+    gains: Float64Array
+    discounts: Float64Array
+    grade: Int64Array
+    grade_gains: Float64Array
+
+
+class PairWeights(NamedTuple):
+    """The factors of W, and the sharpness alpha of the loss of a pair.
+
+    With `every_pair`, document i has the weight g_i d(i) against every other, instead of W.
+    """
+
+    alpha: float
+    by_rank: float
+    by_delta: float
+    every_pair: bool
+
+
 @inline
-def discount_row(n: int, sums: int) -> int:
+def find_table_row(n: int, sums: int) -> int:
     """Return the row of the tables that is used for a list of n documents."""
     row = 0 if n <= _LENGTHS[0] else 2
     return row + int(sums == EXACT)
@@ -124,13 +154,8 @@ def discount_row(n: int, sums: int) -> int:
 @allocates
 def add_far_pairs(
     sums: int,
-    s: Float64Array,
-    grade: Int64Array,
-    worth: Float64Array,
-    d: Float64Array,
-    alpha: float,
-    by_rank: float,
-    by_delta: float,
+    ranked: RankedList,
+    pairs: PairWeights,
     blend: float,
     with_loss: bool,
     grad: Float64Array,
@@ -145,141 +170,124 @@ def add_far_pairs(
 
     Args:
         sums: index in `expsum.SUMS`, not `DIRECT`.
-        grade, worth: int64[n], index of each document's gain in float64[grades].
-        d: float64[n], discounts of the ranks.
         blend: blend of the training discount.
 
     Returns:
         The loss of these pairs, or 0 without `with_loss`.
     """
-    n, value = s.shape[0], 0.0
-    row = discount_row(n, sums)
+    n, loss = ranked.scores.shape[0], 0.0
+    row = find_table_row(n, sums)
     columns = _COLUMNS[row]
-    coefficients = _EXACT if sums == EXACT else _FAST
+    sigmoid = _EXACT if sums == EXACT else _FAST
     softplus = _EXACT_SOFTPLUS if sums == EXACT else _FAST_SOFTPLUS
-    weights, reach = np.empty(columns), np.empty((2 * TILE + 1, columns))
+    # Weight of each column in W, and z^m for each rank difference m within reach.
+    column_weights, node_powers = np.empty(columns), np.empty((2 * TILE + 1, columns))
     for a in range(columns):
-        weights[a] = (1.0 - blend) * by_delta * _WEIGHTS[row, a]
+        column_weights[a] = (1.0 - blend) * pairs.by_delta * _WEIGHTS[row, a]
         for m in range(2 * TILE + 1):
-            reach[m, a] = math.exp(-m * _RATES[row, a])
-    weights[_ONE] += blend * by_delta / n
+            node_powers[m, a] = math.exp(-m * _RATES[row, a])
+    column_weights[_ONE] += blend * pairs.by_delta / n
     for side in (1.0, -1.0):
         # Both sides meet every pair, but its loss counts once.
         costs = softplus if with_loss and side > 0.0 else softplus[:0]
-        value += _pass(
-            side,
-            s,
-            grade,
-            worth,
-            d,
-            alpha,
-            by_rank,
-            coefficients,
-            costs,
-            weights,
-            reach,
-            grad,
-            hess,
-        )
-    return value
+        loss += _pass(side, ranked, pairs, sigmoid, costs, column_weights, node_powers, grad, hess)
+    return loss
 
 
 @inline_sums
 @allocates
 def _pass(
     side: float,
-    s: Float64Array,
-    grade: Int64Array,
-    worth: Float64Array,
-    d: Float64Array,
-    alpha: float,
-    by_rank: float,
-    coefficients: Float64Array,
+    ranked: RankedList,
+    pairs: PairWeights,
+    sigmoid: Float64Array,
     softplus: Float64Array,
-    weights: Float64Array,
-    reach: Float64Array,
+    column_weights: Float64Array,
+    node_powers: Float64Array,
     grad: Float64Array,
     hess: Float64Array,
 ) -> float:
     """Add the effect of documents that are far above (side 1) or far below (side -1), and return
     the loss.
 
-    For side -1, the list is read upside down, with scores, gains and discounts negated. The state
-    has the rows of `ladder` and the row `_WRONG` for the pull of misordered pairs, which does not
-    depend on scores. The last row, the distance of misordered pairs, is used only for the loss.
+    For side -1, the list is read upside down, with scores, gains and discounts negated. The sums of
+    a grade have the rows of `ladder` and the row `_WRONG` for the pull of misordered pairs, which
+    does not depend on scores. The last row, the distance of misordered pairs, is used only for the
+    loss.
     """
-    n, grades, columns, costly = s.shape[0], worth.shape[0], weights.shape[0], softplus.shape[0] > 0
-    rungs = 3 + coefficients.shape[0]
-    rows = rungs + 1 if costly else rungs
-    moments, state = np.empty((grades, rows * columns)), np.zeros((grades, (1 + rows) * columns))
-    ladder, factors, first = np.empty(rungs + 1), np.empty(1 + rungs), np.empty(columns)
-    costs, value = np.ones(1 + rows), 0.0
+    s, d, grade, grade_gains = ranked.scores, ranked.discounts, ranked.grade, ranked.grade_gains
+    alpha, by_rank = pairs.alpha, pairs.by_rank
+    n, grades, columns = s.shape[0], grade_gains.shape[0], column_weights.shape[0]
+    with_loss = softplus.shape[0] > 0
+    rungs = _T + sigmoid.shape[0]
+    rows = rungs + 1 if with_loss else rungs
+    tile_sums, sums = np.empty((grades, rows * columns)), np.zeros((grades, (1 + rows) * columns))
+    ladder, row_factors, document = np.empty(rungs + 1), np.empty(1 + rungs), np.empty(columns)
+    costs, loss = np.ones(1 + rows), 0.0
     tiles = (n + TILE - 1) // TILE
     # Tiles are the same upside down, where the partial one comes first.
     bottom = tiles * TILE - 1
-    before = 0.0
+    last_reference = 0.0
     for tile in range(2, tiles):
         # The tile before last joins the sums, which are then relative to its last document.
         start = (tile - 2) * TILE
         end = start + TILE - 1
         reference = side * s[end if side > 0.0 else bottom - end]
         if tile > 2:
-            _climb(alpha * (before - reference), ladder)
+            _climb(alpha * (last_reference - reference), ladder)
             for c in range(grades):
-                _move(costly, ladder, reach[TILE], state[c])
-        before = reference
-        moments[:] = 0.0
+                _move(with_loss, ladder, node_powers[TILE], sums[c])
+        last_reference = reference
+        tile_sums[:] = 0.0
         for k in range(start, end + 1):
             i = k if side > 0.0 else bottom - k
             if i < n:
-                node_powers = reach[end - k]
+                powers = node_powers[end - k]
                 for a in range(columns):
-                    first[a] = side * d[i] if a == _DISCOUNT else node_powers[a]
+                    document[a] = side * d[i] if a == _DISCOUNT else powers[a]
                 _climb(alpha * (side * s[i] - reference), ladder)
                 for at in range(0, columns, WIDE):
-                    add_outer(moments[grade[i]], at, columns, ladder[:rows], first)
-        # Distribute the tile's moments to all grades, by the differences of the gains.
+                    add_outer(tile_sums[grade[i]], at, columns, ladder[:rows], document)
+        # Distribute the tile's sums to all grades, by the differences of the gains.
         for c in range(grades):
             for a in range(grades):
-                gap = side * (worth[a] - worth[c])
+                gap = side * (grade_gains[a] - grade_gains[c])
                 if gap != 0.0:
-                    _mix(costly, columns, max(gap, 0.0), abs(gap), moments[c], state[a])
+                    _mix(with_loss, columns, max(gap, 0.0), abs(gap), tile_sums[c], sums[a])
         # Read the sums for the documents of this tile.
         for k in range(tile * TILE, (tile + 1) * TILE):
             i = k if side > 0.0 else bottom - k
             if i < n:
-                node_powers, shift = reach[k - end], by_rank * side * d[i]
+                powers, shift = node_powers[k - end], by_rank * side * d[i]
                 for a in range(columns):
-                    first[a] = (
+                    document[a] = (
                         by_rank
                         if a == _DISCOUNT
-                        else node_powers[a] * weights[a] - (shift if a == _ONE else 0.0)
+                        else powers[a] * column_weights[a] - (shift if a == _ONE else 0.0)
                     )
                 _climb(alpha * (reference - side * s[i]), ladder)
-                factors[0], factors[1], factors[2] = (
-                    CURVATURE_FAR,
-                    CURVATURE[0] * ladder[1],
-                    CURVATURE[3] * ladder[2],
-                )
-                factors[_WRONG] = -1.0
-                for term in range(coefficients.shape[0]):
-                    factors[_WRONG + 1 + term] = coefficients[term] * ladder[_WRONG + term]
-                grade_sums, pull, curvature = state[grade[i]], 0.0, 0.0
+                row_factors[_FAR] = CURVATURE_FAR
+                row_factors[_NEAR] = CURVATURE_NEAR * ladder[_NEAR]
+                row_factors[_NEARER] = CURVATURE_NEARER * ladder[_NEARER]
+                row_factors[_WRONG] = -1.0
+                for term in range(sigmoid.shape[0]):
+                    row_factors[_WRONG + 1 + term] = sigmoid[term] * ladder[_T + term]
+                grade_sums, pull, curvature = sums[grade[i]], 0.0, 0.0
+                stop = row_factors.shape[0]
                 for at in range(0, columns, WIDE):
-                    curvature += inner(grade_sums, at, columns, factors, 0, _WRONG, first)
-                    pull += inner(grade_sums, at, columns, factors, _WRONG, factors.shape[0], first)
+                    curvature += inner(grade_sums, at, columns, row_factors, 0, _WRONG, document)
+                    pull += inner(grade_sums, at, columns, row_factors, _WRONG, stop, document)
                 grad[i] += side * alpha * pull
                 hess[i] += alpha * alpha * curvature
-                if costly:
+                if with_loss:
                     # A misordered pair costs u + ln(1 + e^-u), with u measured through `reference`.
                     costs[_WRONG] = ladder[rungs]
                     for term in range(softplus.shape[0]):
-                        costs[_WRONG + 1 + term] = softplus[term] * ladder[_WRONG + term]
+                        costs[_WRONG + 1 + term] = softplus[term] * ladder[_T + term]
+                    stop = costs.shape[0]
                     for at in range(0, columns, WIDE):
-                        value += inner(
-                            grade_sums, at, columns, costs, _WRONG, costs.shape[0], first
-                        )
-    return value
+                        loss += inner(grade_sums, at, columns, costs, _WRONG, stop, document)
+    return loss
 
 
 @inline_sums
@@ -292,54 +300,55 @@ def _climb(gap: float, ladder: Float64Array) -> None:
     fourth = root * root * root * root
     t = fourth * fourth * fourth * fourth
     t = 0.0 if t < NOTHING else t
-    ladder[0], ladder[1], ladder[2], ladder[3] = 1.0, root, fourth, t
+    ladder[_FAR], ladder[_NEAR], ladder[_NEARER], ladder[_T] = 1.0, root, fourth, t
     power = t
     last = ladder.shape[0] - 1
-    for row in range(4, last):
+    for rung in range(_T + 1, last):
         power *= t
-        ladder[row] = power
+        ladder[rung] = power
     ladder[last] = min(gap, LARGEST_LOSS)
 
 
 @inline_sums
-def _move(costly: bool, ladder: Float64Array, first: Float64Array, state: Float64Array) -> None:
-    columns, last = first.shape[0], ladder.shape[0]
-    if costly:  # earlier documents move farther away
-        wrong, apart = state[_WRONG * columns : (_WRONG + 1) * columns], state[last * columns :]
+def _move(
+    with_loss: bool, ladder: Float64Array, node_powers: Float64Array, sums: Float64Array
+) -> None:
+    """Move the sums of a grade down by the ladder's distance and one tile."""
+    columns, last = node_powers.shape[0], ladder.shape[0]
+    if with_loss:  # earlier documents move farther away
+        wrong, apart = sums[_WRONG * columns : (_WRONG + 1) * columns], sums[last * columns :]
         for a in range(columns):
-            apart[a] = (apart[a] + ladder[last - 1] * wrong[a]) * first[a]
+            apart[a] = (apart[a] + ladder[last - 1] * wrong[a]) * node_powers[a]
     for k in range(last):
-        step = k
+        rung = k
         if k == _WRONG:
-            step = 0
+            rung = 0
         elif k > _WRONG:
-            step = k - 1
-        power, row = ladder[step], state[k * columns : (k + 1) * columns]
+            rung = k - 1
+        power, row = ladder[rung], sums[k * columns : (k + 1) * columns]
         for a in range(columns):
-            moved = row[a] * (power * first[a])
+            moved = row[a] * (power * node_powers[a])
             row[a] = 0.0 if abs(moved) < FADED else moved
 
 
 @inline_sums
 def _mix(
-    costly: bool,
+    with_loss: bool,
     columns: int,
     wrong: float,
     apart: float,
-    moments: Float64Array,
-    state: Float64Array,
+    tile_sums: Float64Array,
+    sums: Float64Array,
 ) -> None:
-    begin, end = _WRONG * columns, moments.shape[0] - (columns if costly else 0)
+    """Add a tile's sums of one grade to those of another, `apart` in gain; `wrong` is that or 0."""
+    begin, end = _WRONG * columns, tile_sums.shape[0] - (columns if with_loss else 0)
     for e in range(begin):
-        state[e] += apart * moments[e]
-    row, sums_below, moments_below = (
-        state[begin : begin + columns],
-        state[begin + columns :],
-        moments[begin:end],
-    )
+        sums[e] += apart * tile_sums[e]
+    wrong_row, sums_below = sums[begin : begin + columns], sums[begin + columns :]
+    tile_sums_below = tile_sums[begin:end]
     for a in range(columns):
-        row[a] += wrong * moments[a]
-    for e in range(moments_below.shape[0]):
-        sums_below[e] += apart * moments_below[e]
-    for e in range(end, moments.shape[0]):
-        state[columns + e] += wrong * moments[e]
+        wrong_row[a] += wrong * tile_sums[a]
+    for e in range(tile_sums_below.shape[0]):
+        sums_below[e] += apart * tile_sums_below[e]
+    for e in range(end, tile_sums.shape[0]):
+        sums[columns + e] += wrong * tile_sums[e]

@@ -13,17 +13,20 @@ tree instead of one sweep per grade, so that real-valued gains cost no more.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import Query
+from boostrank.kernels.objective import Query, Scratch
 from boostrank.kernels.primitives import bounded
 
-MARGIN_SCRATCH = "grade count total squares"
+MARGIN_SCRATCH = "grade count distance square"
 """The scratch rows that `margin_pairs` needs."""
+
+GRADE, GRADES = 0, 0
+"""The columns of a document and of a query in `grade_constants`."""
 
 _NODES = 8  # tree nodes that may be shifted per document
 
@@ -37,13 +40,26 @@ def grade_constants(
     grades, counts = np.zeros((gains.size, 1)), np.zeros((ptr.size - 1, 1))
     for q, (a, b) in enumerate(pairwise(ptr)):
         distinct, grade = np.unique(gains[a:b], return_inverse=True)
-        grades[a:b, 0], counts[q, 0] = grade, distinct.size
+        grades[a:b, GRADE], counts[q, GRADES] = grade, distinct.size
     return grades, counts
+
+
+class _Trees(NamedTuple):
+    """Fenwick trees over the grades: documents, and sums of their distances and of the squares."""
+
+    count: Float64Array
+    distance: Float64Array
+    square: Float64Array
 
 
 @inline
 def margin_pairs(
-    query: Query, margin: float, squared: bool, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query,
+    margin: float,
+    squared: bool,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Scratch,
 ) -> float:
     """Return the sum over pairs with g_i > g_j of max(0, m - (s_i - s_j)), or of half its square if
     `squared`.
@@ -55,90 +71,89 @@ def margin_pairs(
     n = query.scores.size
     if n == 0:
         return 0.0
-    s, grade, count, total, squares = (
-        query.scores,
-        scratch.grade,
-        scratch.count,
-        scratch.total,
-        scratch.squares,
-    )
-    grades = int(query.query_const[0])
+    s, grade = query.scores, scratch.grade
+    trees = _Trees(scratch.count, scratch.distance, scratch.square)
+    grades = int(query.query_const[GRADES])
     for pos in range(n):
-        grade[pos] = query.doc_const[query.order[pos], 0]
-    value = 0.0
+        grade[pos] = query.doc_const[query.order[pos], GRADE]
+    loss = 0.0
+    # First the better document of each pair, from the top; then the worse one, from the bottom.
     for side in range(2):
-        # First the better document of each pair, from the top; then the worse one, from the bottom.
         sign = 1.0 if side == 0 else -1.0
         for k in range(grades):
-            count[k] = 0.0
-            total[k] = 0.0
-            squares[k] = 0.0
-        entered, last, reference = 0, 0, s[0] if side == 0 else s[n - 1]
+            trees.count[k] = 0.0
+            trees.distance[k] = 0.0
+            trees.square[k] = 0.0
+        entered, moved_at, reference = 0, 0, s[_from_end(0, n, side)]
         for step in range(n):
-            pos = step if side == 0 else n - 1 - step
+            pos = _from_end(step, n, side)
             # Sums of differences relative to `reference`, moved along so that distant documents do
             # not swallow the digits of near ones.
-            if _NODES * (step - last) >= grades and s[pos] != reference:
-                _move(count[:grades], total, squares, sign * (reference - s[pos]))
-                last, reference = step, s[pos]
+            if _NODES * (step - moved_at) >= grades and s[pos] != reference:
+                _move_away(trees, grades, sign * (reference - s[pos]))
+                moved_at, reference = step, s[pos]
+            # Documents on the wrong side of the margin enter.
             while entered < n:
-                other = entered if side == 0 else n - 1 - entered
+                other = _from_end(entered, n, side)
                 if not sign * (s[pos] - s[other]) < margin:
                     break
-                k = int(grade[other]) if side == 0 else grades - 1 - int(grade[other])
-                _add(count, total, squares, k, grades, bounded(sign * (s[other] - reference)))
+                distance = bounded(sign * (s[other] - reference))
+                _add_document(trees, _from_end(int(grade[other]), grades, side), grades, distance)
                 entered += 1
-            k = int(grade[pos]) if side == 0 else grades - 1 - int(grade[pos])
-            pairs, sums, square_sums = _below(count, total, squares, k)
+            pairs, distances, squares = _sum_below(trees, _from_end(int(grade[pos]), grades, side))
             # Each of these pairs misses its margin by `lack` plus the other document's distance
             # beyond `reference`.
             lack = margin + bounded(sign * (reference - s[pos]))
-            short = bounded(pairs * lack + sums)
+            shortfall = bounded(pairs * lack + distances)
+            pull = shortfall if squared else pairs
             if side == 0:
-                grad[pos] = -(short if squared else pairs)
+                grad[pos] = -pull
                 hess[pos] = pairs
-                value += 0.5 * (lack * (short + sums) + square_sums) if squared else short
+                half_square = 0.5 * (lack * (shortfall + distances) + squares)
+                loss += half_square if squared else shortfall
             else:
-                grad[pos] += short if squared else pairs
+                grad[pos] += pull
                 hess[pos] += pairs
     if not squared:
         for pos in range(n):
             hess[pos] /= margin
-    return bounded(value)
+    return bounded(loss)
 
 
 @inline
-def _move(count: Float64Array, total: Float64Array, squares: Float64Array, gap: float) -> None:
+def _from_end(i: int, count: int, side: int) -> int:
+    """Return i on the first side, and as much from the end on the second."""
+    return i if side == 0 else count - 1 - i
+
+
+@inline
+def _move_away(trees: _Trees, grades: int, gap: float) -> None:
     """Move all documents in the trees away by the distance `gap`."""
-    for k in range(count.shape[0]):
+    count, distance, square = trees.count, trees.distance, trees.square
+    for k in range(grades):
         if count[k] > 0.0:
-            squares[k] += gap * (2.0 * total[k] + count[k] * gap)
-            total[k] += count[k] * gap
+            square[k] += gap * (2.0 * distance[k] + count[k] * gap)
+            distance[k] += count[k] * gap
 
 
 @inline
-def _add(
-    count: Float64Array, total: Float64Array, squares: Float64Array, k: int, size: int, score: float
-) -> None:
-    """Add a document of grade k to the Fenwick trees."""
-    node = k + 1
-    while node <= size:
-        count[node - 1] += 1.0
-        total[node - 1] += score
-        squares[node - 1] += score * score
+def _add_document(trees: _Trees, grade: int, grades: int, distance: float) -> None:
+    node = grade + 1
+    while node <= grades:
+        trees.count[node - 1] += 1.0
+        trees.distance[node - 1] += distance
+        trees.square[node - 1] += distance * distance
         node += node & -node
 
 
 @inline
-def _below(
-    count: Float64Array, total: Float64Array, squares: Float64Array, k: int
-) -> tuple[float, float, float]:
-    """Return the number, the sum and the sum of squares of the documents with grades 0 to k - 1."""
-    pairs, sums, square_sums = 0.0, 0.0, 0.0
-    node = k
+def _sum_below(trees: _Trees, grade: int) -> tuple[float, float, float]:
+    """Return the sums of all three trees over the grades 0 to `grade` - 1."""
+    documents, distances, squares = 0.0, 0.0, 0.0
+    node = grade
     while node > 0:
-        pairs += count[node - 1]
-        sums += total[node - 1]
-        square_sums += squares[node - 1]
+        documents += trees.count[node - 1]
+        distances += trees.distance[node - 1]
+        squares += trees.square[node - 1]
         node -= node & -node
-    return pairs, sums, square_sums
+    return documents, distances, squares

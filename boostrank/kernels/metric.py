@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -182,8 +182,26 @@ TIES = {
 """The treatments of documents with equal scores; for docno, the rows are first sorted by name."""
 
 
-@dataclass(frozen=True, eq=False)
-class MetricPass:
+class _Ranking(NamedTuple):
+    """The ranked documents of a block of queries, and for each query how many are ranked."""
+
+    order: Int64Array
+    ends: Int64Array
+    counts: Int64Array
+
+
+class _Work(NamedTuple):
+    """What `_apply` overwrites: the grades and the worth of one ranked list, and the scratch."""
+
+    grades: Float64Array
+    worth: Float64Array
+    scratch: Float64Array
+
+
+_RANKING = types.BaseTuple.from_types((I1, I1, I1), _Ranking)
+
+
+class MetricPass(NamedTuple):
     """One metric over a data set, with the grades of documents, the weights of ranks, and
     increasing cut-offs.
     """
@@ -215,54 +233,30 @@ def measure(
     outs = [np.zeros((ptr.size - 1, p.cutoffs.size)) for p in passes]
     depth = max(int(p.cutoffs[-1]) for p in passes)
 
-    def block(span: tuple[int, int]) -> None:
+    def measure_block(span: tuple[int, int]) -> None:
         start, stop = span
         # Rank each query of the block once, then measure every metric on the ranked lists.
         documents, longest = int(ptr[stop] - ptr[start]), int(np.diff(ptr[start : stop + 1]).max())
-        order, ends = np.empty(documents, np.int64), np.empty(documents, np.int64)
-        counts = np.empty(stop - start, np.int64)
-        keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
-        _rank(
-            compiled_sort.compiled,
-            start,
-            stop,
-            scores,
-            labels,
-            ptr,
-            depth,
-            ties,
-            order,
-            ends,
-            counts,
-            keys,
-            spare,
+        ranking = _Ranking(
+            np.empty(documents, np.int64),
+            np.empty(documents, np.int64),
+            np.empty(stop - start, np.int64),
         )
-        ranked, worth, scratch = np.empty(longest), np.empty(longest), np.empty(longest + 1)
+        keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
+        sort = compiled_sort.compiled
+        _rank(sort, start, stop, scores, labels, ptr, depth, ties, ranking, keys, spare)
+        work = _Work(np.empty(longest), np.empty(longest), np.empty(longest + 1))
         for metric_pass, out in zip(passes, outs, strict=True):
-            _apply(
-                metric_pass.kernel.compiled,
-                start,
-                stop,
-                metric_pass.grades,
-                ptr,
-                order,
-                ends,
-                counts,
-                metric_pass.weights,
-                metric_pass.cutoffs,
-                out,
-                ranked,
-                worth,
-                scratch,
-            )
+            kernel, grades, weights, cutoffs = metric_pass
+            _apply(kernel.compiled, start, stop, ptr, ranking, grades, weights, cutoffs, out, work)
 
-    run_parallel(block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)
+    run_parallel(measure_block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)
     return outs
 
 
 @inline
 def rank_top(
-    sort: Any,
+    sort: Callable[..., None],
     scores: Float64Array,
     depth: int,
     order: Int64Array,
@@ -302,9 +296,9 @@ def rank_top(
     return m
 
 
-@entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, INT, I1, I1, I1, F1, I1))
+@entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, INT, _RANKING, F1, I1))
 def _rank(
-    sort: Any,
+    sort: Callable[..., None],
     start: int,
     stop: int,
     scores: Float64Array,
@@ -312,23 +306,23 @@ def _rank(
     ptr: Int64Array,
     depth: int,
     ties: int,
-    order: Int64Array,
-    ends: Int64Array,
-    counts: Int64Array,
+    ranking: _Ranking,
     keys: Float64Array,
     spare: Int64Array,
 ) -> None:
+    """Rank each query, then find the ends of its runs of ties, or break the ties by label."""
     for q in range(start, stop):
-        # Rank the query, then find the ends of its runs of ties, or break the ties by label.
+        # Rank as many documents as are needed.
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
-        s, ranking, run_ends = scores[a:b], order[at : at + n], ends[at : at + n]
-        m = rank_top(sort, s, depth, ranking, keys, spare)
-        counts[q - start] = m
+        s, order, run_ends = scores[a:b], ranking.order[at : at + n], ranking.ends[at : at + n]
+        m = rank_top(sort, s, depth, order, keys, spare)
+        ranking.counts[q - start] = m
+        # Find its runs of tied documents, from `pos` to `end`.
         pos = 0
         while pos < m:
             end = pos + 1
-            while end < m and s[ranking[end]] == s[ranking[pos]]:
+            while end < m and s[order[end]] == s[order[pos]]:
                 end += 1
             if ties == EXPECTED:
                 for i in range(pos, end):
@@ -339,12 +333,12 @@ def _rank(
                 if ties != INPUT and end - pos > 1:
                     size, run = end - pos, spare[n:]
                     for i in range(size):
-                        label = labels[a + ranking[pos + i]]
+                        label = labels[a + order[pos + i]]
                         keys[i] = label if ties == OPTIMISTIC else -label
-                        run[i] = ranking[pos + i]
-                    sort(keys[:size], ranking[pos:end], spare[:size])
+                        run[i] = order[pos + i]
+                    sort(keys[:size], order[pos:end], spare[:size])
                     for i in range(pos, end):
-                        ranking[i] = run[ranking[i]]
+                        order[i] = run[order[i]]
             pos = end
 
 
@@ -355,43 +349,51 @@ def weighted_sums(
     """Write the sum of worth times weight up to each cut-off, where a cut-off beyond the list means
     the whole list.
     """
-    total, c = 0.0, 0
+    weighted_sum, cutoff = 0.0, 0
     for i in range(worth.shape[0]):
-        total += worth[i] * weights[i]
-        if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
-            out[c] = total
-            c += 1
-    out[c:] = total
+        weighted_sum += worth[i] * weights[i]
+        if cutoff < cutoffs.shape[0] and i + 1 == cutoffs[cutoff]:
+            out[cutoff] = weighted_sum
+            cutoff += 1
+    out[cutoff:] = weighted_sum
 
 
 @entry_point(
     types.void(
-        types.FunctionType(METRIC_SIGNATURE), INT, INT, F1, I1, I1, I1, I1, F1, I1, F2, F1, F1, F1
+        types.FunctionType(METRIC_SIGNATURE),
+        INT,
+        INT,
+        I1,
+        _RANKING,
+        F1,
+        F1,
+        I1,
+        F2,
+        types.BaseTuple.from_types((F1, F1, F1), _Work),
     )
 )
 def _apply(
-    kernel: Any,
+    kernel: Callable[..., None],
     start: int,
     stop: int,
-    grades: Float64Array,
     ptr: Int64Array,
-    order: Int64Array,
-    ends: Int64Array,
-    counts: Int64Array,
+    ranking: _Ranking,
+    grades: Float64Array,
     weights: Float64Array,
     cutoffs: Int64Array,
     out: Float64Array,
-    ranked: Float64Array,
-    worth: Float64Array,
-    scratch: Float64Array,
+    work: _Work,
 ) -> None:
-    # Positions up to the largest cut-off, extended to a whole run of ties.
+    """Measure the positions of each query up to the largest cut-off, extended to a whole run of
+    ties.
+    """
     for q in range(start, stop):
-        a, at, m = ptr[q], ptr[q] - ptr[start], counts[q - start]
+        a, at, m = ptr[q], ptr[q] - ptr[start], ranking.counts[q - start]
         k = min(m, cutoffs[-1])
         if k < m:
-            m = ends[at + k - 1]
+            m = ranking.ends[at + k - 1]
         for pos in range(m):
-            ranked[pos] = grades[a + order[at + pos]]
-        kernel(ranked[:m], ends[at : at + m], worth[:k], scratch)
-        weighted_sums(worth[:k], weights, cutoffs, out[q])
+            work.grades[pos] = grades[a + ranking.order[at + pos]]
+        worth = work.worth[:k]
+        kernel(work.grades[:m], ranking.ends[at : at + m], worth, work.scratch)
+        weighted_sums(worth, weights, cutoffs, out[q])

@@ -27,6 +27,24 @@ The driver calls every kernel through one signature of ten arrays, with paramete
 scratch in one piece. `objective_kernel` generates that entry point; a function of ten arguments
 (`ARRAYS`) is used as it is.
 
+Names in the kernels of boostrank, where documents are in the order of descending score:
+
+| name | holds |
+|---|---|
+| n, m | documents of the query; relevant documents, or those that take part |
+| s, g | scores, gains |
+| pos, i, j, a | positions from 0; i is above j |
+| alpha, sigma | sharpness and width of a smooth rank, alpha = 1 / sigma |
+| u | distance of two scores in widths, alpha (s_i - s_j) |
+| e, z, root | exp(-u), the row of it for one j, exp(-u / 16) |
+| step, steps | factor of z from one j to the next |
+| ranks, slope | smooth ranks, and dJ / drank, c in the papers |
+| pull, curvature | what a pair, or an anchor, adds to gradient and Hessian |
+| sums | how sums over pairs are computed, an index in `expsum.SUMS` |
+| blend | of the log and the linear discount, `train_discount` |
+| grade | index of a gain among those of the query |
+| work, spare, state | overwritten; `work` carries values from the ranks to the gradient |
+
 Rules of a kernel:
 
 1. It minimises, so an objective to be maximised is negated once, in the kernel.
@@ -51,7 +69,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -91,6 +109,20 @@ class Query(NamedTuple):
     query_const: Float64Array
 
 
+class Params(Protocol):
+    """The values of the declared parameters in one round, which a kernel reads by name."""
+
+    def __getattr__(self, name: str, /) -> Any:
+        """Return a number, an integer or a bool."""
+
+
+class Scratch(Protocol):
+    """The declared scratch rows of one query, which a kernel reads by name."""
+
+    def __getattr__(self, name: str, /) -> Any:
+        """Return float64[n] or int64[n], of undefined contents."""
+
+
 class Kernel(CompiledFunction[..., float]):
     """A kernel with the driver's signature.
 
@@ -126,12 +158,10 @@ class Kernel(CompiledFunction[..., float]):
         super().__init__(entry, KERNEL_SIGNATURE)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        importable = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
-        return (
-            self.body.__qualname__
-            if importable is self
-            else (Kernel, (self.body, self.params, *self._layout))
-        )
+        reduced = super().__reduce__()
+        if isinstance(reduced, str):
+            return reduced
+        return Kernel, (self.body, self.params, *self._layout)
 
     @property
     def in_python(self) -> Callable[..., float]:
@@ -143,33 +173,34 @@ class Kernel(CompiledFunction[..., float]):
         scratch, int_scratch, by_score, _ = self._layout
         if by_score:
             scratch = f"_s _g {scratch} _gs _hs"
-        rows, floats = _rows("scratch", scratch)
-        int_rows, integers = _rows("iscratch", int_scratch)
-        self.scratch_per_document = max(floats, integers)
+        rows, row_count = _slice_rows("scratch", scratch)
+        int_rows, int_row_count = _slice_rows("iscratch", int_scratch)
+        self.scratch_per_document = max(row_count, int_row_count)
         scratch_rows = {
             name: row for name, row in (rows | int_rows).items() if not name.startswith("_")
         }
         values = {
-            _identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)
+            _to_identifier(p.name): _read_param(i, p, len(self.params))
+            for i, p in enumerate(self.params)
         }
         if self.loss_on_demand:
             values["with_loss"] = "params[params.shape[0] - 1] != 0.0"
         names: dict[str, Any] = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
-        calls = {}
-        for kind, fields in (("Params", values), ("Scratch", scratch_rows)):
-            names[kind] = namedtuple(kind, fields)  # type: ignore[misc]
-            calls[kind] = f"{kind}({', '.join(fields.values())})" if fields else "()"
+        tuples = {}
+        for tuple_name, fields in (("Params", values), ("Scratch", scratch_rows)):
+            names[tuple_name] = namedtuple(tuple_name, fields)  # type: ignore[misc]
+            tuples[tuple_name] = f"{tuple_name}({', '.join(fields.values())})" if fields else "()"
         source = (_BY_SCORE if by_score else _AS_GIVEN).format(
-            arrays=", ".join(ARRAYS), **calls, **rows
+            arrays=", ".join(ARRAYS), **tuples, **rows
         )
         exec(source, names)
         # Numba names its cache files after the file, name and line of the function: use those of
         # the body.
         code = self.body.__code__
-        placed = names["entry"].__code__.replace(
+        entry_code = names["entry"].__code__.replace(
             co_filename=code.co_filename, co_firstlineno=code.co_firstlineno
         )
-        entry = FunctionType(placed, names, self.body.__name__)
+        entry = FunctionType(entry_code, names, self.body.__name__)
         entry.__qualname__, entry.__module__ = self.body.__qualname__, self.body.__module__
         entry.__doc__ = self.body.__doc__
         vars(entry).update(vars(self.body))
@@ -199,7 +230,7 @@ def entry({arrays}):
 """
 
 
-def _rows(array: str, declared: str) -> tuple[dict[str, str], int]:
+def _slice_rows(array: str, declared: str) -> tuple[dict[str, str], int]:
     """Return name -> slice of the array, and the number of rows."""
     rows, start = {}, 0
     for word in declared.split():
@@ -210,12 +241,12 @@ def _rows(array: str, declared: str) -> tuple[dict[str, str], int]:
     return rows, start
 
 
-def _identifier(name: str) -> str:
+def _to_identifier(name: str) -> str:
     plain = name.replace("-", "_")
     return f"{plain}_" if keyword.iskeyword(plain) else plain
 
 
-def _decoded(position: int, param: Param, count: int) -> str:
+def _read_param(position: int, param: Param, count: int) -> str:
     """Return the expression that reads the parameter's value from the array of numbers."""
     if param.name == SEED.name:
         return f"params[{count}]"
@@ -351,7 +382,7 @@ class ObjectiveSpec:
 
     def __post_init__(self) -> None:
         if not self.summary:
-            for name, text in _described(sys.modules.get(self.kernel.__module__)).items():
+            for name, text in _read_docstring(sys.modules.get(self.kernel.__module__)).items():
                 object.__setattr__(self, name, getattr(self, name) or text)
         if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
             raise ParameterError(
@@ -376,9 +407,9 @@ class ObjectiveSpec:
         return np.array(numbers, dtype=np.float64)
 
 
-def _described(described: Any) -> dict[str, str]:
+def _read_docstring(documented: Any) -> dict[str, str]:
     """Return the summary, equation and deviation in the docstring of a module or function."""
-    title, _, body = inspect.cleandoc(getattr(described, "__doc__", None) or "").partition("\n\n")
+    title, _, body = inspect.cleandoc(getattr(documented, "__doc__", None) or "").partition("\n\n")
     block = next((part for part in body.split("\n\n") if part.startswith("    ")), "")
     deviation = re.search(r"Deviations?: (.*?)(\n\n|$)", body, re.DOTALL)
     summary = title.partition(":")[2] or title
@@ -472,7 +503,7 @@ def define_objective(
     usual = {"summary": f"an objective of {compiled.__module__}", "equation": "", "quadratic": True}
     module = sys.modules.get(compiled.__module__)
     for described in (None if compiled.__module__ == "__main__" else module, function):
-        usual |= {field: text for field, text in _described(described).items() if text}
+        usual |= {field: text for field, text in _read_docstring(described).items() if text}
     return ObjectiveSpec(
         name=name, kernel=compiled, params=tuple(params), hessian=kind, **{**usual, **declarations}
     )

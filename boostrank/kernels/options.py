@@ -2,8 +2,9 @@
 
 With s the scores of a query, and (L, g, h) the outputs of the objective's kernel:
 
-    noise        (L, g, h) is the average of `noise_draws` calls at s + temperature * e, e fresh
-    every round control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
+    noise        (L, g, h) is the average of `noise_draws` calls at s + temperature * e,
+                 e fresh every round
+    control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
     normalise    g and h are multiplied by 1 / S (l1) or log2(1 + S) / S (log),   S = sum |g|
 
 in this order, with gains relative to `gain_base`. The noise is a hash of seed, round, query, draw
@@ -39,7 +40,7 @@ from numba import types
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
-from boostrank.kernels.jit import inline
+from boostrank.kernels.jit import FLOAT, INT, inline
 from boostrank.kernels.primitives import SEED, gumbel, logistic, normal, round_seed
 
 NO_NOISE, GUMBEL, LOGISTIC, GAUSSIAN = range(4)
@@ -158,18 +159,7 @@ class Composition(NamedTuple):
         )
 
 
-COMPOSITION = types.NamedTuple(
-    (
-        types.int64,
-        types.float64,
-        types.int64,
-        types.float64,
-        types.int64,
-        types.float64,
-        types.float64,
-    ),
-    Composition,
-)
+COMPOSITION = types.NamedTuple((INT, FLOAT, INT, FLOAT, INT, FLOAT, FLOAT), Composition)
 
 
 @inline
@@ -177,21 +167,16 @@ def add_noise(
     composition: Composition, query: int, draw: int, scores: Float64Array, out: Float64Array
 ) -> None:
     """Write scores[i] + temperature * noise of (seed, query, draw, i) to out[i]."""
-    n, kind, seed, temperature = (
-        scores.shape[0],
-        composition.noise,
-        composition.seed,
-        composition.temperature,
-    )
+    n, kind, seed = scores.shape[0], composition.noise, composition.seed
     for i in range(n):
         index = draw * n + i
         if kind == GUMBEL:
-            e = gumbel(seed, query, index)
+            noise = gumbel(seed, query, index)
         elif kind == LOGISTIC:
-            e = logistic(seed, query, index)
+            noise = logistic(seed, query, index)
         else:
-            e = normal(seed, query, index)
-        out[i] = scores[i] + temperature * e
+            noise = normal(seed, query, index)
+        out[i] = scores[i] + composition.temperature * noise
 
 
 @inline
@@ -227,12 +212,12 @@ def _control_scale(scores: Float64Array, control: float, nu: float, grad: Float6
 
 @inline
 def _normalize(kind: int, grad: Float64Array, hess: Float64Array) -> None:
-    size = 0.0
+    magnitude = 0.0
     for i in range(grad.shape[0]):
-        size += abs(grad[i])
-    if not size > _LEAST_GRADIENT:
+        magnitude += abs(grad[i])
+    if not magnitude > _LEAST_GRADIENT:
         return
-    factor = math.log1p(size) / (math.log(2.0) * size) if kind == LOG else 1.0 / size
+    factor = math.log1p(magnitude) / (math.log(2.0) * magnitude) if kind == LOG else 1.0 / magnitude
     for i in range(grad.shape[0]):
         grad[i] *= factor
         hess[i] *= factor

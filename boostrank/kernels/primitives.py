@@ -149,10 +149,14 @@ def discount(rank: float, blend: float, n: int) -> float:
     return value
 
 
+IDEAL_LOG, IDEAL_LINEAR = 0, 1
+"""The columns of query constants with the ideal DCG by the log and by the linear discount."""
+
+
 @inline
 def ideal_dcg(query_const: Float64Array, blend: float) -> float:
-    """Return Z for a training discount, given the two columns of `default_constants`."""
-    return (1.0 - blend) * query_const[0] + blend * query_const[1]
+    """Return Z for a training discount, given the constants of `shared.default_constants`."""
+    return (1.0 - blend) * query_const[IDEAL_LOG] + blend * query_const[IDEAL_LINEAR]
 
 
 @inline

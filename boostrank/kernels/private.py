@@ -1,8 +1,7 @@
 """Private parts of Numba and llvmlite that this package uses, tested with Numba 0.60 (llvmlite
 0.43) to 0.68 (0.50).
 
-`tests/kernels/test_private.py` checks each of them and says what breaks without it. Numba passes
-the arguments `builder` and `context` to the body of an intrinsic.
+`tests/kernels/test_private.py` checks each of them and says what breaks without it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from llvmlite import binding, ir
@@ -34,69 +33,72 @@ def vector_of(width: int) -> Any:
     return ir.VectorType(ir.DoubleType(), width)
 
 
-def first_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Return a pointer to the first element of a contiguous array of Numba's type `kind`."""
-    return context.make_array(kind)(context, builder, array).data
+class Emitter(NamedTuple):
+    """What Numba passes to the body of an intrinsic; pointers and values are LLVM's."""
+
+    context: Any
+    builder: Any
+    signature: Any
+    arguments: Any
+
+    def array(self, i: int) -> Any:
+        """Return argument i, an array, with its parts as attributes."""
+        make = self.context.make_array(self.signature.args[i])
+        return make(self.context, self.builder, self.arguments[i])
+
+    def tuple_of(self, values: Sequence[Any]) -> Any:
+        """Return values in the tuple that the intrinsic returns."""
+        return self.context.make_tuple(self.builder, self.signature.return_type, values)
+
+    def nothing(self) -> Any:
+        """Return what an intrinsic without a result returns."""
+        return self.context.get_dummy_value()
+
+    def loop(self, begin: Any, end: Any) -> Any:
+        """Emit a loop over begin <= index < end around the code of the context, which receives the
+        index.
+        """
+        step = ir.Constant(begin.type, 1)
+        return cgutils.for_range_slice(self.builder, begin, end, step, begin.type)
+
+    def variable(self, value: Any) -> Any:
+        """Allocate a stack variable with an initial value."""
+        return cgutils.alloca_once_value(self.builder, value)
+
+    def vector_at(self, first: Any, index: Any, width: int) -> Any:
+        """Return a pointer to the vector that starts at element `index` of an array of float64."""
+        pointer = self.builder.gep(first, [index])
+        return self.builder.bitcast(pointer, vector_of(width).as_pointer())
+
+    def unaligned(self, text: Any, position: Any, kind: Any) -> Any:
+        """Load another type from a position in a text, without alignment."""
+        pointer = self.builder.gep(text, [position])
+        loaded = self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()))
+        loaded.align = 1
+        return loaded
+
+    def load(self, pointer: Any) -> Any:
+        """Load the vector at `pointer`, which is aligned only as a float64."""
+        vector = self.builder.load(pointer)
+        vector.align = 8
+        return vector
+
+    def store(self, vector: Any, pointer: Any) -> None:
+        """Store a vector of doubles to an address that is a multiple of 8 bytes."""
+        self.builder.store(vector, pointer).align = 8
+
+    def spread(self, number: Any, width: int) -> Any:
+        """Return a vector with the same number in every lane."""
+        undefined = ir.Constant(ir.VectorType(number.type, width), ir.Undefined)
+        single = self.builder.insert_element(undefined, number, INDEX(0))
+        lanes = ir.Constant(ir.VectorType(INDEX, width), [0] * width)
+        return self.builder.shuffle_vector(single, single, lanes)
 
 
-def uncounted(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Return the array without its reference count."""
-    view = context.make_array(kind)(context, builder, array)
-    view.meminfo, view.parent = (
-        ir.Constant(view.meminfo.type, None),
-        ir.Constant(view.parent.type, None),
-    )
-    return view._getvalue()
-
-
-def length_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Emit code that reads the number of elements of a one-dimensional array."""
-    return builder.extract_value(context.make_array(kind)(context, builder, array).shape, 0)
-
-
-def loop(builder: Any, begin: Any, end: Any) -> Any:
-    """Generate a loop over begin <= index < end around the code of the context, which receives the
-    index.
-    """
-    return cgutils.for_range_slice(builder, begin, end, ir.Constant(begin.type, 1), begin.type)
-
-
-def variable(builder: Any, value: Any) -> Any:
-    """Allocate a stack variable with an initial value."""
-    return cgutils.alloca_once_value(builder, value)
-
-
-def vector_at(builder: Any, first: Any, index: Any, width: int) -> Any:
-    """Return a pointer to the vector that starts at element `index` of an array of float64."""
-    return builder.bitcast(builder.gep(first, [index]), vector_of(width).as_pointer())
-
-
-def unaligned(builder: Any, text: Any, position: Any, kind: Any) -> Any:
-    """Load another type from a position in a text, without alignment."""
-    loaded = builder.load(builder.bitcast(builder.gep(text, [position]), kind.as_pointer()))
-    loaded.align = 1
-    return loaded
-
-
-def load(builder: Any, pointer: Any) -> Any:
-    """Load the vector at `pointer`, which is aligned only as a float64."""
-    vector = builder.load(pointer)
-    vector.align = 8
-    return vector
-
-
-def store(builder: Any, vector: Any, pointer: Any) -> None:
-    """Emit a store of a vector of doubles to an address that is a multiple of 8 bytes."""
-    builder.store(vector, pointer).align = 8
-
-
-def spread(builder: Any, number: Any, width: int) -> Any:
-    """Return a vector with the same number in every lane."""
-    single = builder.insert_element(
-        ir.Constant(ir.VectorType(number.type, width), ir.Undefined), number, INDEX(0)
-    )
-    return builder.shuffle_vector(
-        single, single, ir.Constant(ir.VectorType(INDEX, width), [0] * width)
+def emitted(generate: Callable[[Emitter], Any]) -> Callable[..., Any]:
+    """Return a body of an intrinsic as Numba calls it."""
+    return lambda context, builder, signature, arguments: generate(
+        Emitter(context, builder, signature, arguments)
     )
 
 

@@ -5,14 +5,17 @@ squared error.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline
-from boostrank.kernels.primitives import bounded
+from boostrank.kernels.primitives import IDEAL_LINEAR, IDEAL_LOG, bounded
+
+if TYPE_CHECKING:
+    from boostrank.kernels.objective import Query
 
 TRAIN_DISCOUNT = Param(
     "train_discount",
@@ -96,6 +99,9 @@ NORMALIZE = Param(
 )
 """Shared by the objectives that are DCG over smooth ranks."""
 
+KTH_GAIN, QUERY_NUMBER = 2, 3
+"""The columns of query constants after the ideals, from `default_constants` and `numbered`."""
+
 
 def default_constants(
     labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
@@ -103,41 +109,47 @@ def default_constants(
     """Return no document constants and three query constants, where `values["k"]` is a number or
     int64[Q].
 
-    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) with the log and the linear discount,
-    which `primitives.ideal_dcg` blends, as a blend of discounts has the blend of their ideals. Both
-    are 0 if all documents have the same gain, because all orders are then equal and kernels skip
-    the query. Column 2 is the k-th largest gain.
+    `IDEAL_LOG` and `IDEAL_LINEAR` are the ideal DCG at `k` (0: whole list) with the log and the
+    linear discount, which `primitives.ideal_dcg` blends, as a blend of discounts has the blend of
+    their ideals. Both are 0 if all documents have the same gain, because all orders are then equal
+    and kernels skip the query. `KTH_GAIN` is the k-th largest gain.
 
-    If `values["normalize"]` is none, both are 1 instead, and 0 in queries without gain; a sum
-    linear in the gains needs no other exception.
+    If `values["normalize"]` is none, both ideals are 1 instead, and 0 in queries without gain; a
+    sum linear in the gains needs no other exception.
     """
     sizes = np.diff(ptr)
-    ideal = np.zeros((sizes.size, 3))
+    queries = np.zeros((sizes.size, 3))
     # Best possible ranking of each query, and its discounted gains up to k.
     k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), sizes.size)
     depth = np.where(k == 0, sizes, np.minimum(k, sizes))
-    number = np.repeat(np.arange(sizes.size), sizes)
-    best = gains[np.lexsort((-gains, number))]
+    query = np.repeat(np.arange(sizes.size), sizes)
+    best = gains[np.lexsort((-gains, query))]
     rank = np.arange(1, gains.size + 1) - np.repeat(ptr[:-1], sizes)
     filled = sizes > 0
     first, last = ptr[:-1][filled], ptr[1:][filled] - 1
-    ideal[filled, 2] = best[first + depth[filled] - 1]
+    queries[filled, KTH_GAIN] = best[first + depth[filled] - 1]
     can_order = np.zeros(sizes.size, bool)
     can_order[filled] = best[first] != best[last]
-    counts = np.flatnonzero((rank <= np.repeat(depth, sizes)) & np.repeat(can_order, sizes))
-    log = np.array([1.0 / math.log2(1.0 + r) for r in range(1, int(sizes.max(initial=0)) + 1)])
-    number, rank, best = number[counts], rank[counts], best[counts]
+    counted = np.flatnonzero((rank <= np.repeat(depth, sizes)) & np.repeat(can_order, sizes))
+    log_discounts = np.array(
+        [1.0 / math.log2(1.0 + r) for r in range(1, int(sizes.max(initial=0)) + 1)]
+    )
+    query, rank, best = query[counted], rank[counted], best[counted]
     # bincount adds in the order of the ranks.
-    for column, discounts in enumerate((log[rank - 1], 1.0 - (rank - 1.0) / sizes[number])):
-        ideal[:, column] = np.bincount(number, best * discounts, sizes.size)
+    for column, discounts in (
+        (IDEAL_LOG, log_discounts[rank - 1]),
+        (IDEAL_LINEAR, 1.0 - (rank - 1.0) / sizes[query]),
+    ):
+        queries[:, column] = np.bincount(query, best * discounts, sizes.size)
     if values.get(NORMALIZE.name) == "none":
         with_gain = np.repeat(np.arange(sizes.size), sizes)[gains != 0.0]
-        ideal[:, :2] = np.bincount(with_gain, minlength=sizes.size)[:, None] > 0
-    return np.zeros((gains.size, 0)), ideal
+        has_gain = np.bincount(with_gain, minlength=sizes.size) > 0
+        queries[:, IDEAL_LOG] = queries[:, IDEAL_LINEAR] = has_gain
+    return np.zeros((gains.size, 0)), queries
 
 
 def numbered(constants: Constants) -> Constants:
-    """Append the number of each query, which is the stream of its noise, to its constants."""
+    """Append `QUERY_NUMBER`, the stream of a query's noise, to the constants of each query."""
     documents, queries = constants
     return documents, np.column_stack([queries, np.arange(len(queries))])
 
@@ -145,7 +157,7 @@ def numbered(constants: Constants) -> Constants:
 def numbered_constants(
     labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
 ) -> Constants:
-    """Return `default_constants` with the number of the query as column 3."""
+    """Return `default_constants` with the `QUERY_NUMBER`."""
     return numbered(default_constants(labels, gains, ptr, values))
 
 
@@ -157,12 +169,14 @@ RELEVANT_FROM = Param(
 )
 """The parameter for every objective of a binary metric."""
 
+RELEVANT, RELEVANT_COUNT = 0, 0
+"""The columns of a document and of a query in `relevance_constants`."""
+
 
 def relevance_constants(
     labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
 ) -> Constants:
-    """Return 1 for relevant and 0 for other documents in column 0, and each query's number of
-    relevant documents.
+    """Return 1 for relevant and 0 for other documents, and each query's number of relevant ones.
 
     The number is 0 if all documents are relevant, because all orders are then equal and kernels
     skip the query.
@@ -172,21 +186,6 @@ def relevance_constants(
     count = np.diff(np.concatenate([[0], np.cumsum(relevant)])[ptr])
     count[count == np.diff(ptr)] = 0
     return relevant.astype(np.float64)[:, None], count.astype(np.float64)[:, None]
-
-
-@inline
-def relevant_positions(doc_const: Float64Array, order: Int64Array, positions: Int64Array) -> int:
-    """Write the positions of the relevant documents (from 0, by descending score), and return their
-    number.
-
-    `doc_const` are the constants from `relevance_constants`.
-    """
-    count = 0
-    for pos in range(order.shape[0]):
-        if doc_const[order[pos], 0] > 0.0:
-            positions[count] = pos
-            count += 1
-    return count
 
 
 _BLOCK = 512
@@ -210,23 +209,25 @@ def softmax(
         if scores[i] > scores[top]:
             top = i
     # Sum in blocks: adding a million equal numbers one by one would cost five digits.
-    others, part = 0.0, 0.0
+    others, block_sum = 0.0, 0.0
     for i in range(n):
         shares[i] = math.exp(scores[i] - scores[top])
         if i != top:
-            part += shares[i]
+            block_sum += shares[i]
         if i % _BLOCK == _BLOCK - 1:
-            others += part
-            part = 0.0
-    others += part
-    total = 1.0 + others
+            others += block_sum
+            block_sum = 0.0
+    others += block_sum
+    exp_sum = 1.0 + others
     for i in range(n):
-        other_shares[i] = (others if i == top else total - shares[i]) / total
-        shares[i] /= total
-    return math.log(total), scores[top]
+        other_shares[i] = (others if i == top else exp_sum - shares[i]) / exp_sum
+        shares[i] /= exp_sum
+    return math.log(exp_sum), scores[top]
 
 
 TARGETS = ("labels", "gains")
+TARGET, WEIGHT = 0, 1
+"""The columns of a document in `target_constants`."""
 
 DOCUMENT_WEIGHTS = "document weights"
 """The key of the document weights in the values for `prepare`, for objectives that weight losses.
@@ -270,18 +271,18 @@ def target_constants(
 
 
 @inline
-def mix_squared_error(query: Any, share: float, grad: Float64Array, hess: Float64Array) -> float:
+def mix_squared_error(query: Query, share: float, grad: Float64Array, hess: Float64Array) -> float:
     """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i
     - t_i)^2; return R.
 
-    The query and the outputs are in the order of the rows, and the target t is column 0 of
+    The query and the outputs are in the order of the rows, and t is the column `TARGET` of
     `doc_const`.
     """
     n = query.scores.size
-    value = 0.0
+    error = 0.0
     for i in range(n):
-        residual = query.scores[i] - query.doc_const[i, 0]
-        value += 0.5 * residual * residual / n
+        residual = query.scores[i] - query.doc_const[i, TARGET]
+        error += 0.5 * residual * residual / n
         grad[i] = share * residual / n + (1.0 - share) * grad[i]
         hess[i] = share / n + (1.0 - share) * hess[i]
-    return bounded(value)
+    return bounded(error)

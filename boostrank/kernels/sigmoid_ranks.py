@@ -20,8 +20,8 @@ or more, against 7 to 10 with one `exp` each).
 `smooth_dcg` is the DCG of smooth ranks with a smooth cut-off, and its derivative with respect to
 each rank:
 
-    J = sum_i (g_i / Z) D(rank_i) W(rank_i),   W(r) = 1 / (1 + exp((r - cut) / width)),   c_i = dJ /
-    drank_i <= 0
+    J    = sum_i (g_i / Z) D(rank_i) W(rank_i),   W(r) = 1 / (1 + exp((r - cut) / width))
+    c_i  = dJ / drank_i <= 0
 
 Where ranks exceed n + 1 (smoothed hinges inflate the rank of misplaced documents) the linear
 discount is negative, and the product rule's D W' would push a relevant document down. There, W
@@ -32,12 +32,12 @@ smooth, never rises, and equals the plain discount where W is 1.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import (
     DIRECT,
     EXACT,
+    FAST,
     SIGMOID,
     SLOPE,
     add_curve,
@@ -45,7 +45,9 @@ from boostrank.kernels.expsum import (
     decays,
 )
 from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.objective import Params, Query, Scratch
 from boostrank.kernels.primitives import LN2, bounded, fast_exp, fast_log, ideal_dcg, softplus
+from boostrank.kernels.shared import RELEVANT, RELEVANT_COUNT
 
 # Smaller pair weights are 0: subnormal numbers would slow down all later steps a hundredfold. The
 # comparison keeps NaN.
@@ -71,18 +73,19 @@ def soft_ranks(
     `work` is float64[4 n], written; `soft_gradient` reads it.
     """
     n = s.shape[0]
-    r, state, pull, ones = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
+    steps, state = work[:n], work[n : 2 * n]
+    pair_weights, ones = work[2 * n : 3 * n], work[3 * n :]
     if pair_by_pair(sums, n):
-        sigmoid_ranks(s, alpha, ranks, r)
+        sigmoid_ranks(s, alpha, ranks, steps)
         return
-    decays(s, alpha, r)
+    decays(s, alpha, steps)
     # 1 + sum below P + sum above (1 - P), and sum_j w_ij for the gradients.
     for i in range(n):
-        ones[i], pull[i], ranks[i] = 1.0, 0.0, 1.0 + i
+        ones[i], pair_weights[i], ranks[i] = 1.0, 0.0, 1.0 + i
     if sums == EXACT:
-        add_odd_and_even(r, ones, SIGMOID[EXACT], SLOPE[EXACT], ranks, pull, state)
+        add_odd_and_even(steps, ones, SIGMOID[EXACT], SLOPE[EXACT], ranks, pair_weights, state)
     else:
-        add_odd_and_even(r, ones, SIGMOID[0], SLOPE[0], ranks, pull, state)
+        add_odd_and_even(steps, ones, SIGMOID[FAST], SLOPE[FAST], ranks, pair_weights, state)
 
 
 @inline
@@ -99,25 +102,26 @@ def soft_gradient(
     written.
     """
     n = s.shape[0]
-    r, state, pull, weighted = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
+    steps, state = work[:n], work[n : 2 * n]
+    pair_weights, weighted_slopes = work[2 * n : 3 * n], work[3 * n :]
     if pair_by_pair(sums, n):
-        rank_gradient(s, alpha, slope, grad, hess, r)
+        rank_gradient(s, alpha, slope, grad, hess, steps)
         return
     # sum_j w_pj c_j
-    weighted[:] = 0.0
-    add_curve(sums, SLOPE, r, slope, 1.0, 1.0, weighted, state)
+    weighted_slopes[:] = 0.0
+    add_curve(sums, SLOPE, steps, slope, 1.0, 1.0, weighted_slopes, state)
     highest = -math.inf
     for i in range(n):
-        grad[i] -= alpha * (weighted[i] - slope[i] * pull[i])
-        hess[i] += alpha * alpha * abs(slope[i]) * pull[i]
+        grad[i] -= alpha * (weighted_slopes[i] - slope[i] * pair_weights[i])
+        hess[i] += alpha * alpha * abs(slope[i]) * pair_weights[i]
         highest = max(highest, slope[i])
     # sum_j w_pj |c_j|; slopes of one sign need no third sum.
     if highest > 0.0:
         for i in range(n):
-            pull[i], weighted[i] = abs(slope[i]), 0.0
-        add_curve(sums, SLOPE, r, pull, 1.0, 1.0, weighted, state)
+            pair_weights[i], weighted_slopes[i] = abs(slope[i]), 0.0
+        add_curve(sums, SLOPE, steps, pair_weights, 1.0, 1.0, weighted_slopes, state)
     for i in range(n):
-        hess[i] += alpha * alpha * abs(weighted[i])
+        hess[i] += alpha * alpha * abs(weighted_slopes[i])
 
 
 @inline_sums
@@ -132,15 +136,15 @@ def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64
         # Update z_ij = exp(-alpha (s_i - s_j)) for all i above j, and add P to both ranks.
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        total = 0.0
+        above_sum = 0.0
         for i in range(j):
             e = z[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             ranks[i] += e * above
-            total += above
-        ranks[j] += total
+            above_sum += above
+        ranks[j] += above_sum
 
 
 @inline_sums
@@ -157,22 +161,22 @@ def rank_gradient(
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        c = slope[j]
-        pull, curvature = 0.0, 0.0
+        slope_j = slope[j]
+        pull_sum, curvature_sum = 0.0, 0.0
         for i in range(j):
             e = z[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             w = alpha * e * above * above
-            f = w * (c - slope[i])
-            h = alpha * w * (abs(slope[i]) + abs(c))
-            grad[i] -= f
-            hess[i] += h
-            pull += f
-            curvature += h
-        grad[j] += pull
-        hess[j] += curvature
+            pull = w * (slope_j - slope[i])
+            curvature = alpha * w * (abs(slope[i]) + abs(slope_j))
+            grad[i] -= pull
+            hess[i] += curvature
+            pull_sum += pull
+            curvature_sum += curvature
+        grad[j] += pull_sum
+        hess[j] += curvature_sum
 
 
 _FAR = 600.0  # distance from the cut, in widths, beyond which a weight is 0 or 1
@@ -197,37 +201,36 @@ def smooth_dcg(
         width: width of the transition of the weight, in ranks.
     """
     n = ranks.shape[0]
-    value = 0.0
+    dcg = 0.0
     if math.isinf(cut):
         for i in range(n):
-            r, g = ranks[i], gains[i] / ideal
-            log = fast_log(1.0 + r)
-            slope[i] = -g * ((1.0 - blend) * LN2 / ((1.0 + r) * log * log) + blend / n)
-            value += g * ((1.0 - blend) * LN2 / log + blend * (1.0 - (r - 1.0) / n))
-        return bounded(value)
+            rank, gain = ranks[i], gains[i] / ideal
+            log_rank = fast_log(1.0 + rank)
+            log_slope = (1.0 - blend) * LN2 / ((1.0 + rank) * log_rank * log_rank)
+            slope[i] = -gain * (log_slope + blend / n)
+            dcg += gain * ((1.0 - blend) * LN2 / log_rank + blend * (1.0 - (rank - 1.0) / n))
+        return bounded(dcg)
     for i in range(n):
-        r, g = ranks[i], gains[i] / ideal
-        x = (cut - r) / width
-        e = fast_exp(max(-abs(x), -_FAR))
-        e = 0.0 if abs(x) > _FAR else e
-        weight, weight_slope = (
-            (1.0 if x >= 0.0 else e) / (1.0 + e),
-            -e / ((1.0 + e) * (1.0 + e)) / width,
-        )
-        log = fast_log(1.0 + r)
+        rank, gain = ranks[i], gains[i] / ideal
+        x = (cut - rank) / width
+        decay = fast_exp(max(-abs(x), -_FAR))
+        decay = 0.0 if abs(x) > _FAR else decay
+        weight = (1.0 if x >= 0.0 else decay) / (1.0 + decay)
+        weight_slope = -decay / ((1.0 + decay) * (1.0 + decay)) / width
+        log_rank = fast_log(1.0 + rank)
         # Two parts: the discount up to rank n + 1, and the linear part below zero beyond it.
-        d = (1.0 - blend) * LN2 / log + blend * max(1.0 - (r - 1.0) / n, 0.0)
-        d_slope = -(1.0 - blend) * LN2 / ((1.0 + r) * log * log) - blend / n
-        slope[i] = g * (d_slope * weight + d * weight_slope)
-        value += g * d * weight
+        discount = (1.0 - blend) * LN2 / log_rank + blend * max(1.0 - (rank - 1.0) / n, 0.0)
+        discount_slope = -(1.0 - blend) * LN2 / ((1.0 + rank) * log_rank * log_rank) - blend / n
+        slope[i] = gain * (discount_slope * weight + discount * weight_slope)
+        dcg += gain * discount * weight
     if blend > 0.0:
         for i in range(n):
             if ranks[i] > n + 1.0:
-                sunk = softplus(bounded((cut - (n + 1.0)) / width)) - softplus(
-                    bounded((cut - ranks[i]) / width)
-                )
-                value -= gains[i] / ideal * blend / n * width * sunk
-    return bounded(value)
+                # The integral of W from rank n + 1 to this one, in widths.
+                area_from_end = softplus(bounded((cut - (n + 1.0)) / width))
+                area = area_from_end - softplus(bounded((cut - ranks[i]) / width))
+                dcg -= gains[i] / ideal * blend / n * width * area
+    return bounded(dcg)
 
 
 SIGMOID_DCG_SCRATCH = "ranks slope work:4"
@@ -235,14 +238,14 @@ SIGMOID_DCG_SCRATCH = "ranks slope work:4"
 
 @inline
 def sigmoid_dcg(
-    query: Any,
-    params: Any,
+    query: Query,
+    params: Params,
     alpha: float,
     cut: float,
     tau: float,
     grad: Float64Array,
     hess: Float64Array,
-    scratch: Any,
+    scratch: Scratch,
 ) -> float:
     """Return -J of one query of SDCG or ApproxNDCG, and compute its gradient and curvature; see
     `smooth_dcg`.
@@ -252,85 +255,97 @@ def sigmoid_dcg(
     if query.scores.size < 2 or ideal <= 0.0:
         return 0.0
     soft_ranks(sums, query.scores, alpha, scratch.ranks, scratch.work)
-    value = smooth_dcg(scratch.ranks, query.gains, ideal, blend, cut, tau, scratch.slope)
+    dcg = smooth_dcg(scratch.ranks, query.gains, ideal, blend, cut, tau, scratch.slope)
     soft_gradient(sums, query.scores, alpha, scratch.slope, grad, hess, scratch.work)
-    return -value
+    return -dcg
 
 
-AP_SCRATCH = "ranks slope work:4 keys pull bend among worth inner:4"
+AP_SCRATCH = "ranks slope work:4 keys key_ranks key_slope key_grad key_hess key_work:4"
 
 
 @inline
-def smooth_precisions(sums: int, m: int, sharpness: float, scratch: Any) -> float:
+def smooth_precisions(sums: int, m: int, sharpness: float, scratch: Scratch) -> float:
     """Return the average precision, which is the mean over the m relevant documents of the quotient
     of two ranks.
 
-    The scratch row `ranks` contains the ranks among all documents. The ranks among the relevant
-    documents, whose positions are `relevant`, follow from the descending `keys`. The derivatives by
-    `ranks` are written to `slope`, the gradient by `keys` and its curvature to `pull` and `bend`.
+    Read are the rows `ranks`, the ranks among all documents, `relevant`, the positions of the
+    relevant documents, and their descending `keys`, from which their ranks among each other follow.
+    The derivatives by `ranks` are written to `slope`, the gradient by `keys` and its curvature to
+    `key_grad` and `key_hess`.
     """
-    relevant, among, worth, keys = (
-        scratch.place[:m],
-        scratch.among[:m],
-        scratch.worth[:m],
-        scratch.keys[:m],
-    )
-    inner, pull, bend, ranks, slope = (
-        scratch.inner[: 4 * m],
-        scratch.pull,
-        scratch.bend,
-        scratch.ranks,
-        scratch.slope,
-    )
-    soft_ranks(sums, keys, sharpness, among, inner)
+    relevant, ranks, slope = scratch.relevant[:m], scratch.ranks, scratch.slope
+    keys, key_ranks, key_slope = scratch.keys[:m], scratch.key_ranks[:m], scratch.key_slope[:m]
+    key_grad, key_hess = scratch.key_grad, scratch.key_hess
+    key_work = scratch.key_work[: 4 * m]
+    soft_ranks(sums, keys, sharpness, key_ranks, key_work)
     slope[:] = 0.0
-    pull[:] = 0.0
-    bend[:] = 0.0
-    value = 0.0
+    key_grad[:] = 0.0
+    key_hess[:] = 0.0
+    mean_precision = 0.0
     for a in range(m):
-        worth[a] = 1.0 / (m * ranks[relevant[a]])
-        precision = among[a] / ranks[relevant[a]]
-        value += precision / m
-        slope[relevant[a]] = -worth[a] * precision
-    soft_gradient(sums, keys, sharpness, worth, pull[:m], bend[:m], inner)
-    return value
+        key_slope[a] = 1.0 / (m * ranks[relevant[a]])
+        precision = key_ranks[a] / ranks[relevant[a]]
+        mean_precision += precision / m
+        slope[relevant[a]] = -key_slope[a] * precision
+    soft_gradient(sums, keys, sharpness, key_slope, key_grad[:m], key_hess[:m], key_work)
+    return mean_precision
 
 
 @inline
-def first_of(
-    positions: Int64Array,
+def rank_relevant(query: Query, sums: int, alpha: float, scratch: Scratch) -> int:
+    """Write the smooth ranks of all documents and the positions of the relevant ones, and return
+    the number of these, or 0 if the query is to be skipped.
+
+    The query has the constants of `shared.relevance_constants` and is sorted by descending score.
+    """
+    m = 0
+    if query.scores.size < 2 or query.query_const[RELEVANT_COUNT] == 0.0:
+        return m
+    soft_ranks(sums, query.scores, alpha, scratch.ranks, scratch.work)
+    for pos in range(query.scores.size):
+        if query.doc_const[query.order[pos], RELEVANT] > 0.0:
+            scratch.relevant[m] = pos
+            m += 1
+    return m
+
+
+@inline
+def expect_first(
+    relevant: Int64Array,
     s: Float64Array,
     alpha: float,
     ranks: Float64Array,
     draws: float,
-    first: Float64Array,
+    chances: Float64Array,
     slope: Float64Array,
     grad: Float64Array,
     hess: Float64Array,
 ) -> float:
-    """Return the expected reciprocal rank of the first among some documents, for SmoothMRR and
+    """Return the expected reciprocal rank of the first relevant document, for SmoothMRR and
     SmoothERR.
 
+        J = sum_i w_i / rank_i,   w_i = exp(alpha s_i) / sum_j exp(alpha s_j),   i, j relevant
+
     Args:
-        positions: int64[m], positions of these documents.
+        relevant: int64[m], positions of the relevant documents.
         draws: divisor of the amounts added to the arrays below.
-        first: float64[m], written: the probability that each document is the first.
+        chances: float64[m], written: w, the probability that each document is the first.
         slope: array to which the derivatives by the ranks are added.
         grad, hess: arrays to which the gradient and a curvature through the probabilities are
             added.
     """
-    m, total, value = positions.size, 0.0, 0.0
+    m, chance_sum, reciprocal_rank = relevant.size, 0.0, 0.0
     for a in range(m):
-        first[a] = math.exp(alpha * (s[positions[a]] - s[positions[0]]))
-        total += first[a]
+        chances[a] = math.exp(alpha * (s[relevant[a]] - s[relevant[0]]))
+        chance_sum += chances[a]
     for a in range(m):
-        first[a] /= total
-        value += first[a] / ranks[positions[a]]
+        chances[a] /= chance_sum
+        reciprocal_rank += chances[a] / ranks[relevant[a]]
     for a in range(m):
-        p = positions[a]
-        share = first[a] / draws
-        slope[p] -= share / (ranks[p] * ranks[p])
-        better = alpha * share * (1.0 / ranks[p] - value)
-        grad[p] -= better
-        hess[p] += alpha * abs(better)
-    return value
+        pos = relevant[a]
+        share = chances[a] / draws
+        slope[pos] -= share / (ranks[pos] * ranks[pos])
+        pull = alpha * share * (1.0 / ranks[pos] - reciprocal_rank)
+        grad[pos] -= pull
+        hess[pos] += alpha * abs(pull)
+    return reciprocal_rank

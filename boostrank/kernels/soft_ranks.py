@@ -6,12 +6,17 @@ rank of j (from 0) is the number of documents that beat it. The expected discoun
 model of that number's distribution:
 
 * rank-binomial: independent contests. With the log discount as a short sum of powers of the rank
-      (`DISCOUNTS`), 1 / log2(2 + r) = sum_l c_l z_l^r,    0 < z_l < 1,  c_l > 0 E_j = sum_l c_l
-      P_jl,   P_jl = prod_i (1 - (1 - z_l) pi_ij) dE_j/dpi_ij = -sum_l c_l (1 - z_l) P_jl / (1 - (1
-      - z_l) pi_ij)
+  (`DISCOUNTS`),
+
+      1 / log2(2 + r) = sum_l c_l z_l^r,    0 < z_l < 1,  c_l > 0
+      E_j             = sum_l c_l P_jl,     P_jl = prod_i (1 - (1 - z_l) pi_ij)
+      dE_j / dpi_ij   = -sum_l c_l (1 - z_l) P_jl / (1 - (1 - z_l) pi_ij)
+
   and a linear discount needs only the expected rank sum_i pi_ij.
 * normal: mean m = sum_i pi_ij and variance v = sum_i pi_ij (1 - pi_ij), in bins r +- 1/2 whose ends
-      take the tails: E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
+  take the tails:
+
+      E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
 
 So E_j is a function of sums over i of a few curves of u_ij: ln(1 - (1 - z_l) Phi) for every node l,
 Phi, and Phi (1 - Phi). The curves level off on both sides. Each side, and its slope, is a sum of
@@ -29,19 +34,21 @@ With w_jr the derivative of E_j by the r-th sum,
     dJ/ds_m = (A_m - B_m) / (sqrt2 sigma)
     A_m = sum_j sum_r w_jr curve_r'(u_mj),   B_m = sum_i sum_r w_mr curve_r'(u_im)
 
-A is the effect of m on the others, and B is their effect on m. `direct` computes the sums pair by
-pair, and `swept` in three passes over the sorted scores. Since all curves share their exponents,
+A is the effect of m on the discounts of the others, and B is their effect on that of m.
+`evaluate_pairs` computes the sums pair by pair, and `evaluate_sweeps` in three passes over the
+sorted scores. Since all curves share their exponents,
 one set of running sums serves every node.
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank", WSDM 2008, for the contests, the rank-binomial
-and the normal; the sums that replace its recursion are not in the paper. `scaled` is that
-recursion, with the paper's scaling of the matrix of all rank distributions, and the gradient
+and the normal; the sums that replace its recursion are not in the paper. `evaluate_sinkhorn` is
+that recursion, with the paper's scaling of the matrix of all rank distributions, and the gradient
 through it.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,249 +56,145 @@ from boostrank.core.types import Float64Array
 from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.primitives import discount
 
-DISCOUNTS: tuple[tuple[int, float, tuple[float, ...], tuple[float, ...]], ...] = (
-    (
-        128,
-        8.9e-13,
-        (
-            4.04005954440351,
-            2.42567548256962,
-            1.60821499504137,
-            1.09979162043145,
-            0.759852892146649,
-            0.52513495185694,
-            0.360305554178668,
-            0.243282405187374,
-            0.159546912497756,
-            0.0994558720949385,
-            0.0567092095537416,
-            0.0273279688804726,
-            0.00893730073993991,
-            0.000344411634874868,
+
+class PowerSum(NamedTuple):
+    """The log discount as a sum of powers for the ranks 0 to `longest`, with its largest error.
+
+    The rates are -ln z_l, and the weights c_l.
+    """
+
+    longest: int
+    error: float
+    rates: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+def _read_numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split()))
+
+
+def _read_exponents(text: str) -> tuple[complex, ...]:
+    return tuple(map(complex, text.split()))
+
+
+DISCOUNTS = (
+    PowerSum(
+        longest=128,
+        error=8.9e-13,
+        rates=_read_numbers(
+            """
+            4.04005954440351 2.42567548256962 1.60821499504137 1.09979162043145 0.759852892146649
+            0.52513495185694 0.360305554178668 0.243282405187374 0.159546912497756
+            0.0994558720949385 0.0567092095537416 0.0273279688804726 0.00893730073993991
+            0.000344411634874868
+            """
         ),
-        (
-            0.030958156014596,
-            0.0656735745968804,
-            0.0880644621572085,
-            0.0971536344268602,
-            0.0957793073732723,
-            0.0881756456745151,
-            0.0781105381343075,
-            0.0681232490855939,
-            0.0595586438225866,
-            0.0529433400169889,
-            0.0484559058685807,
-            0.0465295090806467,
-            0.0497096426040772,
-            0.130764391143884,
-        ),
-    ),
-    (
-        1024,
-        8.9e-13,
-        (
-            4.04425773941104,
-            2.43054307166824,
-            1.61428666760373,
-            1.10761423962982,
-            0.770005655261231,
-            0.538244679622945,
-            0.377029796368179,
-            0.264224256907807,
-            0.185076182864506,
-            0.129451967253161,
-            0.0902908307829484,
-            0.0626445970707521,
-            0.0430434438065803,
-            0.0290649854370697,
-            0.0190376521028971,
-            0.0118320475910708,
-            0.00670773672380677,
-            0.00319698210250226,
-            0.00101938662605348,
-            3.01861744705688e-05,
-        ),
-        (
-            0.0308235099186564,
-            0.0652960416627981,
-            0.0873164023596223,
-            0.0958800680482955,
-            0.093803302048728,
-            0.0852766136293064,
-            0.0740028568758564,
-            0.0624623005609064,
-            0.0519751858000279,
-            0.043062596303749,
-            0.0358010411651433,
-            0.030068701621603,
-            0.0256850656702753,
-            0.0224764289655498,
-            0.02030234536524,
-            0.0190788420760904,
-            0.0188433484590973,
-            0.019979116151103,
-            0.0244272546787209,
-            0.093438978639228,
+        weights=_read_numbers(
+            """
+            0.030958156014596 0.0656735745968804 0.0880644621572085 0.0971536344268602
+            0.0957793073732723 0.0881756456745151 0.0781105381343075 0.0681232490855939
+            0.0595586438225866 0.0529433400169889 0.0484559058685807 0.0465295090806467
+            0.0497096426040772 0.130764391143884
+            """
         ),
     ),
-    (
-        4096,
-        2.0e-10,
-        (
-            3.62932777105285,
-            2.03974847181112,
-            1.2624990958385,
-            0.803609425950376,
-            0.51645012213445,
-            0.333009637184905,
-            0.214987293307246,
-            0.138884955531716,
-            0.0897767492277569,
-            0.058065666717259,
-            0.0375618530173907,
-            0.0242728159211501,
-            0.0156249600807176,
-            0.00996102136126014,
-            0.00621751914031453,
-            0.00371937247205024,
-            0.00204822793666977,
-            0.000954745689984054,
-            0.000298162155294662,
-            7.75656649313622e-06,
+    PowerSum(
+        longest=1024,
+        error=8.9e-13,
+        rates=_read_numbers(
+            """
+            4.04425773941104 2.43054307166824 1.61428666760373 1.10761423962982 0.770005655261231
+            0.538244679622945 0.377029796368179 0.264224256907807 0.185076182864506
+            0.129451967253161 0.0902908307829484 0.0626445970707521 0.0430434438065803
+            0.0290649854370697 0.0190376521028971 0.0118320475910708 0.00670773672380677
+            0.00319698210250226 0.00101938662605348 3.01861744705688e-05
+            """
         ),
-        (
-            0.0464086558127308,
-            0.0938016135542813,
-            0.116358837209542,
-            0.116635943719469,
-            0.103728246532805,
-            0.0861477669827383,
-            0.0690217280997833,
-            0.0544840541812517,
-            0.0429436363596649,
-            0.0340769868821735,
-            0.0273660761591028,
-            0.022327514568809,
-            0.0185865707596786,
-            0.0158862730511355,
-            0.0140729605847121,
-            0.0130802748441658,
-            0.0129489406040001,
-            0.0139951843077564,
-            0.0178295981058404,
-            0.0802991376803551,
+        weights=_read_numbers(
+            """
+            0.0308235099186564 0.0652960416627981 0.0873164023596223 0.0958800680482955
+            0.093803302048728 0.0852766136293064 0.0740028568758564 0.0624623005609064
+            0.0519751858000279 0.043062596303749 0.0358010411651433 0.030068701621603
+            0.0256850656702753 0.0224764289655498 0.02030234536524 0.0190788420760904
+            0.0188433484590973 0.019979116151103 0.0244272546787209 0.093438978639228
+            """
         ),
     ),
-    (
-        1 << 20,
-        2.8e-09,
-        (
-            3.47660085196028,
-            1.89855866264133,
-            1.13938708530936,
-            0.701653438578831,
-            0.435598146000146,
-            0.27111230265561,
-            0.168905105688617,
-            0.105316353860782,
-            0.0657338977817854,
-            0.0410721266770698,
-            0.0256792594075312,
-            0.016043386929011,
-            0.00998510427225638,
-            0.0061555386198227,
-            0.0037263653233508,
-            0.00219679016147595,
-            0.00126466184475848,
-            0.000727507811472206,
-            0.000424879447613506,
-            0.000250411021841179,
-            0.000148475605589159,
-            8.83550664391634e-05,
-            5.25211296825431e-05,
-            3.08789655561353e-05,
-            1.75944072751554e-05,
-            9.32469238193635e-06,
-            4.20933447774534e-06,
-            1.26505337409742e-06,
-            2.14919725438894e-08,
+    PowerSum(
+        longest=4096,
+        error=2.0e-10,
+        rates=_read_numbers(
+            """
+            3.62932777105285 2.03974847181112 1.2624990958385 0.803609425950376 0.51645012213445
+            0.333009637184905 0.214987293307246 0.138884955531716 0.0897767492277569
+            0.058065666717259 0.0375618530173907 0.0242728159211501 0.0156249600807176
+            0.00996102136126014 0.00621751914031453 0.00371937247205024 0.00204822793666977
+            0.000954745689984054 0.000298162155294662 7.75656649313622e-06
+            """
         ),
-        (
-            0.0539166633267387,
-            0.106565300499825,
-            0.127678455040386,
-            0.122944056964459,
-            0.105081872382338,
-            0.0842714637280486,
-            0.0656030052186476,
-            0.0506656061020395,
-            0.0392886658663065,
-            0.030839558097938,
-            0.0245771680480788,
-            0.0199741193010766,
-            0.0165752610062394,
-            0.0141215264419417,
-            0.0123179501668676,
-            0.0108939338598832,
-            0.00941982929843163,
-            0.00786491143522505,
-            0.00663376583349625,
-            0.00574000234107315,
-            0.00501595683777011,
-            0.00445363836946663,
-            0.00402316772575925,
-            0.00374664929790852,
-            0.00365658652655522,
-            0.00383871555067605,
-            0.00449552849004163,
-            0.00646897752946636,
-            0.0493276647128693,
+        weights=_read_numbers(
+            """
+            0.0464086558127308 0.0938016135542813 0.116358837209542 0.116635943719469
+            0.103728246532805 0.0861477669827383 0.0690217280997833 0.0544840541812517
+            0.0429436363596649 0.0340769868821735 0.0273660761591028 0.022327514568809
+            0.0185865707596786 0.0158862730511355 0.0140729605847121 0.0130802748441658
+            0.0129489406040001 0.0139951843077564 0.0178295981058404 0.0802991376803551
+            """
+        ),
+    ),
+    PowerSum(
+        longest=1 << 20,
+        error=2.8e-09,
+        rates=_read_numbers(
+            """
+            3.47660085196028 1.89855866264133 1.13938708530936 0.701653438578831 0.435598146000146
+            0.27111230265561 0.168905105688617 0.105316353860782 0.0657338977817854
+            0.0410721266770698 0.0256792594075312 0.016043386929011 0.00998510427225638
+            0.0061555386198227 0.0037263653233508 0.00219679016147595 0.00126466184475848
+            0.000727507811472206 0.000424879447613506 0.000250411021841179 0.000148475605589159
+            8.83550664391634e-05 5.25211296825431e-05 3.08789655561353e-05 1.75944072751554e-05
+            9.32469238193635e-06 4.20933447774534e-06 1.26505337409742e-06 2.14919725438894e-08
+            """
+        ),
+        weights=_read_numbers(
+            """
+            0.0539166633267387 0.106565300499825 0.127678455040386 0.122944056964459
+            0.105081872382338 0.0842714637280486 0.0656030052186476 0.0506656061020395
+            0.0392886658663065 0.030839558097938 0.0245771680480788 0.0199741193010766
+            0.0165752610062394 0.0141215264419417 0.0123179501668676 0.0108939338598832
+            0.00941982929843163 0.00786491143522505 0.00663376583349625 0.00574000234107315
+            0.00501595683777011 0.00445363836946663 0.00402316772575925 0.00374664929790852
+            0.00365658652655522 0.00383871555067605 0.00449552849004163 0.00646897752946636
+            0.0493276647128693
+            """
         ),
     ),
 )
-"""(N, largest error for r = 0..N, rates -ln z_l, weights c_l), by a matrix pencil over the samples
-r = 0..N.
+"""By a matrix pencil over the samples r = 0..N, N = `longest`.
 
 For the largest N, slow nodes come from every 512th sample and the others from the residual. Beyond
 that N, the error grows with the logarithm of r.
 """
 
-FAST_EXPONENTS = (
-    2.724356 + 0.465335j,
-    2.725884 + 1.413384j,
-    2.741931 + 2.412090j,
-    2.791186 + 3.506921j,
-    2.847578 + 4.757417j,
-    2.854485 + 6.178769j,
-    2.770452 + 7.768467j,
-    2.566256 + 9.537758j,
-    2.200972 + 11.530324j,
-    1.563285 + 13.866910j,
+FAST_EXPONENTS = _read_exponents(
+    """
+    2.724356+0.465335j 2.725884+1.413384j 2.741931+2.412090j 2.791186+3.506921j 2.847578+4.757417j
+    2.854485+6.178769j 2.770452+7.768467j 2.566256+9.537758j 2.200972+11.530324j
+    1.563285+13.866910j
+    """
 )
-EXACT_EXPONENTS = (
-    3.514049 + 0.389853j,
-    3.525127 + 1.174696j,
-    3.550985 + 1.974408j,
-    3.598202 + 2.797854j,
-    3.675613 + 3.654016j,
-    3.795395 + 4.558151j,
-    3.961922 + 5.540614j,
-    4.153187 + 6.635819j,
-    4.329526 + 7.854577j,
-    4.462083 + 9.187816j,
-    4.535884 + 10.626658j,
-    4.541738 + 12.168825j,
-    4.471729 + 13.818683j,
-    4.316828 + 15.587158j,
-    4.064243 + 17.493238j,
-    3.692080 + 19.569331j,
-    3.155148 + 21.877883j,
-    2.324508 + 24.579251j,
+EXACT_EXPONENTS = _read_exponents(
+    """
+    3.514049+0.389853j 3.525127+1.174696j 3.550985+1.974408j 3.598202+2.797854j 3.675613+3.654016j
+    3.795395+4.558151j 3.961922+5.540614j 4.153187+6.635819j 4.329526+7.854577j 4.462083+9.187816j
+    4.535884+10.626658j 4.541738+12.168825j 4.471729+13.818683j 4.316828+15.587158j
+    4.064243+17.493238j 3.692080+19.569331j 3.155148+21.877883j 2.324508+24.579251j
+    """
 )
 
 VARIANCE, MEAN, FIRST_NODE = 0, 1, 2
 """The rows of curves: Phi (1 - Phi), Phi, then ln(1 - (1 - z_l) Phi) for each node."""
-ROWS = FIRST_NODE + max(len(rates) for _, _, rates, _ in DISCOUNTS)
+ROWS = FIRST_NODE + max(len(powers.rates) for powers in DISCOUNTS)
 ABOVE, BELOW, SLOPE_ABOVE, SLOPE_BELOW = 0, 1, 2, 3
 """The curves by side: u > 0 (i above j), u < 0, and the slopes on both sides."""
 
@@ -300,43 +203,49 @@ _SAMPLES = 320
 _PIN = 300.0  # weight of u = 0 in the least squares
 
 
-def _padded(rows: list[tuple[float, ...]]) -> Float64Array:
+def _pad_rows(rows: list[tuple[float, ...]]) -> Float64Array:
     """Return one row per discount, whose numbers start at FIRST_NODE."""
     table = np.zeros((len(rows), ROWS))
-    for out, row in zip(table, rows, strict=True):
-        out[FIRST_NODE : FIRST_NODE + len(row)] = row
+    for table_row, row in zip(table, rows, strict=True):
+        table_row[FIRST_NODE : FIRST_NODE + len(row)] = row
     return table
 
 
-LENGTHS = np.array([longest for longest, *_ in DISCOUNTS])
-NODES = np.array([len(rates) for _, _, rates, _ in DISCOUNTS])
-RATES = _padded([rates for _, _, rates, _ in DISCOUNTS])
-WEIGHTS = _padded([weights for *_, weights in DISCOUNTS])
+LENGTHS = np.array([powers.longest for powers in DISCOUNTS])
+NODES = np.array([len(powers.rates) for powers in DISCOUNTS])
+RATES = _pad_rows([powers.rates for powers in DISCOUNTS])
+WEIGHTS = _pad_rows([powers.weights for powers in DISCOUNTS])
 SHARES = -np.expm1(-RATES)
 """1 - z_l."""
 
 
-def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Array, Float64Array]:
+def evaluate_curves(
+    rates: Float64Array, u: Float64Array, above: bool
+) -> tuple[Float64Array, Float64Array]:
     """Return each curve minus its limit, and its slope by the distance of i above j, at |distances|
     u on one side.
 
     Both are float64[2 + nodes, points].
     """
-    tail = np.array([0.5 * math.erfc(x / math.sqrt(2.0)) for x in u])
+    upper_tail = np.array([0.5 * math.erfc(x / math.sqrt(2.0)) for x in u])
     density = np.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi)
-    share = -np.expm1(-rates)[:, None]
-    chance, mean = (1.0 - tail, -tail) if above else (tail, tail)
-    # Above, ln(1 - (1 - z) Phi) - ln z = ln(1 + (1 - z) / z tail).
-    factor = np.expm1(rates)[:, None] if above else -share
-    logs = np.log1p(factor * tail)
-    values = np.vstack([tail * (1.0 - tail), mean, logs])
+    one_minus_z = -np.expm1(-rates)[:, None]
+    win_chance, mean = (1.0 - upper_tail, -upper_tail) if above else (upper_tail, upper_tail)
+    # Above, ln(1 - (1 - z) Phi) - ln z = ln(1 + (1 - z) / z upper_tail).
+    tail_factor = np.expm1(rates)[:, None] if above else -one_minus_z
+    logs = np.log1p(tail_factor * upper_tail)
+    values = np.vstack([upper_tail * (1.0 - upper_tail), mean, logs])
     slopes = np.vstack(
-        [density * (1.0 - 2.0 * chance), density, -share * density / (1.0 - share * chance)]
+        [
+            density * (1.0 - 2.0 * win_chance),
+            density,
+            -one_minus_z * density / (1.0 - one_minus_z * win_chance),
+        ]
     )
     return values, slopes
 
 
-def waves(exponents: tuple[complex, ...], u: Float64Array) -> Float64Array:
+def evaluate_waves(exponents: tuple[complex, ...], u: Float64Array) -> Float64Array:
     """Return the real and then the imaginary parts of exp(-e u), float64[points, 2 exponents]."""
     table = np.exp(-np.outer(u, np.array(exponents)))
     return np.hstack([table.real, table.imag])
@@ -347,28 +256,36 @@ def _fit(exponents: tuple[complex, ...]) -> Float64Array:
     2 exponents].
     """
     u = 0.5 * _FIT_END * (1.0 - np.cos(np.linspace(0.0, math.pi, _SAMPLES)))
-    weight = np.where(u == 0.0, _PIN, 1.0)
+    sample_weight = np.where(u == 0.0, _PIN, 1.0)
     curves_at_u = np.zeros((len(DISCOUNTS), 4, ROWS, _SAMPLES))
-    for out, nodes, rates in zip(curves_at_u, NODES, RATES, strict=True):
-        rows = FIRST_NODE + nodes
-        out[ABOVE, :rows], out[SLOPE_ABOVE, :rows] = curves(rates[FIRST_NODE:rows], u, True)
-        out[BELOW, :rows], out[SLOPE_BELOW, :rows] = curves(rates[FIRST_NODE:rows], u, False)
-    flat = (curves_at_u * weight).reshape(-1, _SAMPLES)
-    coefficients = np.linalg.lstsq(waves(exponents, u) * weight[:, None], flat.T, rcond=1e-15)[0]
+    for curves, nodes, rates in zip(curves_at_u, NODES, RATES, strict=True):
+        rows = slice(FIRST_NODE + nodes)
+        for above, value, slope in ((True, ABOVE, SLOPE_ABOVE), (False, BELOW, SLOPE_BELOW)):
+            curves[value, rows], curves[slope, rows] = evaluate_curves(
+                rates[FIRST_NODE : rows.stop], u, above
+            )
+    targets = (curves_at_u * sample_weight).reshape(-1, _SAMPLES)
+    coefficients = np.linalg.lstsq(
+        evaluate_waves(exponents, u) * sample_weight[:, None], targets.T, rcond=1e-15
+    )[0]
     return np.ascontiguousarray(coefficients.T).reshape(*curves_at_u.shape[:3], -1)
 
 
 FAST_TABLES, EXACT_TABLES = _fit(FAST_EXPONENTS), _fit(EXACT_EXPONENTS)
-FAST_WAVES = np.array([[e.real for e in FAST_EXPONENTS], [e.imag for e in FAST_EXPONENTS]])
-EXACT_WAVES = np.array([[e.real for e in EXACT_EXPONENTS], [e.imag for e in EXACT_EXPONENTS]])
+FAST_WAVES = np.stack([np.real(FAST_EXPONENTS), np.imag(FAST_EXPONENTS)])
+EXACT_WAVES = np.stack([np.real(EXACT_EXPONENTS), np.imag(EXACT_EXPONENTS)])
+"""Damping and frequency of each wave."""
 
 
 BINOMIAL, NORMAL = 0, 1
+"""The models of a rank's distribution."""
 
-ROOM = 40
-"""The numbers per document that `swept` needs, which are 36 running sums and the ordered inputs."""
-WORK = 36
+NUMBERS_A_DOCUMENT = 40
+"""The length of the buffer of `evaluate_sweeps` per document: 36 running sums, ordered inputs."""
+WORK_COLUMNS = 36
 """The number of columns in the work space: at least ROWS, and two per wave."""
+_SUMS, _SUM_SLOPES, _DECAY, _ABOVE, _PULL, _PUSH, _BELOW, WORK_ROWS = range(8)
+"""The rows of the work space."""
 
 _SQRT_HALF = math.sqrt(0.5)
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
@@ -379,191 +296,203 @@ _TAIL = 9.0  # standard deviations beyond which a normal is negligible
 _SURE = 1e-12  # minimum variance of a rank: the bins are then certain to 12 digits
 
 
+class Contests(NamedTuple):
+    """The contests between the n documents of a list.
+
+    Args:
+        scores, gains: float64[n], gains divided by the ideal DCG.
+        scale: 1 / (sqrt2 sigma), which multiplies differences so that the digits of the scores are
+            kept.
+        model: BINOMIAL or NORMAL.
+        blend: blend of the training discount.
+    """
+
+    scores: Float64Array
+    gains: Float64Array
+    scale: float
+    model: int
+    blend: float
+
+
 @inline
-def length_class(n: int) -> int:
+def find_length_class(n: int) -> int:
     """Return the row of the tables that is used for a list of n documents."""
-    c = 0
-    while c < LENGTHS.shape[0] - 1 and n > LENGTHS[c]:
-        c += 1
-    return c
+    length_class = 0
+    while length_class < LENGTHS.shape[0] - 1 and n > LENGTHS[length_class]:
+        length_class += 1
+    return length_class
 
 
 @inline
-def needed_rows(model: int, blend: float, c: int) -> tuple[int, int]:
+def find_rows(model: int, blend: float, length_class: int) -> tuple[int, int]:
     """Return the first row of the curves that a model needs, and one past the last."""
     if model == NORMAL:
         return VARIANCE, FIRST_NODE
     first = MEAN if blend > 0.0 else FIRST_NODE
-    stop = FIRST_NODE + NODES[c] if blend < 1.0 else FIRST_NODE
+    stop = FIRST_NODE + NODES[length_class] if blend < 1.0 else FIRST_NODE
     return first, stop
 
 
 @inline
-def expected_discount(
-    sums: Float64Array, model: int, blend: float, n: int, c: int, weights: Float64Array
+def expect_discount(
+    contests: Contests, sums: Float64Array, length_class: int, sum_slopes: Float64Array
 ) -> float:
-    """Return E_j in a list of n documents, and write its derivatives with respect to the sums to
-    `weights`.
+    """Return E_j, and write its derivatives with respect to the sums.
 
     Args:
-        sums: float64[rows], variance and mean of the rank, then the product P_jl of each node.
-        model: BINOMIAL or NORMAL.
-        blend: blend of the training discount.
-        c: length class of the list.
-        weights: float64[rows], written; for nodes, the derivatives by the logarithm of the product.
+        sums: float64[rows], variance and mean of the rank of j, then the product P_jl of each node.
+        length_class: see `find_length_class`.
+        sum_slopes: float64[rows], written; for nodes, the derivatives by the logarithm of the
+            product.
     """
-    if model == NORMAL:
-        return _expected_by_normal(sums, blend, n, weights)
-    value = 0.0
+    n, blend = contests.scores.shape[0], contests.blend
+    if contests.model == NORMAL:
+        return _expect_by_normal(sums, blend, n, sum_slopes)
+    expected = 0.0
     if blend > 0.0:  # otherwise the mean is undefined
-        value = blend * (1.0 - sums[MEAN] / n)
-        weights[MEAN] = -blend / n
-    for row in range(FIRST_NODE, needed_rows(model, blend, c)[1]):
-        weights[row] = (1.0 - blend) * WEIGHTS[c, row] * sums[row]
-        value += weights[row]
-    return value
+        expected = blend * (1.0 - sums[MEAN] / n)
+        sum_slopes[MEAN] = -blend / n
+    for row in range(FIRST_NODE, find_rows(contests.model, blend, length_class)[1]):
+        sum_slopes[row] = (1.0 - blend) * WEIGHTS[length_class, row] * sums[row]
+        expected += sum_slopes[row]
+    return expected
 
 
 @inline
-def _expected_by_normal(sums: Float64Array, blend: float, n: int, weights: Float64Array) -> float:
+def _expect_by_normal(sums: Float64Array, blend: float, n: int, sum_slopes: Float64Array) -> float:
     mean, variance = sums[MEAN], max(sums[VARIANCE], _SURE)
     deviation = math.sqrt(variance)
-    low = max(int(mean - _TAIL * deviation) - 1, 0)
-    high = min(int(mean + _TAIL * deviation) + 2, n - 1)
-    at_rank = discount(low + 1.0, blend, n)
-    value = discount(high + 1.0, blend, n)
+    first_bin = max(int(mean - _TAIL * deviation) - 1, 0)
+    last_bin = min(int(mean + _TAIL * deviation) + 2, n - 1)
+    at_rank = discount(first_bin + 1.0, blend, n)
+    expected = discount(last_bin + 1.0, blend, n)
     by_mean, by_variance = 0.0, 0.0
-    # Sum over the bins of the normal, from `low` to `high`.
-    for r in range(low, high):
-        below = discount(r + 2.0, blend, n)
+    # E_j as a sum over the ends y of the bins, in deviations from the mean.
+    for r in range(first_bin, last_bin):
+        at_next_rank = discount(r + 2.0, blend, n)
         y = (r + 0.5 - mean) / deviation
-        drop, density = at_rank - below, _DENSITY * math.exp(-0.5 * y * y)
-        value += drop * 0.5 * math.erfc(-_SQRT_HALF * y)
+        drop, density = at_rank - at_next_rank, _DENSITY * math.exp(-0.5 * y * y)
+        expected += drop * 0.5 * math.erfc(-_SQRT_HALF * y)
         by_mean -= drop * density
         by_variance -= drop * density * y
-        at_rank = below
-    weights[MEAN] = by_mean / deviation
-    weights[VARIANCE] = by_variance / (2.0 * variance)
-    return value
+        at_rank = at_next_rank
+    sum_slopes[MEAN] = by_mean / deviation
+    sum_slopes[VARIANCE] = by_variance / (2.0 * variance)
+    return expected
 
 
 @inline
-def direct(
-    s: Float64Array,
-    scale: float,
-    gains: Float64Array,
-    model: int,
-    blend: float,
-    on_others: Float64Array,
-    on_own: Float64Array,
-    room: Float64Array,
+def evaluate_pairs(
+    contests: Contests,
+    others_slope: Float64Array,
+    own_slope: Float64Array,
+    buffer: Float64Array,
     work: Float64Array,
 ) -> float:
-    """Return J = sum_j gains_j E_j, and compute A and B pair by pair in n times relevant documents
-    times nodes.
+    """Return J = sum_j gains_j E_j, and compute A and B pair by pair, from scores in any order.
+
+    This takes n times relevant documents times nodes.
 
     Args:
-        s: float64[n], scores, in any order.
-        scale: 1 / (sqrt2 sigma), which multiplies differences so that the digits of the scores are
-            kept.
-        gains: float64[n], divided by the ideal.
-        model, blend: as in `expected_discount`.
-        on_others, on_own: float64[n], written: A and B.
-        room, work: float64[ROOM n], float64[8, WORK], overwritten.
+        others_slope, own_slope: float64[n], written: A and B.
+        buffer, work: float64[NUMBERS_A_DOCUMENT n], float64[WORK_ROWS, WORK_COLUMNS], overwritten.
     """
+    s, gains, scale = contests.scores, contests.gains, contests.scale
     n = s.shape[0]
-    c = length_class(n)
-    low, high = needed_rows(model, blend, c)
-    chance, density = room[:n], room[n : 2 * n]
-    # Sum over the pairs of a relevant document and another one.
-    sums, weights = work[0], work[1]
-    on_others[:] = 0.0
-    on_own[:] = 0.0
-    value = 0.0
+    length_class = find_length_class(n)
+    first_row, stop_row = find_rows(contests.model, contests.blend, length_class)
+    chance, density = buffer[:n], buffer[n : 2 * n]
+    sums, sum_slopes = work[_SUMS], work[_SUM_SLOPES]
+    others_slope[:] = 0.0
+    own_slope[:] = 0.0
+    objective = 0.0
     for j in range(n):
         if gains[j] == 0.0:
             continue
+        # The chances pi_ij of all others against a relevant document, and E_j from them.
         for i in range(n):
-            x = scale * (s[i] - s[j])
-            chance[i] = 0.5 * math.erfc(-_SQRT_HALF * x)
-            density[i] = _DENSITY * math.exp(-0.5 * x * x)
+            u = scale * (s[i] - s[j])
+            chance[i] = 0.5 * math.erfc(-_SQRT_HALF * u)
+            density[i] = _DENSITY * math.exp(-0.5 * u * u)
         chance[j] = 0.0
         density[j] = 0.0
-        _sums_of(chance, high, c, sums)
-        value += gains[j] * expected_discount(sums, model, blend, n, c, weights)
+        _sum_curves(chance, stop_row, length_class, sums)
+        objective += gains[j] * expect_discount(contests, sums, length_class, sum_slopes)
+        # Its gradient, pair by pair.
         slope_sum = 0.0
         for i in range(n):
-            slope = gains[j] * density[i] * _slope(chance[i], weights, low, high, c)
-            on_others[i] += slope
+            by_chance = _slope_by_chance(chance[i], sum_slopes, first_row, stop_row, length_class)
+            slope = gains[j] * density[i] * by_chance
+            others_slope[i] += slope
             slope_sum += slope
-        on_own[j] = slope_sum
-    return value
+        own_slope[j] = slope_sum
+    return objective
 
 
 @inline_sums
-def _sums_of(chance: Float64Array, high: int, c: int, sums: Float64Array) -> None:
+def _sum_curves(chance: Float64Array, stop_row: int, length_class: int, sums: Float64Array) -> None:
+    """Write variance, mean and products of one document from the chances against it."""
     mean, variance = 0.0, 0.0
     for i in range(chance.shape[0]):
         mean += chance[i]
         variance += chance[i] * (1.0 - chance[i])
     sums[MEAN] = mean
     sums[VARIANCE] = variance
-    for row in range(FIRST_NODE, high):
+    for row in range(FIRST_NODE, stop_row):
         sums[row] = 1.0
     for i in range(chance.shape[0]):
         pi = chance[i]
-        for row in range(FIRST_NODE, high):
-            product = sums[row] * (1.0 - SHARES[c, row] * pi)
+        for row in range(FIRST_NODE, stop_row):
+            product = sums[row] * (1.0 - SHARES[length_class, row] * pi)
             sums[row] = 0.0 if product < _TINY else product
 
 
 @inline_sums
-def _slope(pi: float, weights: Float64Array, low: int, high: int, c: int) -> float:
-    """Return sum_r w_r dcurve_r / dpi."""
-    total = 0.0
-    for row in range(FIRST_NODE, high):
-        total -= weights[row] * SHARES[c, row] / (1.0 - SHARES[c, row] * pi)
-    if low <= MEAN:
-        total += weights[MEAN]
-    if low <= VARIANCE:
-        total += weights[VARIANCE] * (1.0 - 2.0 * pi)
-    return total
+def _slope_by_chance(
+    pi: float, sum_slopes: Float64Array, first_row: int, stop_row: int, length_class: int
+) -> float:
+    """Return dE_j / dpi_ij = sum_r w_jr dcurve_r / dpi."""
+    slope = 0.0
+    for row in range(FIRST_NODE, stop_row):
+        one_minus_z = SHARES[length_class, row]
+        slope -= sum_slopes[row] * one_minus_z / (1.0 - one_minus_z * pi)
+    if first_row <= MEAN:
+        slope += sum_slopes[MEAN]
+    if first_row <= VARIANCE:
+        slope += sum_slopes[VARIANCE] * (1.0 - 2.0 * pi)
+    return slope
 
 
 @inline
 @allocates
-def scaled(
-    s: Float64Array,
-    scale: float,
-    gains: Float64Array,
-    blend: float,
-    sweeps: int,
-    on_others: Float64Array,
-    on_own: Float64Array,
+def evaluate_sinkhorn(
+    contests: Contests, sweeps: int, others_slope: Float64Array, own_slope: Float64Array
 ) -> float:
-    """Compute the same as `direct` from rank-binomials scaled by sweeps of Sinkhorn, in n^3.
+    """Compute the same as `evaluate_pairs` from rank-binomials scaled by Sinkhorn's sweeps, in n^3.
 
     A sweep divides every rank by the sum of its probabilities, then every document: p_jr becomes
-    u_j p_jr v_r. The gradient goes back through all sweeps, and `worth` is dJ / dp_jr.
+    u_j p_jr v_r. The gradient goes back through all sweeps, and `p_slope` is dJ / dp_jr.
     """
+    s, scale = contests.scores, contests.scale
     n, last = s.shape[0], 2 * sweeps
-    p, worth, chance, density = np.zeros((4, n, n))
+    p, p_slope, chance, density = np.zeros((4, n, n))
     # The factors of documents and ranks in turn, and the derivatives of J by them.
     factors, slopes = np.zeros((2, last + 1, n))
-    on_others[:] = 0.0
-    on_own[:] = 0.0
-    value = 0.0
+    others_slope[:] = 0.0
+    own_slope[:] = 0.0
+    objective = 0.0
     # The recursion over the contests of each document.
     for j in range(n):
         p[j, 0], factors[0, j] = 1.0, 1.0
         for i in range(n):
-            x = scale * (s[i] - s[j])
-            pi = 0.0 if i == j else 0.5 * math.erfc(-_SQRT_HALF * x)
+            u = scale * (s[i] - s[j])
+            pi = 0.0 if i == j else 0.5 * math.erfc(-_SQRT_HALF * u)
             chance[j, i] = pi
-            density[j, i] = _DENSITY * math.exp(-0.5 * x * x)
+            density[j, i] = _DENSITY * math.exp(-0.5 * u * u)
             for r in range(n - 1, 0, -1):
                 p[j, r] += pi * (p[j, r - 1] - p[j, r])
             p[j, 0] -= pi * p[j, 0]
+    # The sweeps: step t scales ranks if it is odd, and else documents.
     for t in range(1, last + 1):
         for j in range(n):
             for r in range(n):
@@ -571,117 +500,116 @@ def scaled(
                 factors[t, row] += p[j, r] * factors[t - 1, column]
         factors[t] = 1.0 / np.maximum(factors[t], _TINY)
     # Back: J by the last two scalings, then each scaling by the one before it.
-    u, v = factors[last], factors[last - 1]
+    u_factors, v_factors = factors[last], factors[last - 1]
     for j in range(n):
         for r in range(n):
-            share = gains[j] * discount(r + 1.0, blend, n)
-            worth[j, r] = share * u[j] * v[r]
-            value += worth[j, r] * p[j, r]
-            slopes[last, j] += share * p[j, r] * v[r]
-            slopes[last - 1, r] += share * p[j, r] * u[j]
+            share = contests.gains[j] * discount(r + 1.0, contests.blend, n)
+            p_slope[j, r] = share * u_factors[j] * v_factors[r]
+            objective += p_slope[j, r] * p[j, r]
+            slopes[last, j] += share * p[j, r] * v_factors[r]
+            slopes[last - 1, r] += share * p[j, r] * u_factors[j]
     for t in range(last, 0, -1):
         slopes[t] *= -factors[t] * factors[t]
         for j in range(n):
             for r in range(n):
                 row, column = (r, j) if t % 2 == 1 else (j, r)
-                worth[j, r] += slopes[t, row] * factors[t - 1, column]
+                p_slope[j, r] += slopes[t, row] * factors[t - 1, column]
                 slopes[t - 1, column] += slopes[t, row] * p[j, r]
     # By each chance: p_j without i, divided out from the side where that is stable.
     for j in range(n):
         for i in range(n):
             if i == j:
                 continue
-            pi, without, force = chance[j, i], 0.0, 0.0
-            down, divisor = min(pi, 1.0 - pi), 1.0 / max(pi, 1.0 - pi)
+            pi, without_i, slope = chance[j, i], 0.0, 0.0
+            smaller, divisor = min(pi, 1.0 - pi), 1.0 / max(pi, 1.0 - pi)
             for step in range(n - 1):
                 r = step if pi <= 0.5 else n - 1 - step
-                without = (p[j, r] - down * without) * divisor
+                without_i = (p[j, r] - smaller * without_i) * divisor
                 after = r + 1 if pi <= 0.5 else r
-                force += density[j, i] * without * (worth[j, after] - worth[j, after - 1])
-            on_others[i] += force
-            on_own[j] += force
-    return value
+                slope += density[j, i] * without_i * (p_slope[j, after] - p_slope[j, after - 1])
+            others_slope[i] += slope
+            own_slope[j] += slope
+    return objective
 
 
 @inline
-def swept(
-    s: Float64Array,
-    scale: float,
-    gains: Float64Array,
-    model: int,
-    blend: float,
+def evaluate_sweeps(
+    contests: Contests,
     waves: Float64Array,
     tables: Float64Array,
-    on_others: Float64Array,
-    on_own: Float64Array,
-    room: Float64Array,
+    others_slope: Float64Array,
+    own_slope: Float64Array,
+    buffer: Float64Array,
     work: Float64Array,
 ) -> float:
-    """Compute the same as `direct` in three passes over the documents by descending score.
+    """Compute the same as `evaluate_pairs` in three passes over the documents by descending score.
 
     `waves` and `tables` are FAST_WAVES and FAST_TABLES, or EXACT_WAVES and EXACT_TABLES.
     """
+    s, gains, scale = contests.scores, contests.gains, contests.scale
     n, half = s.shape[0], waves.shape[1]
     width = 2 * half
-    c = length_class(n)
-    table = tables[c]
-    low, high = needed_rows(model, blend, c)
-    decay, above, pull, push = work[2, :width], work[3, :width], work[4, :width], work[5, :width]
-    up, sums, weights = work[6, :width], work[0], work[1]
-    on_others[:] = 0.0
-    on_own[:] = 0.0
-    # Up: sums of the waves of the documents below.
-    up[:] = 0.0
+    length_class = find_length_class(n)
+    table = tables[length_class]
+    first_row, stop_row = find_rows(contests.model, contests.blend, length_class)
+    sums, sum_slopes, decay = work[_SUMS], work[_SUM_SLOPES], work[_DECAY, :width]
+    above, below = work[_ABOVE, :width], work[_BELOW, :width]
+    pull, push = work[_PULL, :width], work[_PUSH, :width]
+    others_slope[:] = 0.0
+    own_slope[:] = 0.0
+    # Up: sums of the waves of the documents below each document.
+    below[:] = 0.0
     for j in range(n - 1, -1, -1):
         if j < n - 1:
-            _decays(scale * (s[j] - s[j + 1]), waves, decay)
-            _count(up, decay)
+            _write_decays(scale * (s[j] - s[j + 1]), waves, decay)
+            _pass_document(below, decay)
         for a in range(width):
-            room[j * width + a] = up[a]
-    # Down: every sum of j is known, and with it the pull on j and its pull on the documents below.
+            buffer[j * width + a] = below[a]
+    # Down: every sum of j, E_j, the pull on j, and its push on the documents below.
     above[:] = 0.0
     pull[:] = 0.0
     push[:] = 0.0
-    value = 0.0
+    objective = 0.0
     for j in range(n):
         if j > 0:
-            _decays(scale * (s[j - 1] - s[j]), waves, decay)
-            _count(above, decay)
-            _run(pull, push, decay)
-            on_others[j] = _total(pull, half)
-        under = room[j * width : (j + 1) * width]
+            _write_decays(scale * (s[j - 1] - s[j]), waves, decay)
+            _pass_document(above, decay)
+            _pass_sums(pull, push, decay)
+            others_slope[j] = _add_real_parts(pull, half)
+        below_j = buffer[j * width : (j + 1) * width]
         if gains[j] == 0.0:
             push[:] = 0.0
-            under[:] = 0.0
+            below_j[:] = 0.0
             continue
-        for row in range(low, high):
-            total = _dot(table[ABOVE, row], above) + _dot(table[BELOW, row], under)
+        for row in range(first_row, stop_row):
+            curve_sum = _dot(table[ABOVE, row], above) + _dot(table[BELOW, row], below_j)
             if row < FIRST_NODE:
-                sums[row] = total + (j if row == MEAN else 0.0)
+                sums[row] = curve_sum + (j if row == MEAN else 0.0)
             else:
-                total -= j * RATES[c, row]
-                sums[row] = math.exp(total) if total > -660.0 else 0.0
-        value += gains[j] * expected_discount(sums, model, blend, n, c, weights)
-        for row in range(low, high):
-            weights[row] *= gains[j]
-        _mixed(table[SLOPE_BELOW], weights, low, high, push)
-        on_own[j] = _dot(push, under)
-        _mixed(table[SLOPE_ABOVE], weights, low, high, under)
-        on_own[j] += _dot(under, above)
+                curve_sum -= j * RATES[length_class, row]
+                sums[row] = math.exp(curve_sum) if curve_sum > -660.0 else 0.0
+        objective += gains[j] * expect_discount(contests, sums, length_class, sum_slopes)
+        for row in range(first_row, stop_row):
+            sum_slopes[row] *= gains[j]
+        _mix_rows(table[SLOPE_BELOW], sum_slopes, first_row, stop_row, push)
+        own_slope[j] = _dot(push, below_j)
+        # From here on `below_j` holds the pull on the documents above j.
+        _mix_rows(table[SLOPE_ABOVE], sum_slopes, first_row, stop_row, below_j)
+        own_slope[j] += _dot(below_j, above)
         for a in range(half, width):
             push[a] = -push[a]
-            under[a] = -under[a]
+            below_j[a] = -below_j[a]
     # Up again: the pull of each document on those above it.
     pull[:] = 0.0
     for m in range(n - 2, -1, -1):
-        _decays(scale * (s[m] - s[m + 1]), waves, decay)
-        _run(pull, room[(m + 1) * width : (m + 2) * width], decay)
-        on_others[m] += _total(pull, half)
-    return value
+        _write_decays(scale * (s[m] - s[m + 1]), waves, decay)
+        _pass_sums(pull, buffer[(m + 1) * width : (m + 2) * width], decay)
+        others_slope[m] += _add_real_parts(pull, half)
+    return objective
 
 
 @inline
-def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
+def _write_decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
     """Write exp(-e gap) for every exponent, real parts first, by squaring a series at a fraction of
     the gap.
 
@@ -695,6 +623,7 @@ def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
     while step < -_SERIES:
         step *= 0.5
         squarings += 1
+    # Horner's scheme in complex numbers, re + i im.
     for a in range(half):
         decay[a] = 1.0
         decay[half + a] = 0.0
@@ -712,7 +641,7 @@ def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
 
 
 @inline
-def _count(sums: Float64Array, decay: Float64Array) -> None:
+def _pass_document(sums: Float64Array, decay: Float64Array) -> None:
     """Replace the sums by decay (sums + 1)."""
     half = sums.shape[0] // 2
     for a in range(half):
@@ -722,11 +651,11 @@ def _count(sums: Float64Array, decay: Float64Array) -> None:
 
 
 @inline
-def _run(sums: Float64Array, more: Float64Array, decay: Float64Array) -> None:
-    """Replace the sums by decay (sums + more)."""
+def _pass_sums(sums: Float64Array, added: Float64Array, decay: Float64Array) -> None:
+    """Replace the sums by decay (sums + added)."""
     half = sums.shape[0] // 2
     for a in range(half):
-        re, im = sums[a] + more[a], sums[half + a] + more[half + a]
+        re, im = sums[a] + added[a], sums[half + a] + added[half + a]
         re, im = (0.0, 0.0) if abs(re) + abs(im) < _TINY else (re, im)
         sums[a] = re * decay[a] - im * decay[half + a]
         sums[half + a] = re * decay[half + a] + im * decay[a]
@@ -741,8 +670,7 @@ def _dot(a: Float64Array, b: Float64Array) -> float:
 
 
 @inline_sums
-def _total(sums: Float64Array, half: int) -> float:
-    """Return the sum of the real parts."""
+def _add_real_parts(sums: Float64Array, half: int) -> float:
     total = 0.0
     for a in range(half):
         total += sums[a]
@@ -750,11 +678,11 @@ def _total(sums: Float64Array, half: int) -> float:
 
 
 @inline
-def _mixed(
-    table: Float64Array, weights: Float64Array, low: int, high: int, out: Float64Array
+def _mix_rows(
+    table: Float64Array, row_weights: Float64Array, first_row: int, stop_row: int, out: Float64Array
 ) -> None:
     """Write the sum of weight times coefficients over the rows to `out`."""
     out[:] = 0.0
-    for row in range(low, high):
+    for row in range(first_row, stop_row):
         for a in range(out.shape[0]):
-            out[a] += weights[row] * table[row, a]
+            out[a] += row_weights[row] * table[row, a]

@@ -8,6 +8,7 @@ not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from boostrank.core.types import Float32Array, Int64Array
 from boostrank.kernels.jit import (
     I1,
     INT,
+    S2,
     allocates,
     entry_point,
     inline,
@@ -25,7 +27,8 @@ from boostrank.kernels.jit import (
 )
 
 KINDS = ("rank", "zscore", "best", "mean", "minmax", "opensearch_zscore")
-"""The kinds of features, whose indices the kernel uses."""
+"""The kinds of features."""
+_RANK, _ZSCORE, _BEST, _, _MINMAX, _OPENSEARCH = range(len(KINDS))
 
 _DOCUMENTS_A_BLOCK = 4096
 _TOGETHER = 16  # columns processed together: a row of them is one cache line
@@ -37,7 +40,6 @@ _BYTE, _KEY = np.uint64(255), np.uint64(32)
 _BITS = np.array([32, 40, 48, 56], np.uint64)  # positions of the bytes of a key
 
 Keys = npt.NDArray[np.uint64]
-_X2 = types.Array(types.float32, 2, "C")
 
 
 def fill_within_queries(
@@ -69,17 +71,17 @@ def fill_within_queries(
     ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code does not take read-only arrays
     columns = np.require(columns, np.int64, ["C", "W"])
     rows = np.require(features, np.float32, ["C", "W"])
-    places = np.array([KINDS.index(kind) for kind in kinds], np.int64)
-    copied = out.shape[1] - columns.size * places.size
+    kind_numbers = np.array([KINDS.index(kind) for kind in kinds], np.int64)
+    copied = out.shape[1] - columns.size * kind_numbers.size
 
-    def block(span: tuple[int, int]) -> None:
-        _fill(*span, rows, columns, places, ptr, copied, out)
+    def fill_block(span: tuple[int, int]) -> None:
+        _fill(*span, rows, columns, kind_numbers, ptr, copied, out)
 
-    run_parallel(block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)
+    run_parallel(fill_block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)
 
 
 @inline
-def _within(number: float) -> float:
+def _clip(number: float) -> float:
     """Clip a number to the range of float32."""
     return min(max(number, -_LARGEST), _LARGEST)
 
@@ -108,15 +110,15 @@ def _sort(keys: Keys, spare: Keys, counts: Int64Array, n: int) -> None:
         counts[:] = 0
         for i in range(n):
             counts[(keys[i] >> bits) & _BYTE] += 1
-        at = 0
-        for b in range(256):
-            size = counts[b]
-            counts[b] = at
-            at += size
+        start = 0
+        for byte in range(256):
+            size = counts[byte]
+            counts[byte] = start
+            start += size
         for i in range(n):
-            b = (keys[i] >> bits) & _BYTE
-            spare[counts[b]] = keys[i]
-            counts[b] += 1
+            byte = (keys[i] >> bits) & _BYTE
+            spare[counts[byte]] = keys[i]
+            counts[byte] += 1
         for i in range(n):  # assigning a slice would count references
             keys[i] = spare[i]
 
@@ -131,30 +133,30 @@ def _rank(
     column: int,
 ) -> None:
     """Write the ranks of values, float32[n]."""
-    m, bits = 0, values.view(np.uint32)
+    count, bits = 0, values.view(np.uint32)
     for i in range(values.shape[0]):
         if np.isnan(values[i]):
             out[i, column] = np.nan
             continue
         key = bits[i] if values[i] != 0.0 else np.uint32(0)
         key = key ^ _ALL if key & _SIGN else key | _SIGN  # integers in the order of the values
-        keys[m] = (np.uint64(key) << _KEY) | np.uint64(i)
-        m += 1
-    _sort(keys, spare, counts, m)
+        keys[count] = (np.uint64(key) << _KEY) | np.uint64(i)
+        count += 1
+    _sort(keys, spare, counts, count)
     # Give tied values their mean rank.
     first = 0
-    while first < m:
+    while first < count:
         last = first + 1
-        while last < m and keys[last] >> _KEY == keys[first] >> _KEY:
+        while last < count and keys[last] >> _KEY == keys[first] >> _KEY:
             last += 1
-        rank = 0.5 if m == 1 else 0.5 * (first + last - 1) / (m - 1)
+        rank = 0.5 if count == 1 else 0.5 * (first + last - 1) / (count - 1)
         for j in range(first, last):
             out[np.int64(keys[j] & np.uint64(_ALL)), column] = rank
         first = last
 
 
 @inline
-def _positive(
+def _score_as_opensearch(
     value: np.float32, mean: np.float32, deviation: np.float32, least: float, most: float
 ) -> float:
     """Return a z-score as OpenSearch computes it; see `normalizeSingleScore` there."""
@@ -163,10 +165,56 @@ def _positive(
     if deviation == 0.0:
         return least
     score = (value - mean) / deviation
-    return _within(float(score)) if score > 0.0 else _LEAST
+    return _clip(float(score)) if score > 0.0 else _LEAST
 
 
-@entry_point(types.void(INT, INT, _X2, I1, I1, I1, INT, _X2))
+class _Statistics(NamedTuple):
+    """Those of the finite values of a column in one query; `sample_deviation` divides by n - 1."""
+
+    mean: float
+    deviation: float
+    sample_deviation: np.float32
+    least: float
+    most: float
+
+
+@inline
+def _measure(values: Float32Array) -> _Statistics:
+    total, count, least, most = 0.0, 0, np.inf, -np.inf
+    for i in range(values.size):
+        if np.isfinite(values[i]):
+            total += np.float64(values[i])
+            count += 1
+            least, most = min(least, values[i]), max(most, values[i])
+    mean, deviation, sample_deviation = total / max(1, count), 0.0, np.float32(0.0)
+    if most > least:
+        for i in range(values.size):
+            if np.isfinite(values[i]):
+                deviation += (np.float64(values[i]) - mean) ** 2
+        sample_deviation = np.float32(np.sqrt(deviation / (count - 1)))
+        deviation = np.sqrt(deviation / count)
+    return _Statistics(mean, deviation, sample_deviation, least, most)
+
+
+@inline
+def _transform(number: np.float32, kind: int, stats: _Statistics) -> float:
+    """Return the feature of a kind other than the rank for one value."""
+    value = np.float64(number)
+    if not np.isfinite(value):
+        return value
+    if kind == _ZSCORE:
+        return _clip((value - stats.mean) / stats.deviation) if stats.deviation > 0.0 else 0.0
+    if kind == _MINMAX:
+        return (
+            (value - stats.least) / (stats.most - stats.least) if stats.most > stats.least else 1.0
+        )
+    if kind == _OPENSEARCH:
+        mean = np.float32(stats.mean)
+        return _score_as_opensearch(number, mean, stats.sample_deviation, stats.least, stats.most)
+    return _clip(value - (stats.most if kind == _BEST else stats.mean))
+
+
+@entry_point(types.void(INT, INT, S2, I1, I1, I1, INT, S2))
 @allocates
 def _fill(
     start: int,
@@ -185,12 +233,8 @@ def _fill(
     for q in range(start, stop):
         longest = max(longest, ptr[q + 1] - ptr[q])
     tile = np.empty((_TOGETHER, longest), np.float32)
-    keys, spare, counts = (
-        np.empty(longest, np.uint64),
-        np.empty(longest, np.uint64),
-        np.empty(256, np.int64),
-    )
-    count = columns.size
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    counts = np.empty(256, np.int64)
     for q in range(start, stop):
         begin, n = ptr[q], ptr[q + 1] - ptr[q]
         rows = out[begin : begin + n]
@@ -198,46 +242,18 @@ def _fill(
             for j in range(copied):
                 rows[i, j] = x[begin + i, j]
         # Gather some columns of the query, then compute their statistics and each kind.
-        for first in range(0, count, _TOGETHER):
-            together = min(_TOGETHER, count - first)
+        for first in range(0, columns.size, _TOGETHER):
+            together = min(_TOGETHER, columns.size - first)
             for i in range(n):
                 for j in range(together):
                     tile[j, i] = x[begin + i, columns[first + j]]
             for j in range(together):
                 values = tile[j, :n]
-                total, finite, least, most = 0.0, 0, np.inf, -np.inf
-                for i in range(n):
-                    if np.isfinite(values[i]):
-                        total += np.float64(values[i])
-                        finite += 1
-                        least, most = min(least, values[i]), max(most, values[i])
-                mean, deviation, sample = total / max(1, finite), 0.0, np.float32(0.0)
-                if most > least:
-                    for i in range(n):
-                        if np.isfinite(values[i]):
-                            deviation += (np.float64(values[i]) - mean) ** 2
-                    sample = np.float32(np.sqrt(deviation / (finite - 1)))
-                    deviation = np.sqrt(deviation / finite)
+                statistics = _measure(values)
                 for k in range(kinds.size):
-                    column = copied + k * count + first + j
-                    if kinds[k] == 0:
+                    column = copied + k * columns.size + first + j
+                    if kinds[k] == _RANK:
                         _rank(values, keys, spare, counts, rows, column)
                         continue
                     for i in range(n):
-                        value = np.float64(values[i])
-                        if not np.isfinite(value):
-                            rows[i, column] = value
-                        elif kinds[k] == 1:
-                            rows[i, column] = (
-                                _within((value - mean) / deviation) if deviation > 0.0 else 0.0
-                            )
-                        elif kinds[k] == 4:
-                            rows[i, column] = (
-                                (value - least) / (most - least) if most > least else 1.0
-                            )
-                        elif kinds[k] == 5:
-                            rows[i, column] = _positive(
-                                values[i], np.float32(mean), sample, least, most
-                            )
-                        else:
-                            rows[i, column] = _within(value - (most if kinds[k] == 2 else mean))
+                        rows[i, column] = _transform(values[i], kinds[k], statistics)

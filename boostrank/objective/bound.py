@@ -22,6 +22,7 @@ from boostrank.kernels.driver import (
     AllReduce,
     Buffers,
     PassStats,
+    QueryData,
     alone,
     finish,
     mix_gradients,
@@ -88,7 +89,7 @@ class BoundObjective:
         self.total_queries = int(count)
         """The number of queries over all processes."""
         self._weights = weights / (total / count) if count else weights
-        if queries.k is not None and all(part.slot < 0 for part in self._parts):
+        if queries.k is not None and all(part.cutoff_index < 0 for part in self._parts):
             raise DataError(
                 f"the queries have their own k, but objective {objective.name!r} has no cut-off"
             )
@@ -126,7 +127,7 @@ class BoundObjective:
             self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce
         )
         if stats.broken_query >= 0:
-            raise TrainingError(self._broken(stats.broken_query, s, round))
+            raise TrainingError(self._describe_broken(stats.broken_query, s, round))
         if round == 0 and stats.dead_queries == self.total_queries:
             self.check_gains()
             raise NothingToLearn(
@@ -196,7 +197,7 @@ class BoundObjective:
         for part, buffers in zip(self._parts, out, strict=True):
             part.run(s, self._weights, round, buffers, self._threads, loss)
             if buffers.broken_query >= 0:
-                raise TrainingError(self._broken(buffers.broken_query, s, round, part))
+                raise TrainingError(self._describe_broken(buffers.broken_query, s, round, part))
         return s
 
     def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
@@ -209,7 +210,9 @@ class BoundObjective:
         means = [float(magnitude) / max(documents, 1) for magnitude in magnitudes]
         return tuple(self.objective.factors(round, means))
 
-    def _broken(self, q: int, scores: Float64Array, round: int, part: _Part | None = None) -> str:
+    def _describe_broken(
+        self, q: int, scores: Float64Array, round: int, part: _Part | None = None
+    ) -> str:
         in_query = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
         finite = in_query[np.isfinite(in_query)]
         span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
@@ -235,34 +238,31 @@ def _check_pairs(objective: Any, queries: QueryIndex) -> None:
     """
     spec, values, longest = objective.spec, objective.params, queries.longest
     # Find what makes the number of pairs grow, and what reduces it.
-    most = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
-    depth, what = longest if spec.quadratic else 0, f"objective {spec.name!r}"
-    mend = (
+    depth_limit = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
+    depth, cause = longest if spec.quadratic else 0, f"objective {spec.name!r}"
+    remedy = (
         "Use an objective without this limit:"
         f" {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
     )
     if values.get("sums") == "direct":
-        depth, what, mend = (
-            longest,
-            "sums=direct",
-            "Use sums=fast or sums=exact, which have no such limit",
-        )
+        depth, cause = longest, "sums=direct"
+        remedy = "Use sums=fast or sums=exact, which have no such limit"
     elif "truncation_level" in values:
-        depth, mend = values["truncation_level"], f"Set truncation_level to at most {most:,}"
-        what = f"truncation_level={depth:,}"
-    elif values.get("neighbors") == 0 and values["mode"] != "classic":
-        depth, what, mend = (
-            values["k"] or longest,
-            "neighbors=0",
-            f"Set neighbors, or set k to at most {most:,}",
+        depth, remedy = (
+            values["truncation_level"],
+            f"Set truncation_level to at most {depth_limit:,}",
         )
+        cause = f"truncation_level={depth:,}"
+    elif values.get("neighbors") == 0 and values["mode"] != "classic":
+        depth, cause = values["k"] or longest, "neighbors=0"
+        remedy = f"Set neighbors, or set k to at most {depth_limit:,}"
     pairs = longest * min(depth, longest)
     if pairs > MAX_QUADRATIC_DOCUMENTS**2:
         q = int(np.argmax(queries.sizes))
         raise DataError(
             f"query {queries.qid[q]} has {longest:,} documents and needs {pairs:.1e} pairs per"
-            f" round, but {what} is limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query."
-            f" {mend}"
+            f" round, but {cause} is limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query."
+            f" {remedy}"
         )
 
 
@@ -293,12 +293,12 @@ class _Part:
         constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
         if spec.document_weights == LOSS_WEIGHTS and queries.document_weights is not None:
             constants[DOCUMENT_WEIGHTS] = queries.document_weights
-        self.slot, self._k = -1, queries.k
+        self.cutoff_index, self._cutoffs = -1, queries.k
         cutoff = find_param(K.name, spec.params)
-        if cutoff is not None and self._k is not None:
-            self.slot = spec.params.index(cutoff)
-            self._k = np.require(self._k, np.int64, ["C", "W"])
-            constants[cutoff.name] = self._k
+        if cutoff is not None and self._cutoffs is not None:
+            self.cutoff_index = spec.params.index(cutoff)
+            self._cutoffs = np.require(self._cutoffs, np.int64, ["C", "W"])
+            constants[cutoff.name] = self._cutoffs
         self._doc_const, self._query_const = spec.prepare(targets, self.gains, self.ptr, constants)
 
     def run(
@@ -314,17 +314,12 @@ class _Part:
         spec = self.objective.spec
         run_kernel(
             spec.kernel,
-            scores,
-            self.gains,
-            self.ptr,
-            weights,
-            self._doc_const,
-            self._query_const,
+            QueryData(scores, self.gains, self.ptr, weights, self._doc_const, self._query_const),
             spec.encode(self.objective.values(round), round, loss),
             out,
             composition=Composition.at_round(self.objective.option_values(round), round),
-            slot=self.slot,
-            slot_values=self._k,
+            slot=self.cutoff_index,
+            slot_values=self._cutoffs,
             ordered=spec.ordered,
             scratch_per_document=spec.scratch_per_document,
             threads=threads,

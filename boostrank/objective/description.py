@@ -205,9 +205,9 @@ class Objective(TrainingObjective):
         for parameter, text in self.spec.default_schedules.items():
             if parameter not in resolved:
                 self.params[parameter] = parse_schedule(text.format_map(self.params))
-        chosen = {**self.spec.default_options, **resolved}
+        values = {**self.spec.default_options, **resolved}
         self.options = {
-            o.name: parse_value(o, chosen.get(o.name, o.default), owner) for o in shared
+            o.name: parse_value(o, values.get(o.name, o.default), owner) for o in shared
         }
         self.hessian_scale = self.options["hessian_scale"]
 
@@ -226,11 +226,13 @@ class Objective(TrainingObjective):
         return (1.0,)
 
     def __repr__(self) -> str:
-        words = [repr(self.name)]
-        words += [f"{k}={v if not isinstance(v, str) else repr(v)}" for k, v in self.params.items()]
-        usual = {o.name: o.default for o in OPTIONS} | dict(self.spec.default_options)
-        words += [f"{name}={v!r}" for name, v in self.options.items() if v != usual[name]]
-        return f"Objective({', '.join(words)}, gain={self.gain!r})"
+        arguments = [repr(self.name)]
+        arguments += [
+            f"{k}={v if not isinstance(v, str) else repr(v)}" for k, v in self.params.items()
+        ]
+        defaults = {o.name: o.default for o in OPTIONS} | dict(self.spec.default_options)
+        arguments += [f"{name}={v!r}" for name, v in self.options.items() if v != defaults[name]]
+        return f"Objective({', '.join(arguments)}, gain={self.gain!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         # Registered objectives are pickled by name, without code.
@@ -316,9 +318,9 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
 
 def parse_value(param: Param, value: Any, owner: str) -> Any:
     """Convert a parameter's value to its type, or parse its schedule."""
-    called = param.schedulable and isinstance(value, str) and value.rstrip().endswith(")")
+    is_call = param.schedulable and isinstance(value, str) and value.rstrip().endswith(")")
     if (
-        is_schedule_text(value) or called
+        is_schedule_text(value) or is_call
     ) and value not in param.choices:  # "logistic" is also a choice of noise
         value = parse_schedule(value)
     if isinstance(value, Schedule):

@@ -145,10 +145,8 @@ class Mixture(TrainingObjective):
 
     def _set_total(self, total_rounds: int) -> None:
         self.total_rounds = total_rounds
-        self.first, self.second = (
-            self.first.scale_to(total_rounds),
-            self.second.scale_to(total_rounds),
-        )
+        self.first = self.first.scale_to(total_rounds)
+        self.second = self.second.scale_to(total_rounds)
 
     def __repr__(self) -> str:
         return f"Mixture({self.first!r}, {self.second!r}, mix={self.mix}, balance={self.balance!r})"

@@ -37,10 +37,16 @@ Cost: n^2 / 2 pairs per query, with one exponential each.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Query, no_constants, objective_kernel
+from boostrank.kernels.objective import (
+    ObjectiveSpec,
+    Params,
+    Query,
+    Scratch,
+    no_constants,
+    objective_kernel,
+)
 from boostrank.kernels.shared import SIGMA
 
 PARAMS = (SIGMA,)
@@ -48,12 +54,12 @@ PARAMS = (SIGMA,)
 
 @objective_kernel(params=PARAMS)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the loss, gradient and curvature of one query; see `kernels.objective`."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     alpha = 1.0 / params.sigma
-    value = 0.0
+    loss = 0.0
     for i in range(n):
         for j in range(n):
             if gains[i] > gains[j]:
@@ -61,7 +67,7 @@ def kernel(
                 # The exponential of a negative number never overflows.
                 z = math.exp(-abs(u))
                 wrong = z / (1.0 + z) if u > 0.0 else 1.0 / (1.0 + z)
-                value += max(-u, 0.0) + math.log1p(z)
+                loss += max(-u, 0.0) + math.log1p(z)
                 # The loss is minimised: the better document's derivative is negative, so its score
                 # rises.
                 grad[i] -= alpha * wrong
@@ -69,7 +75,7 @@ def kernel(
                 curvature = alpha * alpha * z / ((1.0 + z) * (1.0 + z))
                 hess[i] += curvature
                 hess[j] += curvature
-    return value
+    return loss
 
 
 SPEC = ObjectiveSpec(

@@ -1,9 +1,10 @@
 """ApproxAP: average precision over smooth ranks; a sigmoid of ranks compares two relevant
 documents.
 
-    pi_y = 1 + sum_{x != y} 1 / (1 + exp(alpha (s_y - s_x))),   J_yx = 1 / (1 + exp(-beta (pi_y -
-    pi_x))) J    = (1/N) sum_y (r_y / pi_y) (1 + sum_{x != y} r_x J_yx),   r = 1 for a relevant
-    document, N = sum r
+    pi_y = 1 + sum_{x != y} 1 / (1 + exp(alpha (s_y - s_x)))
+    J_yx = 1 / (1 + exp(-beta (pi_y - pi_x)))
+    J    = (1/N) sum_y (r_y / pi_y) (1 + sum_{x != y} r_x J_yx)
+    r = 1 for a relevant document, N = sum r
 
 The factor in brackets is the smooth rank of y among the relevant documents, with sharpness beta and
 -pi as scores.
@@ -32,19 +33,16 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.shared import (
-    ALPHA,
-    RELEVANT_FROM,
-    positive,
-    relevance_constants,
-    relevant_positions,
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants
+from boostrank.kernels.sigmoid_ranks import (
+    AP_SCRATCH,
+    rank_relevant,
+    smooth_precisions,
+    soft_gradient,
 )
-from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
 
 PARAMS = (
     ALPHA,
@@ -56,28 +54,26 @@ PARAMS = (
 )
 
 
-@objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="place", by_score=True)
+@objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="relevant", by_score=True)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth average precision, with its gradient and curvature by score."""
-    n = query.scores.size
-    if n < 2 or query.query_const[0] == 0.0:
+    sums, s, relevant, slope = params.sums, query.scores, scratch.relevant, scratch.slope
+    m, lowest = rank_relevant(query, sums, params.alpha, scratch), 0.0
+    if m == 0:
         return 0.0
-    s, positions, slope = query.scores, scratch.place, scratch.slope
-    soft_ranks(params.sums, s, params.alpha, scratch.ranks, scratch.work)
     # The ranks among the relevant documents follow from -pi, which descends with the scores except
     # for rounding.
-    m, lowest = relevant_positions(query.doc_const, query.order, positions), 0.0
     for a in range(m):
-        lowest = min(lowest, -scratch.ranks[positions[a]])
+        lowest = min(lowest, -scratch.ranks[relevant[a]])
         scratch.keys[a] = lowest
-    value = smooth_precisions(params.sums, m, params.beta, scratch)
+    precision = smooth_precisions(sums, m, params.beta, scratch)
     for a in range(m):
-        # `pull` is the derivative of -J by -pi: the two signs cancel.
-        slope[positions[a]] += scratch.pull[a]
-    soft_gradient(params.sums, s, params.alpha, slope, grad, hess, scratch.work)
-    return -value
+        # `key_grad` is the derivative of -J by -pi: the two signs cancel.
+        slope[relevant[a]] += scratch.key_grad[a]
+    soft_gradient(sums, s, params.alpha, slope, grad, hess, scratch.work)
+    return -precision
 
 
 SPEC = ObjectiveSpec(

@@ -1,7 +1,8 @@
 """ApproxNDCG: NDCG over smooth ranks, cut off at k by a sigmoid of the rank.
 
-    pi_x = 1 + sum_{y != x} 1 / (1 + exp(alpha (s_x - s_y))) J    = (1/Z_k) sum_x g_x D(pi_x) T_x,
-    T_x = 1 / (1 + exp(-beta (k + 1/2 - pi_x))), 1 without a cut-off
+    pi_x = 1 + sum_{y != x} 1 / (1 + exp(alpha (s_x - s_y)))
+    J    = (1/Z_k) sum_x g_x D(pi_x) T_x
+    T_x  = 1 / (1 + exp(-beta (k + 1/2 - pi_x))), 1 without a cut-off
 
 Without a cut-off this is SDCG with alpha = 1 / sigma, including its wrong gradients on graded data
 (see `sdcg`).
@@ -27,11 +28,10 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.shared import ALPHA, NORMALIZE, TRAIN_DISCOUNT, K, positive
 from boostrank.kernels.sigmoid_ranks import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 
@@ -41,7 +41,7 @@ PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, the NDCG of smooth ranks, with its gradient and curvature by score."""
     cut = params.k + 0.5 if params.k > 0 else math.inf

@@ -1,9 +1,11 @@
 """LambdaLoss: logistic losses of pairs with weights that bound the lost NDCG.
 
-    L = sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma)),   d the discount of a rank, G = g
-    / ideal DCG ndcg-loss1    w_ij = G_i d(rank_i), every ordered pair i != j ndcg-loss2    w_ij =
-    (G_i - G_j) delta(|rank_i - rank_j|),  g_i > g_j,   delta(n) = d(n) - d(n + 1) ndcg-loss2++
-    w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta),  g_i > g_j
+    L = sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma))
+    ndcg-loss1    w_ij = G_i d(rank_i),   every ordered pair i != j
+    ndcg-loss2    w_ij = (G_i - G_j) delta(|rank_i - rank_j|),   g_i > g_j
+    ndcg-loss2++  w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta(|rank_i - rank_j|)),
+                  g_i > g_j
+    d the discount of a rank, delta(n) = d(n) - d(n + 1), G = g / ideal DCG
 
 The weights come from the ranking by the current scores and are constant while a tree is fitted: the
 M step of the paper's expectation-maximisation. L jumps when the order changes; between jumps the
@@ -32,13 +34,14 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.expsum import (
     CURVATURE,
     CURVATURE_FAR,
+    CURVATURE_NEAR,
+    CURVATURE_NEARER,
     CURVATURE_RATE,
     DIRECT,
     NOTHING,
@@ -52,8 +55,8 @@ from boostrank.kernels.expsum import (
     softplus_of_power,
 )
 from boostrank.kernels.jit import allocates, inline, inline_sums
-from boostrank.kernels.lambda_sums import TILE, add_far_pairs
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.lambda_sums import TILE, PairWeights, RankedList, add_far_pairs
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
 from boostrank.kernels.shared import SIGMA, TRAIN_DISCOUNT
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
@@ -87,82 +90,64 @@ _SHORT, _SHORT_A_GRADE = 800, 10
 
 @objective_kernel(
     params=PARAMS,
-    scratch="d delta z ones sums state",
+    scratch="discounts drops z ones sums state",
     int_scratch="grade member spare",
     by_score=True,
     loss_on_demand=True,
 )
 @allocates
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the weighted losses of the pairs, with weights constant in the derivatives.
 
     The loss is 0 unless `params.with_loss`.
     """
-    n, blend = query.scores.size, params.train_discount
+    n, blend, sums = query.scores.size, params.train_discount, params.sums
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, d, delta = query.scores, query.gains, scratch.d, scratch.delta
+    s, g, discounts, drops = query.scores, query.gains, scratch.discounts, scratch.drops
     # Gains over the ideal DCG, discounts of the ranks, and their differences.
     below = discount(1.0, blend, n)
     for pos in range(n):
         g[pos] /= ideal
-        d[pos] = below
+        discounts[pos] = below
         below = discount(pos + 2.0, blend, n)
-        delta[pos] = d[pos] - below
-    by_rank = 1.0 if params.weights == _LOSS2_PLUS else 0.0
-    by_delta = params.mu if params.weights == _LOSS2_PLUS else 1.0
-    alpha, every_pair, sums = 1.0 / params.sigma, params.weights == _EVERY_PAIR, params.sums
+        drops[pos] = discounts[pos] - below
+    is_plus, every_pair = params.weights == _LOSS2_PLUS, params.weights == _EVERY_PAIR
+    by_rank = 1.0 if is_plus else 0.0
+    by_delta = params.mu if is_plus else 1.0
+    pairs = PairWeights(1.0 / params.sigma, by_rank, by_delta, every_pair)
     if every_pair and not pair_by_pair(sums, n):
         for pos in range(n):
-            g[pos] *= d[pos]
-        _every_pair(sums, s, g, alpha, grad, hess, scratch)
-        return bounded(_loss_of_every_pair(sums, s, g, alpha, scratch)) if params.with_loss else 0.0
+            g[pos] *= discounts[pos]
+        _every_pair(sums, s, g, pairs.alpha, grad, hess, scratch)
+        if not params.with_loss:
+            return 0.0
+        return bounded(_loss_of_every_pair(sums, s, g, pairs.alpha, scratch))
     # Long lists of few grades: distant pairs by sums, neighbouring tiles pair by pair.
-    near, value = n, 0.0
+    tile, loss, grade = n, 0.0, scratch.grade
     if sums != DIRECT and n >= _SHORT:
-        grade = scratch.grade
         grades = group_by_gain(g, scratch.member, grade, scratch.spare)
         if n >= _SHORT + _SHORT_A_GRADE * grades * grades:
-            near, worth = TILE, scratch.ones[:grades]
+            tile, grade_gains = TILE, scratch.ones[:grades]
             for pos in range(n):
-                worth[grade[pos]] = g[pos]
-            value = add_far_pairs(
-                sums,
-                s,
-                grade,
-                worth,
-                d,
-                alpha,
-                by_rank,
-                by_delta,
-                blend,
-                params.with_loss,
-                grad,
-                hess,
-            )
-    _weighted_pairs(
-        s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, scratch.z
-    )
+                grade_gains[grade[pos]] = g[pos]
+            far = RankedList(s, g, discounts, grade, grade_gains)
+            loss = add_far_pairs(sums, far, pairs, blend, params.with_loss, grad, hess)
+    ranked = RankedList(s, g, discounts, grade, scratch.ones)
+    _weighted_pairs(ranked, drops, pairs, tile, grad, hess, scratch.z)
     if params.with_loss:
-        value += _loss_of_pairs(
-            s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, scratch.z
-        )
-    return bounded(value)
+        loss += _loss_of_pairs(ranked, drops, pairs, tile, scratch.z)
+    return bounded(loss)
 
 
 @inline_sums
 def _weighted_pairs(
-    s: Float64Array,
-    g: Float64Array,
-    d: Float64Array,
-    delta: Float64Array,
-    alpha: float,
-    every_pair: bool,
-    by_rank: float,
-    by_delta: float,
+    ranked: RankedList,
+    drops: Float64Array,
+    pairs: PairWeights,
     tile: int,
     grad: Float64Array,
     hess: Float64Array,
@@ -171,20 +156,18 @@ def _weighted_pairs(
     """Add the gradients and curvature bounds of all pairs within a tile or in neighbouring tiles.
 
     Args:
-        g, d: gains over the ideal DCG, and discounts of the ranks.
-        delta: values for rank differences of 1, 2, ...
-        every_pair: whether each document has the weight g d against every other; otherwise pairs
-            have weights.
-        by_rank, by_delta: factors of |d_i - d_j| and delta in a pair's weight.
+        drops: delta for rank differences of 1, 2, ...
         tile: number of documents in a tile, which is n to add all pairs.
         z: overwritten.
     """
+    s, g, d = ranked.scores, ranked.gains, ranked.discounts
+    alpha, by_rank, by_delta = pairs.alpha, pairs.by_rank, pairs.by_delta
     n = s.shape[0]
     for j in range(1, n):
         step = math.exp(alpha * CURVATURE_RATE * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        gain, disc = g[j], d[j]
-        pull, curvature = 0.0, 0.0
+        gain, discount_j = g[j], d[j]
+        pull_sum, curvature_sum = 0.0, 0.0
         start = max(0, (j // tile - 1) * tile)
         # Slices from 0: a possibly negative index would prevent SIMD.
         z_above, g_above, d_above = z[start:j], g[start:j], d[start:j]
@@ -197,115 +180,109 @@ def _weighted_pairs(
             fourth = root * root * root * root
             e = fourth * fourth * fourth * fourth
             above = 1.0 / (1.0 + e)
-            if every_pair:
-                up, down = g_above[i] * d_above[i], gain * disc
+            # The weights if i, or j, should be above the other.
+            if pairs.every_pair:
+                up, down = g_above[i] * d_above[i], gain * discount_j
             else:
                 w = (g_above[i] - gain) * (
-                    by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1]
+                    by_rank * (d_above[i] - discount_j) + by_delta * drops[j - start - i - 1]
                 )
                 up, down = max(w, 0.0), max(-w, 0.0)
-            f = alpha * above * (up * e - down)
-            kappa = CURVATURE[0] * root + CURVATURE[3] * fourth + CURVATURE_FAR
-            h = alpha * alpha * (up + down) * kappa
-            grad_above[i] -= f
-            hess_above[i] += h
-            pull += f
-            curvature += h
-        grad[j] += pull
-        hess[j] += curvature
+            pull = alpha * above * (up * e - down)
+            kappa = CURVATURE_NEAR * root + CURVATURE_NEARER * fourth + CURVATURE_FAR
+            curvature = alpha * alpha * (up + down) * kappa
+            grad_above[i] -= pull
+            hess_above[i] += curvature
+            pull_sum += pull
+            curvature_sum += curvature
+        grad[j] += pull_sum
+        hess[j] += curvature_sum
 
 
 @inline_sums
 def _loss_of_pairs(
-    s: Float64Array,
-    g: Float64Array,
-    d: Float64Array,
-    delta: Float64Array,
-    alpha: float,
-    every_pair: bool,
-    by_rank: float,
-    by_delta: float,
-    tile: int,
-    z: Float64Array,
+    ranked: RankedList, drops: Float64Array, pairs: PairWeights, tile: int, z: Float64Array
 ) -> float:
     """Return the loss of the pairs that `_weighted_pairs` adds."""
-    n, value = s.shape[0], 0.0
+    s, g, d = ranked.scores, ranked.gains, ranked.discounts
+    alpha, by_rank, by_delta = pairs.alpha, pairs.by_rank, pairs.by_delta
+    n, loss = s.shape[0], 0.0
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        score, gain, disc = s[j], g[j], d[j]
+        score, gain, discount_j = s[j], g[j], d[j]
         start = max(0, (j // tile - 1) * tile)
         z_above, s_above, g_above, d_above = z[start:j], s[start:j], g[start:j], d[start:j]
         for i in range(j - start):
             e = z_above[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z_above[i] = e
-            if every_pair:
-                up, down = g_above[i] * d_above[i], gain * disc
+            if pairs.every_pair:
+                up, down = g_above[i] * d_above[i], gain * discount_j
             else:
                 w = (g_above[i] - gain) * (
-                    by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1]
+                    by_rank * (d_above[i] - discount_j) + by_delta * drops[j - start - i - 1]
                 )
                 up, down = max(w, 0.0), max(-w, 0.0)
             # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
-            value += (up + down) * softplus_of_power(e) + down * min(
-                alpha * (s_above[i] - score), LARGEST
-            )
-    return value
+            u = min(alpha * (s_above[i] - score), LARGEST)
+            loss += (up + down) * softplus_of_power(e) + down * u
+    return loss
 
 
 @inline
 def _loss_of_every_pair(
-    sums: int, s: Float64Array, c: Float64Array, alpha: float, scratch: Any
+    sums: int, s: Float64Array, weight: Float64Array, alpha: float, scratch: Scratch
 ) -> float:
     """Return the loss of the pairs that `_every_pair` adds."""
-    n, r, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
+    n, steps, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
     ones[:] = 1.0
     losses[:] = 0.0
-    decays(s, alpha, r)
-    add_curve(sums, SOFTPLUS, r, ones, 1.0, 1.0, losses, scratch.state)
-    value, apart = c[0] * losses[0], 0.0
+    decays(s, alpha, steps)
+    add_curve(sums, SOFTPLUS, steps, ones, 1.0, 1.0, losses, scratch.state)
+    loss, apart = weight[0] * losses[0], 0.0
     for i in range(1, n):
         # A pair that i should win costs u more: sum the distances to all documents above.
         apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), LARGEST), LARGEST)
-        value += c[i] * (losses[i] + apart)
-    return value
+        loss += weight[i] * (losses[i] + apart)
+    return loss
 
 
 @inline
 def _every_pair(
     sums: int,
     s: Float64Array,
-    c: Float64Array,
+    weight: Float64Array,
     alpha: float,
     grad: Float64Array,
     hess: Float64Array,
-    scratch: Any,
+    scratch: Scratch,
 ) -> None:
-    """Compute the gradient and curvature of all ordered pairs if document i has the weight c_i
-    against every other.
+    """Compute the gradient and curvature of all ordered pairs if each document has a weight against
+    every other.
     """
-    n, r, ones, totals, state = s.shape[0], scratch.z, scratch.ones, scratch.sums, scratch.state
+    n, steps, ones, totals = s.shape[0], scratch.z, scratch.ones, scratch.sums
+    state = scratch.state
     ones[:] = 1.0
     totals[:] = 0.0
     # Ordered pairs pull with t / (1 + t), misordered ones with 1 - t / (1 + t).
-    decays(s, alpha, r)
+    decays(s, alpha, steps)
     for weighted in (False, True):
-        weights = c if weighted else ones
-        slopes = grad if weighted else totals
-        add_curve(sums, SIGMOID, r, weights, 1.0, -1.0, slopes, state)
+        weights, slopes = (weight, grad) if weighted else (ones, totals)
+        add_curve(sums, SIGMOID, steps, weights, 1.0, -1.0, slopes, state)
     below = 0.0
     for i in range(n - 1, -1, -1):
-        grad[i] = alpha * (grad[i] + c[i] * (totals[i] - i) + below)
-        below += c[i]
-    decays(s, alpha * CURVATURE_RATE, r)
+        grad[i] = alpha * (grad[i] + weight[i] * (totals[i] - i) + below)
+        below += weight[i]
+    # Curvature.
+    decays(s, alpha * CURVATURE_RATE, steps)
     totals[:] = CURVATURE_FAR * (n - 1)
     for weighted in (False, True):
-        weights = c if weighted else ones
-        curvatures = hess if weighted else totals
-        add_sums(r, weights, CURVATURE, 1.0, 1.0, curvatures, state)
+        weights, curvatures = (weight, hess) if weighted else (ones, totals)
+        add_sums(steps, weights, CURVATURE, 1.0, 1.0, curvatures, state)
     for i in range(n):
-        hess[i] = alpha * alpha * (hess[i] + CURVATURE_FAR * (below - c[i]) + c[i] * totals[i])
+        far = CURVATURE_FAR * (below - weight[i])
+        hess[i] = alpha * alpha * (hess[i] + far + weight[i] * totals[i])
 
 
 SPEC = ObjectiveSpec(

@@ -2,10 +2,11 @@
 LightGBM.
 
     pairs with g_i > g_j and at least one document among the first `truncation_level`, x = s_i - s_j
-    w   = |change of the metric|, for NDCG |g_i - g_j| |D(rank_i) - D(rank_j)| / Z;  over 0.01 + |x|
-    if norm_distance rho = 1 / (1 + exp(sigmoid x));   gradient sigmoid w rho up on i, down on j;
-    curvature sigmoid^2 w rho (1 - rho) both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if
-    norm_query
+    w    = |change of the metric|, for NDCG |g_i - g_j| |D(rank_i) - D(rank_j)| / Z,
+           over 0.01 + |x| if norm_distance
+    rho  = 1 / (1 + exp(sigmoid x))
+    gradient sigmoid w rho, up on i and down on j;   curvature sigmoid^2 w rho (1 - rho)
+    both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if norm_query
 
 Z is the ideal DCG at the truncation level. No function has this gradient, since w jumps when the
 order changes; the reported loss is minus the hard metric at the truncation level.
@@ -38,19 +39,19 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
 from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW
 from boostrank.kernels.swaps import (
     ERR,
+    GRADE,
     METRICS,
     NDCG,
     SWAP_PARAMS,
@@ -94,85 +95,82 @@ _TABLE_REACH = 50.0
 
 @objective_kernel(params=PARAMS, scratch=f"{SWAP_SCRATCH} z", by_score=True)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the lambdas and curvatures of the pairs, and minus the hard metric as the loss."""
-    n, blend = query.scores.size, params.train_discount
+    n, k, blend = query.scores.size, params.truncation_level, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, c, depth = query.scores, query.gains, min(params.truncation_level, n)
+    s, grades, depth = query.scores, query.gains, min(k, n)
     if params.metric != NDCG:
-        c = scratch.grades
-        gather(query.doc_const[:, 0], query.order, c)
-    k = params.truncation_level
-    value = swap_rows(params.metric, c, k, blend, ideal, scratch.up, scratch.down, scratch.reading)
+        grades = scratch.grades
+        gather(query.doc_const[:, GRADE], query.order, grades)
+    up, down = scratch.up, scratch.down
+    metric_value = swap_rows(params.metric, grades, k, blend, ideal, up, down, scratch.reads)
     damped = params.norm_distance and s[0] != s[n - 1]
     if params.lightgbm_rounding and params.metric == NDCG:
         _pair_gradient_of_lightgbm(query, params, depth, damped, ideal, grad, hess)
-        return -value
-    magnitude = _pair_gradient(
-        s, c, params.metric, params.sigmoid, depth, damped, grad, hess, scratch
-    )
+        return -metric_value
+    magnitude = _pair_gradient(s, grades, params, depth, damped, grad, hess, scratch)
     if params.norm_query and magnitude > 0.0:
         factor = math.log1p(2.0 * magnitude) / (LN2 * 2.0 * magnitude)
         for pos in range(n):
             grad[pos] *= factor
             hess[pos] *= factor
-    return -value
+    return -metric_value
 
 
 @inline_sums
 def _pair_gradient(
     s: Float64Array,
-    g: Float64Array,
-    metric: int,
-    sigmoid: float,
+    grades: Float64Array,
+    params: Params,
     depth: int,
     damped: bool,
     grad: Float64Array,
     hess: Float64Array,
-    scratch: Any,
+    scratch: Scratch,
 ) -> float:
     """Add the gradients of all pairs of the sorted documents, and return the sum of the gradients'
     magnitudes.
     """
-    u, z, n = scratch.up, scratch.z, s.size
+    up, down, z, sigmoid, n = scratch.up, scratch.down, scratch.z, params.sigmoid, s.size
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
-    total = 0.0
+    magnitude = 0.0
     for j in range(1, n):
         # z_i becomes exp(sigmoid * (s_j - s_i)), by one factor a document.
         step = math.exp(sigmoid * (s[j] - s[j - 1]))
         if j <= depth:
             z[j - 1] = 1.0
-        if metric == ERR:
-            err_row(j, depth, g, u, scratch.reading, scratch.between, scratch.passing)
-        score, gain, disc = s[j], g[j], scratch.down[j]
-        up, curvature = 0.0, 0.0
+        if params.metric == ERR:
+            err_row(j, depth, grades, up, scratch.reads, scratch.between, scratch.passing)
+        score, grade, down_j = s[j], grades[j], down[j]
+        pull_sum, curvature_sum = 0.0, 0.0
         for i in range(min(j, depth)):
             e = z[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z[i] = e
-            gap = g[i] - gain
-            w = abs(gap) * (u[i] - disc) / (offset + damping * (s[i] - score))
+            gap = grades[i] - grade
+            w = abs(gap) * (up[i] - down_j) / (offset + damping * (s[i] - score))
             above = 1.0 / (1.0 + e)
             size = sigmoid * w * (e * above if gap > 0.0 else above)
-            f = size if gap > 0.0 else -size
-            h = sigmoid * sigmoid * w * e * above * above
-            grad[i] -= f
-            hess[i] += h
-            up += f
-            total += size
-            curvature += h
-        grad[j] += up
-        hess[j] += curvature
-    return total
+            pull = size if gap > 0.0 else -size
+            curvature = sigmoid * sigmoid * w * e * above * above
+            grad[i] -= pull
+            hess[i] += curvature
+            pull_sum += pull
+            magnitude += size
+            curvature_sum += curvature
+        grad[j] += pull_sum
+        hess[j] += curvature_sum
+    return magnitude
 
 
 @inline
 def _pair_gradient_of_lightgbm(
     query: Query,
-    params: Any,
+    params: Params,
     depth: int,
     damped: bool,
     ideal: float,
@@ -185,45 +183,40 @@ def _pair_gradient_of_lightgbm(
     After a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical trees
     show that only rounding separates our LambdaRank from LightGBM's.
     """
-    s, g, n, sigmoid, blend = (
-        query.scores,
-        query.gains,
-        query.scores.size,
-        params.sigmoid,
-        params.train_discount,
-    )
+    s, g, n = query.scores, query.gains, query.scores.size
+    sigmoid, blend = params.sigmoid, params.train_discount
     reach = _TABLE_REACH / sigmoid / 2.0
-    factor = _TABLE_BINS / (2.0 * reach)
-    inverse = 1.0 / ideal
-    total = 0.0
+    bins_a_unit = _TABLE_BINS / (2.0 * reach)
+    inverse_ideal = 1.0 / ideal
+    magnitude = 0.0
     for i in range(min(n, depth)):
         for j in range(i + 1, n):
             if g[i] == g[j]:
                 continue
             high, low = (i, j) if g[i] > g[j] else (j, i)
             gap = s[high] - s[low]
-            apart = abs(discount(high + 1.0, blend, n) - discount(low + 1.0, blend, n))
-            delta = (g[high] - g[low]) * apart * inverse
+            discount_gap = abs(discount(high + 1.0, blend, n) - discount(low + 1.0, blend, n))
+            delta = (g[high] - g[low]) * discount_gap * inverse_ideal
             if damped:
                 delta /= np.float32(_DISTANCE_OFFSET) + abs(gap)
             if gap <= -reach:
-                entry = 0
+                table_bin = 0
             elif gap >= reach:
-                entry = _TABLE_BINS - 1
+                table_bin = _TABLE_BINS - 1
             else:
-                entry = int((gap + reach) * factor)
+                table_bin = int((gap + reach) * bins_a_unit)
             # The sigmoid at the lower end of the bin of LightGBM's table.
-            p = 1.0 / (1.0 + math.exp((entry / factor - reach) * sigmoid))
-            curvature = p * (1.0 - p) * (sigmoid * sigmoid * delta)
-            p *= -sigmoid * delta
-            grad[low] = np.float32(np.float32(grad[low]) - np.float32(p))
+            rho = 1.0 / (1.0 + math.exp((table_bin / bins_a_unit - reach) * sigmoid))
+            curvature = rho * (1.0 - rho) * (sigmoid * sigmoid * delta)
+            pull = rho * (-sigmoid * delta)
+            grad[low] = np.float32(np.float32(grad[low]) - np.float32(pull))
             hess[low] = np.float32(np.float32(hess[low]) + np.float32(curvature))
-            grad[high] = np.float32(np.float32(grad[high]) + np.float32(p))
+            grad[high] = np.float32(np.float32(grad[high]) + np.float32(pull))
             hess[high] = np.float32(np.float32(hess[high]) + np.float32(curvature))
-            total -= 2.0 * p
+            magnitude -= 2.0 * pull
     # Normalise by the logarithm of the sum.
-    if params.norm_query and total > 0.0:
-        scale = math.log2(1.0 + total) / total
+    if params.norm_query and magnitude > 0.0:
+        scale = math.log2(1.0 + magnitude) / magnitude
         for pos in range(n):
             grad[pos] = np.float32(grad[pos] * scale)
             hess[pos] = np.float32(hess[pos] * scale)

@@ -25,13 +25,11 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
-from boostrank.kernels.shared import TARGETS, softmax, target_constants
+from boostrank.kernels.shared import TARGET, TARGETS, softmax, target_constants
 
 PARAMS = (
     Param(
@@ -42,7 +40,7 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch="target p q complement")
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the cross entropy of a query, with its gradient q - p and Hessian q (1 - q)."""
     n, scores = query.scores.size, query.scores
@@ -50,15 +48,15 @@ def kernel(
         return 0.0
     target, p, q, complement = scratch.target, scratch.p, scratch.q, scratch.complement
     for i in range(n):
-        target[i] = query.doc_const[i, 0]
+        target[i] = query.doc_const[i, TARGET]
     softmax(target, p, complement)
-    log_sum, top = softmax(scores, q, complement)
-    value = 0.0
+    log_sum, highest = softmax(scores, q, complement)
+    loss = 0.0
     for i in range(n):
-        value += p[i] * (log_sum + min(top - scores[i], LARGEST))
+        loss += p[i] * (log_sum + min(highest - scores[i], LARGEST))
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * complement[i]
-    return bounded(value)
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

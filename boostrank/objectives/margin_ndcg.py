@@ -1,10 +1,11 @@
 """Large-margin NDCG: an upper bound of 1 - NDCG@k whose worst ranking is found exactly by linear
 assignment.
 
-    convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i tight    xi' =
-    max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(rank_i) s_i L        = xi / min(k, n);
-    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / min(k, n) A(r) = max(k + 1 - r, 0), or with
-    rank_weights=root r^-1/2 - (k + 1)^-1/2 for r <= k, times k / its value at r = 1, and 0 beyond;
+    convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i
+    tight    xi' = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(rank_i) s_i
+    L        = xi / min(k, n);   dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / min(k, n)
+    A(r)     = max(k + 1 - r, 0), or with rank_weights=root
+               r^-1/2 - (k + 1)^-1/2 for r <= k, times k / its value at r = 1, and 0 beyond
     Delta(y) = 1 - NDCG@k of the ranking y
 
 y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is
@@ -51,12 +52,11 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST_LOSS,
     bounded,
@@ -100,98 +100,117 @@ _FLAT = 1e-9  # largest rounding of a mean of ranks
 
 @objective_kernel(
     params=PARAMS,
-    scratch="s g target worst price reach by_rank near worth a d bid",
-    int_scratch="perfect rank_of before done first",
+    scratch="s g target worst price reach by_rank clipped gain_terms rank_weights discounts bid",
+    int_scratch="perfect rank_of before done group_start",
     by_score=True,
 )
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the bound at its worst ranking, with its subgradient and a curvature by score."""
     scores, gains, n = query.scores, query.gains, query.scores.size
-    margin, blend = params.margin, params.train_discount
-    ideal = ideal_dcg(query.query_const, blend)
+    margin, tight = params.margin, params.bound != _CONVEX
+    ideal = ideal_dcg(query.query_const, params.train_discount)
     if n < 2 or ideal <= 0.0:
         return 0.0
     hess[:] = 1.0
     depth = min(params.k, n)
-    linear = params.rank_weights == _LINEAR
+    is_linear = params.rank_weights == _LINEAR
+    rank_weights = scratch.rank_weights
+    _write_rank_weights(depth, is_linear, rank_weights)
 
-    # `perfect` is y*: positions by descending score, sorted by gain.
-    s, g, target, worst = scratch.s, scratch.g, scratch.target, scratch.worst
-    by_rank, near = scratch.by_rank, scratch.near
-    a, d, perfect, rank_of = scratch.a, scratch.d[:depth], scratch.perfect, scratch.rank_of
-    before, done, first = scratch.before, scratch.done, scratch.first
-    beyond = 1.0 / math.sqrt(depth + 1.0)
-    for pos in range(n):
-        a[pos] = max(depth - pos, 0)
-        if not linear:
-            a[pos] = depth * max(1.0 / math.sqrt(pos + 1.0) - beyond, 0.0) / (1.0 - beyond)
-        by_rank[pos] = a[pos]
+    # `perfect` is y*: positions by descending score, sorted by gain. `target` is A of the other
+    # ranking, y* or that of the scores.
+    s, g, perfect, rank_of = scratch.s, scratch.g, scratch.perfect, scratch.rank_of
+    target, worst = scratch.target, scratch.worst
+    by_rank, clipped = scratch.by_rank, scratch.clipped
     # A gap wider than the margin over the last, smallest step of A is never worth crossing.
     # Clipping gaps at twice that keeps the optimum and the digits of scores that are far apart.
-    widest = 2.0 * margin / a[depth - 1]
+    widest = 2.0 * margin / rank_weights[depth - 1]
     for pos in range(n):
-        near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(scores[pos - 1] - scores[pos], widest)
+        by_rank[pos], clipped[pos] = rank_weights[pos], 0.0
+        if pos > 0:
+            clipped[pos] = clipped[pos - 1] - min(scores[pos - 1] - scores[pos], widest)
     sort_descending(gains, perfect, rank_of)
-    if params.bound != _CONVEX:
+    if tight:
         _share_ties(by_rank, scores, scores)
     gather(scores, perfect, s)
     gather(gains, perfect, g)
     for pos in range(n):
-        target[pos] = by_rank[perfect[pos]] if params.bound != _CONVEX else by_rank[pos]
+        target[pos] = by_rank[perfect[pos]] if tight else by_rank[pos]
         worst[pos] = 0.0
 
     # Candidates for the first ranks: the best documents of each gain.
     m, of_this_gain = 0, 0
-    gaps, worth = by_rank, scratch.worth
+    group_start, score_terms, gain_terms = scratch.group_start, by_rank, scratch.gain_terms
     for pos in range(n):
         of_this_gain = of_this_gain + 1 if pos > 0 and g[pos] == g[pos - 1] else 1
         if of_this_gain <= depth:
-            first[m] = pos - of_this_gain + 1
-            gaps[m] = near[perfect[pos]]
-            worth[m] = margin * g[pos] / ideal
+            group_start[m] = pos - of_this_gain + 1
+            score_terms[m] = clipped[perfect[pos]]
+            gain_terms[m] = margin * g[pos] / ideal
             m += 1
+    candidate_at, done, discounts = scratch.before, scratch.done, scratch.discounts[:depth]
     for r in range(depth):
-        d[r] = discount(r + 1.0, blend, n)
-    price, reach, bid = scratch.price[:m], scratch.reach[:m], scratch.bid[:depth]
-    best_assignment(
-        a[:depth], d, gaps[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid
+        discounts[r] = discount(r + 1.0, params.train_discount, n)
+    assign_ranks(
+        rank_weights[:depth], discounts, score_terms[:m], gain_terms[:m], rank_of[:m], scratch
     )
 
-    # Documents of one gain share their ranks in the order of their scores, even where scores differ
-    # slightly.
-    value = margin
+    # `worst` is A of yhat. Documents of one gain share their ranks in the order of their scores,
+    # even where scores differ slightly.
+    loss = margin
     for c in range(m):
         if rank_of[c] >= 0:
-            before[rank_of[c]] = c
-        done[first[c]] = first[c]
+            candidate_at[rank_of[c]] = c
+        done[group_start[c]] = group_start[c]
     for r in range(depth):
-        c = before[r]
-        value -= d[r] * worth[c]
-        worst[done[first[c]]] = a[r]
-        done[first[c]] += 1
+        c = candidate_at[r]
+        loss -= discounts[r] * gain_terms[c]
+        worst[done[group_start[c]]] = rank_weights[r]
+        done[group_start[c]] += 1
     _share_ties(worst, g, s)
     _share_ties(target, g, s)
-    flat = params.bound == _TIGHT_OR_CONVEX
+    is_flat = params.bound == _TIGHT_OR_CONVEX
     for pos in range(n):
-        flat = flat and abs(worst[pos] - target[pos]) < _FLAT
-    if flat:
+        is_flat = is_flat and abs(worst[pos] - target[pos]) < _FLAT
+    if is_flat:
         for pos in range(n):
-            target[pos] = a[pos]
+            target[pos] = rank_weights[pos]
         _share_ties(target, g, s)
     for pos in range(n):
         grad[perfect[pos]] = (worst[pos] - target[pos]) / depth
-    # Sum slope times score gap by gap. The weight that the documents above a gap should lose is an
-    # integer if A is linear, and 0 where the gap is not to be crossed.
+    return bounded(_add_gaps(loss, scores, grad, depth, is_linear) / depth)
+
+
+@inline
+def _add_gaps(
+    loss: float, scores: Float64Array, grad: Float64Array, depth: int, is_linear: bool
+) -> float:
+    """Return the loss plus the sum of slope times score, gap by gap.
+
+    The weight that the documents above a gap should lose is an integer if A is linear, and 0 where
+    the gap is not to be crossed.
+    """
     across = 0.0
-    for pos in range(n - 1):
+    for pos in range(scores.shape[0] - 1):
         across += depth * grad[pos]
         gap = scores[pos] - scores[pos + 1]
-        lost = math.floor(across + 0.5) if linear else across
+        lost = math.floor(across + 0.5) if is_linear else across
         if gap > 0.0 and abs(lost) > _FLAT:
-            value += lost * min(gap, LARGEST_LOSS)
-    return bounded(value / depth)
+            loss += lost * min(gap, LARGEST_LOSS)
+    return loss
+
+
+@inline
+def _write_rank_weights(depth: int, is_linear: bool, rank_weights: Float64Array) -> None:
+    """Write A of all ranks."""
+    beyond = 1.0 / math.sqrt(depth + 1.0)
+    for pos in range(rank_weights.shape[0]):
+        rank_weights[pos] = max(depth - pos, 0)
+        if not is_linear:
+            excess = max(1.0 / math.sqrt(pos + 1.0) - beyond, 0.0)
+            rank_weights[pos] = depth * excess / (1.0 - beyond)
 
 
 @inline
@@ -211,17 +230,13 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
 
 
 @inline
-def best_assignment(
+def assign_ranks(
     a: Float64Array,
     d: Float64Array,
     s: Float64Array,
     g: Float64Array,
     rank_of: Int64Array,
-    before: Int64Array,
-    done: Int64Array,
-    price: Float64Array,
-    reach: Float64Array,
-    bid: Float64Array,
+    scratch: Scratch,
 ) -> None:
     """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is as large as
     possible.
@@ -234,9 +249,10 @@ def best_assignment(
         a, d: float64[k], factors of the ranks.
         s, g: float64[m], scores and gains of the documents, m >= k.
         rank_of: int64[m], written: the rank of each document, from 0, or -1 if it has none.
-        before, done, price, reach, bid: overwritten.
+        scratch: rows before, done, price and reach for documents and bid for ranks, overwritten.
     """
-    m = s.shape[0]
+    m, before, done = s.shape[0], scratch.before, scratch.done
+    price, reach, bid = scratch.price, scratch.reach, scratch.bid
     for c in range(m):
         rank_of[c] = -1
         price[c] = 0.0
@@ -245,13 +261,13 @@ def best_assignment(
         for c in range(m):
             reach[c] = math.inf
             done[c] = 0
-        row, last = new, -1
+        rank, last = new, -1
         # Dijkstra over reduced costs, from the new rank to the nearest free document.
-        while row >= 0:
+        while rank >= 0:
             step, nearest = math.inf, -1
             for c in range(m):
                 if done[c] == 0:
-                    cost = d[row] * g[c] - a[row] * s[c] - bid[row] - price[c]
+                    cost = d[rank] * g[c] - a[rank] * s[c] - bid[rank] - price[c]
                     if cost < reach[c]:
                         reach[c] = cost
                         before[c] = last
@@ -265,7 +281,7 @@ def best_assignment(
                     bid[rank_of[c]] += step
                     price[c] -= step
             done[nearest] = 1
-            last, row = nearest, rank_of[nearest]
+            last, rank = nearest, rank_of[nearest]
         # Every document on the path takes the rank of its predecessor.
         while last >= 0:
             previous = before[last]

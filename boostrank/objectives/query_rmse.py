@@ -1,7 +1,7 @@
 """QueryRMSE: squared error on labels or gains without the mean error of each query, as in CatBoost.
 
-    L = (1/2) sum_i w_i (r_i - r)^2,   r_i = s_i - t_i,  r = sum_i w_i r_i / sum_i w_i,  w the
-    weights of documents, 1
+    L = (1/2) sum_i w_i (r_i - r)^2,   r_i = s_i - t_i,   r = sum_i w_i r_i / sum_i w_i
+    w the weights of documents, 1
 
 Only differences within a query matter, so the level of a query, which no ranking needs, is not
 learnt. Longer queries have more weight, as in `regression`.
@@ -23,42 +23,42 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import bounded
-from boostrank.kernels.shared import target_constants, target_param
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.primitives import bounded, ideal_dcg
+from boostrank.kernels.shared import TARGET, WEIGHT, target_constants, target_param
 
 PARAMS = (target_param("labels"),)
 
 
 @objective_kernel(params=PARAMS)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the squared error around the query's offset, with its exact derivatives."""
-    n, doc, total = query.scores.size, query.doc_const, 0.0
+    n, scores, total_weight = query.scores.size, query.scores, 0.0
+    documents = query.doc_const
     for i in range(n):
         # From the first error, so that a common offset costs no digits.
-        grad[i] = bounded((query.scores[i] - query.scores[0]) - (doc[i, 0] - doc[0, 0]))
-        total += doc[i, 1]
-    if query.query_const[0] <= 0.0 or total <= 0.0:
+        target = documents[i, TARGET] - documents[0, TARGET]
+        grad[i] = bounded((scores[i] - scores[0]) - target)
+        total_weight += documents[i, WEIGHT]
+    if ideal_dcg(query.query_const, 0.0) <= 0.0 or total_weight <= 0.0:
         grad[:] = 0.0
         return 0.0
     for _ in range(2):  # the second mean is the rounding of the first
         mean = 0.0
         for i in range(n):
-            mean += doc[i, 1] * grad[i]
+            mean += documents[i, WEIGHT] * grad[i]
         for i in range(n):
-            grad[i] -= mean / total
-    value = 0.0
+            grad[i] -= mean / total_weight
+    loss = 0.0
     for i in range(n):
-        weight = doc[i, 1]
-        value += 0.5 * weight * grad[i] * grad[i]
+        weight = documents[i, WEIGHT]
+        loss += 0.5 * weight * grad[i] * grad[i]
         grad[i] *= weight
-        hess[i] = weight * (1.0 - weight / total)
-    return bounded(value)
+        hess[i] = weight * (1.0 - weight / total_weight)
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

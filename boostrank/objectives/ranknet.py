@@ -20,7 +20,6 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.expsum import (
@@ -28,6 +27,7 @@ from boostrank.kernels.expsum import (
     SLOPE,
     SOFTPLUS,
     SUMS,
+    Curve,
     add_curve,
     add_wrong_pairs,
     cut_between_grades,
@@ -35,7 +35,14 @@ from boostrank.kernels.expsum import (
     group_by_gain,
 )
 from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Query, no_constants, objective_kernel
+from boostrank.kernels.objective import (
+    ObjectiveSpec,
+    Params,
+    Query,
+    Scratch,
+    no_constants,
+    objective_kernel,
+)
 from boostrank.kernels.primitives import LARGEST, bounded, gather
 from boostrank.kernels.shared import SIGMA
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
@@ -48,17 +55,17 @@ _FACTORS = 512
 
 @objective_kernel(
     params=PARAMS,
-    scratch="r group_r ones wrong every equal state:3",
+    scratch="steps group_steps ones wrong_count all_sums equal_sums state:3",
     int_scratch="member grade spare",
     by_score=True,
 )
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):
-        return _logistic_pairs(s, g, alpha, grad, hess, scratch.r)
+        return _logistic_pairs(s, g, alpha, grad, hess, scratch.steps)
     return _logistic_sums(params.sums, s, g, alpha, grad, hess, scratch)
 
 
@@ -75,12 +82,12 @@ def _logistic_pairs(
     return the loss.
     """
     n = s.shape[0]
-    value = 0.0
+    loss = 0.0
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
         score, gain = s[j], g[j]
-        pull, curvature, gaps = 0.0, 0.0, 0.0
+        pull_sum, curvature_sum, gap_sum = 0.0, 0.0, 0.0
         for start in range(0, j, _FACTORS):
             product = 1.0
             for i in range(start, min(j, start + _FACTORS)):
@@ -90,20 +97,20 @@ def _logistic_pairs(
                 above = 1.0 / (1.0 + e)
                 right = 1.0 if g[i] > gain else 0.0
                 wrong = 1.0 if g[i] < gain else 0.0
-                f = alpha * above * (right * e - wrong)
-                h = alpha * alpha * (right + wrong) * e * above * above
-                grad[i] -= f
-                hess[i] += h
-                pull += f
-                curvature += h
+                pull = alpha * above * (right * e - wrong)
+                curvature = alpha * alpha * (right + wrong) * e * above * above
+                grad[i] -= pull
+                hess[i] += curvature
+                pull_sum += pull
+                curvature_sum += curvature
                 # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
                 product *= 1.0 + (right + wrong) * e
-                gaps += wrong * min(s[i] - score, LARGEST)
-            value += math.log(product)
-        grad[j] += pull
-        hess[j] += curvature
-        value += alpha * gaps
-    return bounded(value)
+                gap_sum += wrong * min(s[i] - score, LARGEST)
+            loss += math.log(product)
+        grad[j] += pull_sum
+        hess[j] += curvature_sum
+        loss += alpha * gap_sum
+    return bounded(loss)
 
 
 @inline
@@ -114,7 +121,7 @@ def _logistic_sums(
     alpha: float,
     grad: Float64Array,
     hess: Float64Array,
-    scratch: Any,
+    scratch: Scratch,
 ) -> float:
     """Compute the same as `_logistic_pairs`, but without a loop over pairs.
 
@@ -122,56 +129,54 @@ def _logistic_sums(
     So f is summed over all documents, documents of equal gain are subtracted, and misordered pairs
     are counted. Likewise, the loss of a pair is ln(1 + t), plus |u| if it is misordered.
     """
-    n, r, group_r, ones, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.ones, scratch.wrong
-    every, equal, state, member, grade = (
-        scratch.every,
-        scratch.equal,
-        scratch.state,
-        scratch.member,
-        scratch.grade,
-    )
+    n, ones, state = s.shape[0], scratch.ones, scratch.state
+    steps, group_steps, wrong_count = scratch.steps, scratch.group_steps, scratch.wrong_count
+    all_sums, equal_sums = scratch.all_sums, scratch.equal_sums
+    # Factors between neighbours, in the list and in the groups of equal gains.
+    member, grade, grouped_scores = scratch.member, scratch.grade, all_sums
     grades = group_by_gain(g, member, grade, scratch.spare)
-    gather(s, member, every)
-    decays(s, alpha, r)
-    decays(every, alpha, group_r)
-    cut_between_grades(group_r, member, grade)
+    gather(s, member, grouped_scores)
+    decays(s, alpha, steps)
+    decays(grouped_scores, alpha, group_steps)
+    cut_between_grades(group_steps, member, grade)
     # Misordered pairs: the number that end at a document minus those that begin, and their total
     # length.
     ones[:] = 1.0
-    wrong[:] = 0.0
-    add_wrong_pairs(grade, grades, ones, every, wrong, state)
-    value, across = 0.0, 0.0
+    wrong_count[:] = 0.0
+    add_wrong_pairs(grade, grades, ones, all_sums, wrong_count, state)
+    loss, across = 0.0, 0.0
     for i in range(n):
-        value += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
-        across -= wrong[i]
-    value *= 2.0  # the other sums count each pair at both ends
-    every[:] = 0.0
-    equal[:] = 0.0
+        loss += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
+        across -= wrong_count[i]
+    loss *= 2.0  # the other sums count each pair at both ends
 
     # Gradient.
-    add_curve(sums, SIGMOID, r, ones, -1.0, 1.0, every, state)
-    add_curve(sums, SIGMOID, group_r, ones, -1.0, 1.0, equal, state)
+    _sum_curves(sums, SIGMOID, -1.0, scratch)
     for k in range(n):
         i = member[k]
-        grad[i] = -alpha * (every[i] - equal[k] + wrong[i])
+        grad[i] = -alpha * (all_sums[i] - equal_sums[k] + wrong_count[i])
 
     # Curvature.
-    every[:] = 0.0
-    equal[:] = 0.0
-    add_curve(sums, SLOPE, r, ones, 1.0, 1.0, every, state)
-    add_curve(sums, SLOPE, group_r, ones, 1.0, 1.0, equal, state)
+    _sum_curves(sums, SLOPE, 1.0, scratch)
     for k in range(n):
         i = member[k]
-        hess[i] = alpha * alpha * max(every[i] - equal[k], 0.0)
+        hess[i] = alpha * alpha * max(all_sums[i] - equal_sums[k], 0.0)
 
     # Loss.
-    every[:] = 0.0
-    equal[:] = 0.0
-    add_curve(sums, SOFTPLUS, r, ones, 1.0, 1.0, every, state)
-    add_curve(sums, SOFTPLUS, group_r, ones, 1.0, 1.0, equal, state)
+    _sum_curves(sums, SOFTPLUS, 1.0, scratch)
     for i in range(n):
-        value += every[i] - equal[i]
-    return bounded(0.5 * value)
+        loss += all_sums[i] - equal_sums[i]
+    return bounded(0.5 * loss)
+
+
+@inline
+def _sum_curves(sums: int, curve: Curve, above: float, scratch: Scratch) -> None:
+    """Sum a curve over all other documents, and over those of equal gain."""
+    all_sums, equal_sums, ones = scratch.all_sums, scratch.equal_sums, scratch.ones
+    all_sums[:] = 0.0
+    equal_sums[:] = 0.0
+    add_curve(sums, curve, scratch.steps, ones, above, 1.0, all_sums, scratch.state)
+    add_curve(sums, curve, scratch.group_steps, ones, above, 1.0, equal_sums, scratch.state)
 
 
 SPEC = ObjectiveSpec(

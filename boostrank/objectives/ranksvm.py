@@ -27,12 +27,10 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.shared import positive
 
 PARAMS = (
@@ -50,7 +48,7 @@ _SQUARED = 0
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Sum the hinges or squared hinges of the pairs, with their gradient and curvature."""
     return margin_pairs(query, params.margin, params.pair_loss == _SQUARED, grad, hess, scratch)

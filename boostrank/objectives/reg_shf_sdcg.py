@@ -1,7 +1,7 @@
 """REG-SHF-SDCG: regression at first, which turns into SHF-SDCG on a logistic schedule.
 
-    minimise  mix * R - (1 - mix) * J_SHF,   R = (1/2n) sum_i (s_i - t_i)^2,   J_SHF as in
-    `shf_sdcg`
+    minimise  mix * R - (1 - mix) * J_SHF
+    R = (1/2n) sum_i (s_i - t_i)^2,   J_SHF as in `shf_sdcg`
 
 `mix` follows eq (19) over the rounds of the training: 0.999999 in the first, 1/2 in the middle,
 1e-6 in the last. Gradient and Hessian are mixed before the leaves are computed. The transition
@@ -32,7 +32,7 @@ from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind, Schedule
 from boostrank.kernels.hinge_ranks import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.shared import mix_param, mix_squared_error, target_constants, target_param
 
 PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), target_param("labels"))
@@ -40,15 +40,15 @@ PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), targ
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Mix the squared error and minus J of SHF-SDCG, with their gradients and Hessians."""
-    value = shf_sdcg(query, params, grad, hess, scratch)
+    shf_loss = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:
-        return value
+        return shf_loss
     mix = params.mix
     error = mix_squared_error(query, mix, grad, hess)
-    return mix * error + (1.0 - mix) * value
+    return mix * error + (1.0 - mix) * shf_loss
 
 
 def _find_settled_round(values: Mapping[str, Any], total: int) -> int:

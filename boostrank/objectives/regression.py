@@ -21,13 +21,11 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import bounded
-from boostrank.kernels.shared import target_constants, target_param
+from boostrank.kernels.shared import TARGET, WEIGHT, target_constants, target_param
 
 PARAMS = (
     target_param("labels"),
@@ -41,18 +39,19 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute half the squared error of a query, with its gradient and exact Hessian."""
     n = query.scores.size
     share = 1.0 / n if params.per_query and n > 0 else 1.0
-    value = 0.0
+    loss = 0.0
     for i in range(n):
-        residual, weight = query.scores[i] - query.doc_const[i, 0], share * query.doc_const[i, 1]
+        residual = query.scores[i] - query.doc_const[i, TARGET]
+        weight = share * query.doc_const[i, WEIGHT]
         grad[i] = residual * weight
         hess[i] = weight
-        value += 0.5 * residual * residual * weight
-    return bounded(value)
+        loss += 0.5 * residual * residual * weight
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

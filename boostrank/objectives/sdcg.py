@@ -30,11 +30,10 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.shared import NORMALIZE, SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.sigmoid_ranks import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 
@@ -43,7 +42,7 @@ PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, the NDCG of sigmoid ranks, with its gradient and a curvature proxy."""
     cut = float(params.k) if params.k > 0 else math.inf

@@ -1,7 +1,8 @@
 """SHF-SDCG: SDCG with smoothed hinges, so that every misordered pair pulls the right way.
 
-    rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where g_i > g_j, B(x) = 1 + A(-x) where g_i <
-    g_j J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i),   A(x) = ln(1 + exp(-x / sigma))
+    rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j)
+    K(x)   = A(x) = ln(1 + exp(-x / sigma)) where g_i > g_j,   B(x) = 1 + A(-x) where g_i < g_j
+    J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i)
 
 Documents of equal gain are compared by the sigmoid of SDCG (`kernels.hinge_ranks`). With k, the
 truncation weight W(r) = G_tau(r - s_m) is annealed: s_m, the largest rank among the k most relevant
@@ -30,18 +31,16 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.hinge_ranks import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 
 PARAMS = SHF_PARAMS
 
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, the NDCG of hinge ranks, with its gradient and a majoriser."""
     return shf_sdcg(query, params, grad, hess, scratch)

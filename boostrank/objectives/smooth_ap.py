@@ -1,8 +1,9 @@
 """SmoothAP: average precision over smooth ranks; a sigmoid of scores compares two relevant
 documents.
 
-    P_ij = 1 / (1 + exp((s_i - s_j) / sigma)),   rank_i = 1 + sum_{j != i} P_ij J    = (1/N) sum_i
-    (l_i / rank_i) (1 + sum_{j != i} l_j P_ij),   l = 1 for a relevant document, N = sum l
+    P_ij = 1 / (1 + exp((s_i - s_j) / sigma)),   rank_i = 1 + sum_{j != i} P_ij
+    J    = (1/N) sum_i (l_i / rank_i) (1 + sum_{j != i} l_j P_ij)
+    l = 1 for a relevant document, N = sum l
 
 The factor in brackets is the smooth rank of i among the relevant documents, so J is a mean of
 quotients of two smooth ranks. ApproxAP differs only in that factor, whose sigmoid takes differences
@@ -28,36 +29,37 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.shared import RELEVANT_FROM, SIGMA, relevance_constants, relevant_positions
-from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.shared import RELEVANT_FROM, SIGMA, relevance_constants
+from boostrank.kernels.sigmoid_ranks import (
+    AP_SCRATCH,
+    rank_relevant,
+    smooth_precisions,
+    soft_gradient,
+)
 
 PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
 
 
-@objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="place", by_score=True)
+@objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="relevant", by_score=True)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth average precision, with its gradient and curvature proxy."""
-    n = query.scores.size
-    if n < 2 or query.query_const[0] == 0.0:
+    sums, s, relevant, alpha = params.sums, query.scores, scratch.relevant, 1.0 / params.sigma
+    m = rank_relevant(query, sums, alpha, scratch)
+    if m == 0:
         return 0.0
-    s, positions, alpha = query.scores, scratch.place, 1.0 / params.sigma
-    soft_ranks(params.sums, s, alpha, scratch.ranks, scratch.work)
-    m = relevant_positions(query.doc_const, query.order, positions)
     for a in range(m):
-        scratch.keys[a] = s[positions[a]]
-    value = smooth_precisions(params.sums, m, alpha, scratch)
-    soft_gradient(params.sums, s, alpha, scratch.slope, grad, hess, scratch.work)
+        scratch.keys[a] = s[relevant[a]]
+    precision = smooth_precisions(sums, m, alpha, scratch)
+    soft_gradient(sums, s, alpha, scratch.slope, grad, hess, scratch.work)
     for a in range(m):
-        grad[positions[a]] += scratch.pull[a]
-        hess[positions[a]] += scratch.bend[a]
-    return -value
+        grad[relevant[a]] += scratch.key_grad[a]
+        hess[relevant[a]] += scratch.key_hess[a]
+    return -precision
 
 
 SPEC = ObjectiveSpec(

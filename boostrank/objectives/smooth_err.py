@@ -31,16 +31,14 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import SEED, gather, uniform
-from boostrank.kernels.shared import ALPHA, numbered
-from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
-from boostrank.kernels.swaps import MAX_GAIN, swap_constants
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.primitives import SEED, gather, ideal_dcg, uniform
+from boostrank.kernels.shared import ALPHA, QUERY_NUMBER, numbered
+from boostrank.kernels.sigmoid_ranks import expect_first, soft_gradient, soft_ranks
+from boostrank.kernels.swaps import GRADE, MAX_GAIN, swap_constants
 
 PARAMS = (
     ALPHA,
@@ -52,39 +50,39 @@ PARAMS = (
 
 
 @objective_kernel(
-    params=PARAMS, scratch="ranks slope first chance work:4", int_scratch="place", by_score=True
+    params=PARAMS,
+    scratch="ranks slope stop_chance chances work:4",
+    int_scratch="relevant",
+    by_score=True,
 )
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a mean over sampled users, with its gradient and curvature proxy."""
     n, alpha, draws = query.scores.size, params.alpha, params.draws
-    if n < 2 or query.query_const[0] == 0.0:
+    if n < 2 or ideal_dcg(query.query_const, 0.0) == 0.0:
         return 0.0
-    s, ranks, slope, first, chance = (
-        query.scores,
-        scratch.ranks,
-        scratch.slope,
-        scratch.first,
-        scratch.chance,
-    )
-    gather(query.doc_const[:, 0], query.order, chance)
+    s, ranks, slope, relevant = query.scores, scratch.ranks, scratch.slope, scratch.relevant
+    stop_chance, chances = scratch.stop_chance, scratch.chances
+    gather(query.doc_const[:, GRADE], query.order, stop_chance)
     soft_ranks(params.sums, s, alpha, ranks, scratch.work)
-    stream = int(query.query_const[3])
+    seed, stream = params.seed, int(query.query_const[QUERY_NUMBER])
     slope[:] = 0.0
-    mean = 0.0
+    mean_of_users = 0.0
     for draw in range(draws):
         # Documents that satisfy this user.
         m = 0
         for pos in range(n):
-            if chance[pos] > 0.0 and uniform(params.seed, stream, draw * n + pos) < chance[pos]:
-                scratch.place[m] = pos
+            chance = stop_chance[pos]
+            if chance > 0.0 and uniform(seed, stream, draw * n + pos) < chance:
+                relevant[m] = pos
                 m += 1
-        mean += (
-            first_of(scratch.place[:m], s, alpha, ranks, draws, first, slope, grad, hess) / draws
+        reciprocal_rank = expect_first(
+            relevant[:m], s, alpha, ranks, draws, chances, slope, grad, hess
         )
+        mean_of_users += reciprocal_rank / draws
     soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
-    return -mean
+    return -mean_of_users
 
 
 def _constants(

@@ -31,34 +31,33 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants
+from boostrank.kernels.sigmoid_ranks import expect_first, rank_relevant, soft_gradient
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
 
 @objective_kernel(
-    params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True
+    params=PARAMS, scratch="ranks slope chances work:4", int_scratch="relevant", by_score=True
 )
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth reciprocal rank, with its gradient and curvature proxy."""
-    n, alpha = query.scores.size, params.alpha
-    if n < 2 or query.query_const[0] == 0.0:
+    sums, s, alpha = params.sums, query.scores, params.alpha
+    m = rank_relevant(query, sums, alpha, scratch)
+    if m == 0:
         return 0.0
-    s, ranks, slope = query.scores, scratch.ranks, scratch.slope
-    soft_ranks(params.sums, s, alpha, ranks, scratch.work)
-    m = relevant_positions(query.doc_const, query.order, scratch.place)
+    relevant, ranks, slope = scratch.relevant[:m], scratch.ranks, scratch.slope
     slope[:] = 0.0
-    value = first_of(scratch.place[:m], s, alpha, ranks, 1.0, scratch.first, slope, grad, hess)
-    soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
-    return -value
+    reciprocal_rank = expect_first(
+        relevant, s, alpha, ranks, 1.0, scratch.chances, slope, grad, hess
+    )
+    soft_gradient(sums, s, alpha, slope, grad, hess, scratch.work)
+    return -reciprocal_rank
 
 
 SPEC = ObjectiveSpec(

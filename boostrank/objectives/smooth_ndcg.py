@@ -1,8 +1,9 @@
 """SmoothNDCG: NDCG of Gaussian averages around each rank, sharpened over the rounds after a
 regression.
 
-    h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma),   d(j) the
-    document ranked j-th J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
+    h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma)
+    J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
+    d(j) the document ranked j-th
 
 `metric` selects another one. With c_j = sum_i l_i h_ij, the relevance expected at rank j (l = 1 for
 a relevant document, R = sum l; the probability of ERR for `err`):
@@ -57,11 +58,23 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
-from boostrank.kernels.gauss import IROOM, MEANS, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
+from boostrank.kernels.gauss import (
+    IWORK,
+    MEANS,
+    PART,
+    SLOTS,
+    VALUE,
+    WEIGHT,
+    WORK,
+    Run,
+    Sources,
+    gauss_gradient,
+)
 from boostrank.kernels.jit import allocates, inline, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.shared import (
+    TARGET,
     TRAIN_DISCOUNT,
     K,
     mix_param,
@@ -70,7 +83,15 @@ from boostrank.kernels.shared import (
     target_constants,
     target_param,
 )
-from boostrank.kernels.swaps import MAP, METRICS, NDCG, PRECISION, SWAP_PARAMS, swap_constants
+from boostrank.kernels.swaps import (
+    GRADE,
+    MAP,
+    METRICS,
+    NDCG,
+    PRECISION,
+    SWAP_PARAMS,
+    swap_constants,
+)
 
 PARAMS = (
     positive(
@@ -95,65 +116,63 @@ _FARTHEST, _NEAR = 700.0, 42.0
 # A document on the lattice costs as much as this many pairs. Measured per document: lists of 80
 # take 160 to 200 ns by pairs and 180 to 280 on the lattice, lists of 130 take 310 and 200 to 270.
 _PAIRS = 90
-# First node in `query_const`, after the number of nodes.
-_NODES = 4
+# Columns of a document's constants, after its `TARGET`, and of a query's.
+_NODE, _NODE_SHARE, _WORTH = 1, 2, 3
+_NODE_COUNT, _FIRST_NODE = 3, 4
+# Rows of the work space in pair loops, beside `MEANS`.
+_H, _LOW_NODE, _HIGH_NODE = range(3)
 
 
 @objective_kernel(
     params=PARAMS,
-    scratch=f"s gradient curvature weight documents:3 work:{ROOM}",
-    int_scratch=f"node iwork:{IROOM}",
+    scratch=f"s gradient curvature weight documents:3 work:{WORK}",
+    int_scratch=f"node iwork:{IWORK}",
 )
 @allocates
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J in the annealed rounds, and the squared error in the warm ones."""
-    n, mix = query.scores.size, params.mix
+    n, mix, smooth_metric = query.scores.size, params.mix, 0.0
     if n == 0:
         return 0.0
     ideal = ideal_dcg(query.query_const, params.train_discount)
-    value = (
-        _evaluate(query, params, ideal, grad, hess, scratch)
-        if n > 1 and ideal > 0.0 and mix < 1.0
-        else 0.0
-    )
+    if n > 1 and ideal > 0.0 and mix < 1.0:
+        smooth_metric = _evaluate(query, params, ideal, grad, hess, scratch)
     if mix == 0.0:
-        return -value
+        return -smooth_metric
     error = mix_squared_error(query, mix, grad, hess)
-    return mix * error - (1.0 - mix) * value
+    return mix * error - (1.0 - mix) * smooth_metric
 
 
 @inline
 @allocates
 def _evaluate(
-    query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query,
+    params: Params,
+    ideal: float,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Scratch,
 ) -> float:
     """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma, metric = query.scores.size, query.order, params.sigma, params.metric
     if metric == PRECISION and n <= params.k:
         return 0.0
-    s, gradient, curvature, weight, node = (
-        scratch.s,
-        scratch.gradient,
-        scratch.curvature,
-        scratch.weight,
-        scratch.node,
-    )
-    documents = scratch.documents.reshape((3, n))
-    nodes = query.query_const[_NODES : _NODES + int(query.query_const[_NODES - 1])]
-    unit, value = 1.0 / math.sqrt(sigma), 0.0
+    s, weight, rows = scratch.s, scratch.weight, scratch.documents.reshape((3, n))
+    gradient, curvature = scratch.gradient, scratch.curvature
     means = scratch.work[MEANS * n : (MEANS + 1) * n]
+    node_count = int(query.query_const[_NODE_COUNT])
+    nodes = query.query_const[_FIRST_NODE : _FIRST_NODE + node_count]
+    documents = Sources(rows, scratch.node, nodes)
     gather(query.scores, order, s)
     for pos in range(n):
-        documents[WEIGHT, pos], documents[VALUE, pos] = 1.0, query.doc_const[order[pos], 3]
-        node[pos], documents[PART, pos] = (
-            int(query.doc_const[order[pos], 1]),
-            query.doc_const[order[pos], 2],
-        )
+        constants = query.doc_const[order[pos]]
+        rows[WEIGHT, pos], rows[VALUE, pos] = 1.0, constants[_WORTH]
+        rows[PART, pos], documents.slot[pos] = constants[_NODE_SHARE], int(constants[_NODE])
         gradient[pos], curvature[pos] = 0.0, 0.0
-    anchors = min(params.k, n) if params.k > 0 else n
     # The weights of the anchors, dJ/dc_j. If they depend on c, a pass with weights of 0 finds c.
+    anchors = min(params.k, n) if params.k > 0 else n
     linear = metric in (NDCG, PRECISION)
     passes = 1 if linear else 2
     for pos in range(anchors):
@@ -162,183 +181,144 @@ def _evaluate(
             weight[pos] = discount(pos + 1.0, params.train_discount, n) / ideal
         elif metric == PRECISION:
             weight[pos] = 1.0 / params.k
-    farthest = _FARTHEST if params.sums == DIRECT else _NEAR
+    # Each pass goes run by run, on the lattice or pair by pair.
+    unit, smooth_metric, direct = 1.0 / math.sqrt(sigma), 0.0, params.sums == DIRECT
+    farthest = _FARTHEST if direct else _NEAR
     reach = math.sqrt(farthest * sigma)
     for _ in range(passes):
-        total, last = 0.0, 0
+        weighted_means, last = 0.0, 0
         while last < anchors:
-            # A run of documents without neighbours outside it.
             first = last
             last += 1
             while last < n and s[last - 1] - s[last] <= reach:
                 last += 1
-            stop = min(last, anchors)
-            if params.sums != DIRECT and _many_pairs(s, first, last, stop, reach):
+            run = Run(first, last, min(last, anchors))
+            if not direct and _has_many_pairs(s, run, reach):
                 work, iwork = scratch.work, scratch.iwork
-                total += gauss_gradient(
-                    s,
-                    first,
-                    last,
-                    stop,
-                    unit,
-                    weight,
-                    documents,
-                    node,
-                    nodes,
-                    gradient,
-                    curvature,
-                    work,
-                    iwork,
+                weighted_means += gauss_gradient(
+                    s, run, unit, weight, documents, gradient, curvature, work, iwork
                 )
             else:
-                total += _pair_gradient(
-                    s, first, last, stop, reach, unit, documents, nodes, scratch
-                )
+                weighted_means += _pair_gradient(s, run, reach, unit, documents, scratch)
         if linear:
-            value = total
+            smooth_metric = weighted_means
         elif metric == MAP:
-            value = _map_slopes(means[:anchors], ideal, weight)
+            smooth_metric = _map_slopes(means[:anchors], ideal, weight)
         else:
-            value = _first_slopes(means[:anchors], weight)
+            smooth_metric = _first_slopes(means[:anchors], weight)
     for pos in range(n):
         grad[order[pos]] = -2.0 * unit * gradient[pos]
         hess[order[pos]] = 2.0 / sigma * curvature[pos]
-    return value
+    return smooth_metric
 
 
 @inline
 def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> float:
-    """Return MAP of the relevance at each rank, and write its derivatives."""
-    value, above, below = 0.0, 0.0, 0.0
+    """Return MAP of the relevance c at each rank, `means`, and write its derivatives."""
+    mean_precision, above, below = 0.0, 0.0, 0.0
     for pos in range(means.size):
         above += means[pos]
         slope[pos] = above / (pos + 1.0) / relevant
-        value += means[pos] * slope[pos]
+        mean_precision += means[pos] * slope[pos]
     for pos in range(means.size - 1, -1, -1):
         below += means[pos] / (pos + 1.0) / relevant
         slope[pos] += below
-    return value
+    return mean_precision
 
 
 @inline
 def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
     """Return the mean 1 / rank where a user stops, with chance c at each, and write its slopes."""
-    value, reads = 0.0, 1.0
+    reciprocal_rank, reads = 0.0, 1.0
     for pos in range(means.size):
         slope[pos] = reads
-        value += reads * means[pos] / (pos + 1.0)
+        reciprocal_rank += reads * means[pos] / (pos + 1.0)
         reads *= max(1.0 - means[pos], 0.0)
     # What a user who goes on gets from the ranks below.
     below = 0.0
     for pos in range(means.size - 1, -1, -1):
         slope[pos] *= max(1.0 / (pos + 1.0) - below, 0.0)
         below = means[pos] / (pos + 1.0) + max(1.0 - means[pos], 0.0) * below
-    return value
+    return reciprocal_rank
 
 
 @inline
-def _many_pairs(s: Float64Array, first: int, last: int, stop: int, reach: float) -> bool:
+def _has_many_pairs(s: Float64Array, run: Run, reach: float) -> bool:
     """Return True if the anchors of a run have too many neighbours for pairs."""
-    low, high, pairs = first, first, 0
-    for j in range(first, stop):
+    low, high, pairs = run.first, run.first, 0
+    for j in range(run.first, run.stop):
         while s[low] - s[j] > reach:
             low += 1
-        while high < last and s[j] - s[high] <= reach:
+        while high < run.last and s[j] - s[high] <= reach:
             high += 1
         pairs += high - low
-    return pairs > _PAIRS * (high - first)
+    return pairs > _PAIRS * (high - run.first)
 
 
 @inline
 def _pair_gradient(
-    s: Float64Array,
-    first: int,
-    last: int,
-    stop: int,
-    reach: float,
-    unit: float,
-    documents: Float64Array,
-    nodes: Float64Array,
-    scratch: Any,
+    s: Float64Array, run: Run, reach: float, unit: float, documents: Sources, scratch: Scratch
 ) -> float:
     """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of
     each anchor.
     """
-    n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
-    gradient, curvature = scratch.gradient, scratch.curvature
-    h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
-    means = work[MEANS * n : (MEANS + 1) * n]
-    for i in range(first, last):
-        low_gain[i], high_gain[i] = nodes[node[i]], nodes[min(node[i] + 1, nodes.shape[0] - 1)]
+    weight, nodes, slot = scratch.weight, documents.nodes, documents.slot
+    work = scratch.work.reshape((WORK, s.shape[0]))
+    for i in range(run.first, run.last):
+        work[_LOW_NODE, i] = nodes[slot[i]]
+        work[_HIGH_NODE, i] = nodes[min(slot[i] + 1, nodes.shape[0] - 1)]
     # The window of documents within reach moves along with the anchor.
-    low, high, value = first, first, 0.0
-    for j in range(first, stop):
+    low, high, weighted_means = run.first, run.first, 0.0
+    for j in range(run.first, run.stop):
         while s[low] - s[j] > reach:
             low += 1
-        while high < last and s[j] - s[high] <= reach:
+        while high < run.last and s[j] - s[high] <= reach:
             high += 1
-        gain, pull, bend = _anchor(
-            s[j],
-            low,
-            high,
-            s,
-            documents,
-            low_gain,
-            high_gain,
-            unit,
-            weight[j],
-            h,
-            gradient,
-            curvature,
+        mean, own_pull, own_curvature = _add_anchor(
+            s[j], weight[j], unit, slice(low, high), documents.rows, work, scratch
         )
-        means[j] = gain
-        value += weight[j] * gain
-        gradient[j] -= pull
-        curvature[j] += bend
-    return value
+        work[MEANS, j] = mean
+        weighted_means += weight[j] * mean
+        scratch.gradient[j] -= own_pull
+        scratch.curvature[j] += own_curvature
+    return weighted_means
 
 
 @inline_sums
-def _anchor(
+def _add_anchor(
     score: float,
-    low: int,
-    high: int,
-    s: Float64Array,
-    documents: Float64Array,
-    low_gain: Float64Array,
-    high_gain: Float64Array,
-    unit: float,
     weight: float,
-    h: Float64Array,
-    gradient: Float64Array,
-    curvature: Float64Array,
+    unit: float,
+    window: slice,
+    documents: Float64Array,
+    work: Float64Array,
+    scratch: Scratch,
 ) -> tuple[float, float, float]:
-    """Add what an anchor with a score and a discount, `weight`, contributes to the documents within
-    reach.
+    """Add what an anchor contributes to the gradient and curvature of the documents in the window.
 
-    Return the anchor's smoothed gain, its gradient on itself, and its own curvature.
+    Return the anchor's smoothed value c_j, its gradient on itself, and its own curvature.
     """
-    s, g, part, h = s[low:high], documents[VALUE, low:high], documents[PART, low:high], h[low:high]
-    low_gain, high_gain = low_gain[low:high], high_gain[low:high]
-    gradient, curvature = gradient[low:high], curvature[low:high]
-    total, gain, offset, both = 0.0, 0.0, 0.0, 0.0
+    s, gradient, curvature = scratch.s[window], scratch.gradient[window], scratch.curvature[window]
+    v, part, h = documents[VALUE, window], documents[PART, window], work[_H, window]
+    low_node, high_node = work[_LOW_NODE, window], work[_HIGH_NODE, window]
+    e_sum, mean, mean_x, mean_xv = 0.0, 0.0, 0.0, 0.0
     for i in range(s.shape[0]):
         x = (score - s[i]) * unit
         e = fast_exp(-x * x)
         h[i] = e
-        total += e
-        gain += e * g[i]
-        offset += e * x
-        both += e * x * g[i]
-    gain, offset, both = gain / total, offset / total, both / total
-    spread = 0.0
+        e_sum += e
+        mean += e * v[i]
+        mean_x += e * x
+        mean_xv += e * x * v[i]
+    mean, mean_x, mean_xv = mean / e_sum, mean_x / e_sum, mean_xv / e_sum
+    own_curvature = 0.0
     for i in range(s.shape[0]):
-        share = weight / total * h[i]
-        miss = (1.0 - part[i]) * abs(low_gain[i] - gain) + part[i] * abs(high_gain[i] - gain)
-        gradient[i] += share * (score - s[i]) * unit * (g[i] - gain)
+        share = weight / e_sum * h[i]
+        miss = (1.0 - part[i]) * abs(low_node[i] - mean) + part[i] * abs(high_node[i] - mean)
+        gradient[i] += share * (score - s[i]) * unit * (v[i] - mean)
         curvature[i] += share * miss
-        spread += share * miss
-    return gain, weight * (both - gain * offset), spread
+        own_curvature += share * miss
+    return mean, weight * (mean_xv - mean * mean_x), own_curvature
 
 
 def _constants(
@@ -353,9 +333,9 @@ def _constants(
         )
     targets, _ = target_constants(labels, gains, ptr, values)
     grades, queries = swap_constants(metric, values["k"], labels, gains, ptr, values)
-    worth = gains if metric == "ndcg" else grades[:, 0]
+    worth = gains if metric == "ndcg" else grades[:, GRADE]
     mixture, nodes = gain_nodes(worth, ptr, SLOTS)
-    return np.column_stack([targets[:, 0], mixture, worth]), np.column_stack([queries, nodes])
+    return np.column_stack([targets[:, TARGET], mixture, worth]), np.column_stack([queries, nodes])
 
 
 def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
@@ -382,16 +362,17 @@ def gain_nodes(
     sorted_gains, sorted_query = gains[order], query[order]
     is_new = np.ones(gains.size, dtype=bool)
     is_new[1:] = (np.diff(sorted_gains) > 0.0) | (np.diff(sorted_query) > 0)
-    values, owner = sorted_gains[is_new], sorted_query[is_new]
-    distinct = np.bincount(owner, minlength=queries)
+    distinct_gains = sorted_gains[is_new]
+    distinct = np.bincount(sorted_query[is_new], minlength=queries)
     first, nodes = np.cumsum(distinct) - distinct, np.minimum(distinct, most)
     # Nodes of each query.
     table = np.zeros((queries, 1 + most))
     table[:, 0] = nodes
     for slot in range(most):
-        has = nodes > slot
-        step = np.maximum(nodes[has] - 1, 1)
-        table[has, 1 + slot] = values[first[has] + slot * (distinct[has] - 1) // step]
+        has_slot = nodes > slot
+        steps = np.maximum(nodes[has_slot] - 1, 1)
+        skipped = slot * (distinct[has_slot] - 1) // steps
+        table[has_slot, 1 + slot] = distinct_gains[first[has_slot] + skipped]
     # Index and share of each gain.
     rank = np.cumsum(is_new) - 1 - first[sorted_query]
     steps, spans = (nodes - 1)[sorted_query], np.maximum(distinct - 1, 1)[sorted_query]

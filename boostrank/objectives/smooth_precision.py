@@ -28,14 +28,20 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import expit
-from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants
+from boostrank.kernels.shared import (
+    ALPHA,
+    RELEVANT,
+    RELEVANT_COUNT,
+    RELEVANT_FROM,
+    positive,
+    relevance_constants,
+)
 from boostrank.kernels.sigmoid_ranks import soft_gradient, soft_ranks
 
 PARAMS = (
@@ -56,23 +62,22 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch="ranks slope work:4", by_score=True)
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus J, a smooth precision at k, with its gradient and curvature proxy."""
     n, k, beta = query.scores.size, params.k, params.beta
-    if n <= k or query.query_const[0] == 0.0:
+    if n <= k or query.query_const[RELEVANT_COUNT] == 0.0:
         return 0.0
     ranks, slope = scratch.ranks, scratch.slope
     soft_ranks(params.sums, query.scores, params.alpha, ranks, scratch.work)
-    value = 0.0
+    precision = 0.0
     for pos in range(n):
-        inside = (
-            expit(beta * math.log((k + 0.5) / ranks[pos])) * query.doc_const[query.order[pos], 0]
-        )
-        value += inside / k
+        relevance = query.doc_const[query.order[pos], RELEVANT]
+        inside = expit(beta * math.log((k + 0.5) / ranks[pos])) * relevance
+        precision += inside / k
         slope[pos] = -beta / ranks[pos] * inside * (1.0 - inside) / k
     soft_gradient(params.sums, query.scores, params.alpha, slope, grad, hess, scratch.work)
-    return -value
+    return -precision
 
 
 SPEC = ObjectiveSpec(

@@ -1,6 +1,7 @@
 """SoftNDCG: expected NDCG if every score is the mean of a Gaussian (SoftRank).
 
-    pi_ij = P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma)) J     = (1/Z) sum_j g_j E[D(rank_j)],
+    pi_ij = P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))
+    J     = (1/Z) sum_j g_j E[D(rank_j)]
     rank_j (from 0): the number of n - 1 independent contests that j loses
 
 The rank of each document is a distribution of its own, so ranks are not shared out: ten tied
@@ -50,7 +51,6 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +59,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, EXACT, SUMS
 from boostrank.kernels.jit import allocates
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, default_constants, positive
 from boostrank.kernels.soft_ranks import (
@@ -67,11 +67,13 @@ from boostrank.kernels.soft_ranks import (
     EXACT_WAVES,
     FAST_TABLES,
     FAST_WAVES,
-    ROOM,
-    WORK,
-    direct,
-    scaled,
-    swept,
+    NUMBERS_A_DOCUMENT,
+    WORK_COLUMNS,
+    WORK_ROWS,
+    Contests,
+    evaluate_pairs,
+    evaluate_sinkhorn,
+    evaluate_sweeps,
 )
 
 PARAMS = (
@@ -112,35 +114,38 @@ def _constants(
     return default_constants(labels, gains, ptr, values)
 
 
-@objective_kernel(params=PARAMS, scratch=f"others own_rank room:{ROOM}", by_score=True)
+@objective_kernel(
+    params=PARAMS, scratch=f"others_slope own_slope buffer:{NUMBERS_A_DOCUMENT}", by_score=True
+)
 @allocates
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute minus the expected NDCG under Gaussian scores, with its derivatives."""
-    n, blend, model = query.scores.size, params.train_discount, params.ranks
-    ideal = ideal_dcg(query.query_const, blend)
+    n, sums, g = query.scores.size, params.sums, query.gains
+    others_slope, own_slope, buffer = scratch.others_slope, scratch.own_slope, scratch.buffer
+    ideal = ideal_dcg(query.query_const, params.train_discount)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, others, own_rank = query.scores, query.gains, scratch.others, scratch.own_rank
-    work = np.full((8, WORK), np.nan)  # NaN reveals any use before assignment
+    work = np.full((WORK_ROWS, WORK_COLUMNS), np.nan)  # NaN reveals any use before assignment
     scale = 1.0 / (math.sqrt(2.0) * params.sigma)
     for pos in range(n):
         g[pos] /= ideal
-    if model == _SINKHORN:
-        value = scaled(s, scale, g, blend, params.sweeps, others, own_rank)
-    elif n < _LONG or params.sums == DIRECT:
-        value = direct(s, scale, g, model, blend, others, own_rank, scratch.room, work)
+    contests = Contests(query.scores, g, scale, params.ranks, params.train_discount)
+    if params.ranks == _SINKHORN:
+        expected_ndcg = evaluate_sinkhorn(contests, params.sweeps, others_slope, own_slope)
+    elif n < _LONG or sums == DIRECT:
+        expected_ndcg = evaluate_pairs(contests, others_slope, own_slope, buffer, work)
     else:
-        waves = EXACT_WAVES if params.sums == EXACT else FAST_WAVES
-        tables = EXACT_TABLES if params.sums == EXACT else FAST_TABLES
-        value = swept(
-            s, scale, g, model, blend, waves, tables, others, own_rank, scratch.room, work
+        waves = EXACT_WAVES if sums == EXACT else FAST_WAVES
+        tables = EXACT_TABLES if sums == EXACT else FAST_TABLES
+        expected_ndcg = evaluate_sweeps(
+            contests, waves, tables, others_slope, own_slope, buffer, work
         )
     for pos in range(n):
-        grad[pos] = scale * (own_rank[pos] - others[pos])
-        hess[pos] = scale * scale * (abs(own_rank[pos]) + abs(others[pos]))
-    return -value
+        grad[pos] = scale * (own_slope[pos] - others_slope[pos])
+        hess[pos] = scale * scale * (abs(own_slope[pos]) + abs(others_slope[pos]))
+    return -expected_ndcg
 
 
 SPEC = ObjectiveSpec(

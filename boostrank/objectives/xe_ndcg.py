@@ -1,8 +1,9 @@
 """XE-NDCG: cross entropy towards randomised gains, with the approximate Newton step of LightGBM.
 
-    p_i ~ g_i + 1 - u_i, u_i uniform on (0, 1), fresh every round;   q = softmax(s);   L = -sum_i
-    p_i ln q_i t_i = q_i - p_i,    a_i = t_i / (1 - q_i),    v_i = q_i (sum a - a_i),    b_i = v_i /
-    (1 - q_i) gradient t_i + v_i + q_i (sum b - b_i),       Hessian q_i (1 - q_i)
+    p_i ~ g_i + 1 - u_i, u_i uniform on (0, 1), fresh every round;   q = softmax(s)
+    L   = -sum_i p_i ln q_i
+    t_i = q_i - p_i,    a_i = t_i / (1 - q_i),    v_i = q_i (sum a - a_i),    b_i = v_i / (1 - q_i)
+    gradient t_i + v_i + q_i (sum b - b_i),       Hessian q_i (1 - q_i)
 
 With exponential gains g + 1 - u is 2^label - u, as in LightGBM. The two terms after t make gradient
 over Hessian approximate a full Newton step, with the curvature between documents that a diagonal
@@ -29,12 +30,10 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.types import Float64Array
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import LARGEST, SEED, bounded, ideal_dcg, uniform
-from boostrank.kernels.shared import numbered_constants, softmax
+from boostrank.kernels.shared import QUERY_NUMBER, numbered_constants, softmax
 
 PARAMS = (SEED,)
 
@@ -44,29 +43,29 @@ _LEAST_REST = 1e-200
 
 @objective_kernel(params=PARAMS, scratch="q complement p a")
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Compute the cross entropy towards drawn gains, with the corrected gradient."""
     n, scores, gains = query.scores.size, query.scores, query.gains
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
     q, complement, p, a = scratch.q, scratch.complement, scratch.p, scratch.a
-    seed, stream = params.seed, int(query.query_const[3])
+    seed, stream = params.seed, int(query.query_const[QUERY_NUMBER])
     log_sum, highest = softmax(scores, q, complement)
-    total = 0.0
+    gain_sum = 0.0
     for pos in range(n):
         i = query.order[pos]
         p[i] = gains[i] + 1.0 - uniform(seed, stream, pos)
-        total += p[i]
-    value = 0.0
+        gain_sum += p[i]
+    loss = 0.0
     for i in range(n):
-        p[i] /= total
-        value += p[i] * (log_sum + min(highest - scores[i], LARGEST))
+        p[i] /= gain_sum
+        loss += p[i] * (log_sum + min(highest - scores[i], LARGEST))
         complement[i] = max(complement[i], _LEAST_REST)
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * complement[i]
         a[i] = grad[i] / complement[i]
-    # Two correction terms of the Newton step.
+    # The two correction terms of the Newton step, v and q (sum b - b_i); then `a` holds b.
     top = query.order[0]
     for _ in range(2):
         # The first document may have nearly all the mass and a huge a, so the others are summed
@@ -80,7 +79,7 @@ def kernel(
             term = q[i] * (others if i == top else others - a[i] + first)
             grad[i] += term
             a[i] = term / complement[i]
-    return bounded(value)
+    return bounded(loss)
 
 
 SPEC = ObjectiveSpec(

@@ -1,7 +1,8 @@
 """YetiRank: logistic losses of the pairs that are neighbours in noisy orders, as in CatBoost.
 
-    L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without
-    noise, w constant w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
+    L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j)))
+        on the scores without noise, w constant
+    w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
 
 In each of the `permutations`, noise is added to the scores and the documents are sorted. The
 documents at positions pos and pos + 1 (from 0) form a pair if their targets t differ.
@@ -33,12 +34,10 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST,
     SEED,
@@ -52,10 +51,11 @@ from boostrank.kernels.primitives import (
     softplus,
     sort_descending,
 )
-from boostrank.kernels.shared import TARGETS, numbered, numbered_constants, target_constants
+from boostrank.kernels.shared import QUERY_NUMBER, TARGET, TARGETS, numbered, target_constants
 from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
 
 _CLASSIC, _DCG = 0, 5
+_LOGISTIC = 0
 _MODES = ("classic", *METRICS[: ERR + 1], "dcg")
 
 PARAMS = (
@@ -103,102 +103,97 @@ _LEAST_WEIGHT = 1e-20
 
 @objective_kernel(
     params=PARAMS,
-    scratch="target noisy grades up down reading",
-    int_scratch="places spare",
+    scratch="target noisy grades up down reads",
+    int_scratch="noisy_order spare",
     by_score=True,
 )
 def kernel(
-    query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any
+    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Sum the losses of the pairs in noisy orders, with gradient and curvature by score."""
     n, s, divisor = query.scores.size, query.scores, ideal_dcg(query.query_const, 0.0)
     if n < 2 or divisor <= 0.0:
         return 0.0
-    target, noisy, places = scratch.target, scratch.noisy, scratch.places
-    seed, stream, permutations = params.seed, int(query.query_const[3]), params.permutations
+    target, noisy, noisy_order = scratch.target, scratch.noisy, scratch.noisy_order
+    seed, stream = params.seed, int(query.query_const[QUERY_NUMBER])
     depth = min(params.k, n - 1) if params.k > 0 else n - 1
-    gather(query.doc_const[:, 0], query.order, target)
+    gather(query.doc_const[:, TARGET], query.order, target)
     # Centre the scores, so that a common offset does not swallow the noise.
-    value, middle = 0.0, origin(s)
-    for draw in range(permutations):
+    loss, middle = 0.0, origin(s)
+    for draw in range(params.permutations):
         for pos in range(n):
             index = draw * n + pos
-            noise = (
-                logistic(seed, stream, index) if params.noise == 0 else gumbel(seed, stream, index)
-            )
+            if params.noise == _LOGISTIC:
+                noise = logistic(seed, stream, index)
+            else:
+                noise = gumbel(seed, stream, index)
             noisy[pos] = (s[pos] - middle) + noise
-        sort_descending(noisy, places, scratch.spare)
+        sort_descending(noisy, noisy_order, scratch.spare)
         if params.mode != _CLASSIC:
-            value += _swapped_pairs(s, params, depth, divisor, grad, hess, scratch)
+            loss += _swapped_pairs(s, params, depth, divisor, grad, hess, scratch)
             continue
-        weight = _WEIGHT / permutations
+        weight = _WEIGHT / params.permutations
         for pos in range(depth):
-            i, j = places[pos], places[pos + 1]
-            value += _add_pair(s, i, j, weight * (target[i] - target[j]), grad, hess)
+            i, j = noisy_order[pos], noisy_order[pos + 1]
+            loss += _add_pair(s, i, j, weight * (target[i] - target[j]), grad, hess)
             weight *= params.decay
             if weight < _LEAST_WEIGHT:
                 break
-    return bounded(value)
+    return bounded(loss)
 
 
 @inline
 def _swapped_pairs(
     s: Float64Array,
-    params: Any,
+    params: Params,
     depth: int,
     divisor: float,
     grad: Float64Array,
     hess: Float64Array,
-    scratch: Any,
+    scratch: Scratch,
 ) -> float:
     """Add the pairs of one noisy order, weighted by the change of the metric, and return their
     loss.
     """
-    n, places, c, up, down, reading = (
-        s.size,
-        scratch.places,
-        scratch.grades,
-        scratch.up,
-        scratch.down,
-        scratch.reading,
-    )
+    n, noisy_order, grades = s.size, scratch.noisy_order, scratch.grades
+    up, down, reads = scratch.up, scratch.down, scratch.reads
     metric = NDCG if params.mode == _DCG else params.mode - 1
-    gather(scratch.target, places, c)
+    gather(scratch.target, noisy_order, grades)
     ideal = 1.0 if params.mode == _DCG else divisor
-    swap_rows(metric, c, n, 0.0, ideal, up, down, reading)
+    swap_rows(metric, grades, n, 0.0, ideal, up, down, reads)
     # Weight each pair by the change of the metric if its documents swap.
     reach = params.neighbors if params.neighbors > 0 else n
-    value = 0.0
+    loss = 0.0
     for pos in range(depth):
         between, passing = 0.0, 1.0
         for other in range(pos + 1, min(n, pos + 1 + reach)):
             change = up[pos] - down[other]
             if metric == ERR:
                 reached = passing / (other + 1.0)
-                change = reading[pos] * (1.0 / (pos + 1.0) - between - reached)
-                between += reached * c[other]
-                passing *= 1.0 - c[other]
-            w = (c[pos] - c[other]) * change / params.permutations
-            value += _add_pair(s, places[pos], places[other], w, grad, hess)
-    return value
+                change = reads[pos] * (1.0 / (pos + 1.0) - between - reached)
+                between += reached * grades[other]
+                passing *= 1.0 - grades[other]
+            weight = (grades[pos] - grades[other]) * change / params.permutations
+            loss += _add_pair(s, noisy_order[pos], noisy_order[other], weight, grad, hess)
+    return loss
 
 
 @inline
 def _add_pair(
-    s: Float64Array, i: int, j: int, w: float, grad: Float64Array, hess: Float64Array
+    s: Float64Array, i: int, j: int, weight: float, grad: Float64Array, hess: Float64Array
 ) -> float:
-    """Add a pair with the weight |w|, in which i is the better document if w > 0, and return its
-    loss.
+    """Add a pair and return its loss; a positive weight says that i is the better document, and a
+    negative one j.
     """
-    if w < 0.0:
-        i, j, w = j, i, -w
-    x = s[i] - s[j]
-    wrong = expit(-x)
-    grad[i] -= w * wrong
-    grad[j] += w * wrong
-    hess[i] += w * wrong * (1.0 - wrong)
-    hess[j] += w * wrong * (1.0 - wrong)
-    return w * softplus(min(-x, LARGEST))
+    if weight < 0.0:
+        i, j, weight = j, i, -weight
+    gap = s[i] - s[j]
+    rho = expit(-gap)
+    grad[i] -= weight * rho
+    grad[j] += weight * rho
+    hess[i] += weight * rho * (1.0 - rho)
+    hess[j] += weight * rho * (1.0 - rho)
+    return weight * softplus(min(-gap, LARGEST))
 
 
 def _constants(
@@ -206,14 +201,12 @@ def _constants(
 ) -> Constants:
     mode = str(values["mode"])
     if mode == "classic":
-        return target_constants(labels, gains, ptr, values)[0], numbered_constants(
-            labels, gains, ptr, values
-        )[1]
-    of_gains = mode in ("ndcg", "dcg")
-    metric = "ndcg" if of_gains else mode
+        return numbered(target_constants(labels, gains, ptr, values))
+    uses_gains = mode in ("ndcg", "dcg")
+    metric = "ndcg" if uses_gains else mode
     constants = swap_constants(metric, values["k"], labels, gains, ptr, values)
     documents, queries = numbered(constants)
-    return gains[:, None] if of_gains else documents, queries
+    return gains[:, None] if uses_gains else documents, queries
 
 
 SPEC = ObjectiveSpec(

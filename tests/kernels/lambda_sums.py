@@ -40,10 +40,12 @@ def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
 
 def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
     s = np.sort(s)[::-1].copy()
-    worth, grade = np.unique(gains, return_inverse=True)
+    grade_gains, grade = np.unique(gains, return_inverse=True)
     d = discount(np.arange(1.0, len(s) + 1.0), blend, len(s))
     grad, hess = np.zeros(len(s)), np.zeros(len(s))
-    arguments = (sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend)
+    ranked = lambda_sums.RankedList(s, gains, d, grade.astype(np.int64), grade_gains)
+    pairs = lambda_sums.PairWeights(alpha, by_rank, by_delta, every_pair=False)
+    arguments = (sums, ranked, pairs, blend)
     loss = lambda_sums.add_far_pairs(*arguments, True, grad, hess)
     far, (every_loss, largest_force, largest_curvature) = far_pairs(
         s, gains, alpha, by_rank, by_delta, blend
@@ -90,5 +92,5 @@ def test_drops_of_the_discount_keep_their_stated_error(row, longest, bound):
     ("n", "fast", "exact"), [(1, 0, 1), (4096, 0, 1), (4097, 2, 3), (1 << 20, 2, 3)]
 )
 def test_a_list_takes_the_discount_that_is_fitted_to_its_length(n, fast, exact):
-    assert lambda_sums.discount_row(n, 0) == fast
-    assert lambda_sums.discount_row(n, expsum.EXACT) == exact
+    assert lambda_sums.find_table_row(n, 0) == fast
+    assert lambda_sums.find_table_row(n, expsum.EXACT) == exact

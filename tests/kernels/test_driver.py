@@ -8,7 +8,15 @@ import pytest
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.kernels import driver
-from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_gradients, run_kernel
+from boostrank.kernels.driver import (
+    HESSIAN_FLOOR,
+    LIVE,
+    Buffers,
+    QueryData,
+    finish,
+    mix_gradients,
+    run_kernel,
+)
 from boostrank.kernels.objective import ObjectiveSpec, no_constants, objective_kernel
 from boostrank.kernels.options import GAUSSIAN, L1, LOG, Composition
 from boostrank.objective.description import Objective
@@ -42,11 +50,7 @@ def drive(
     none = np.zeros((s.size, 0)), np.zeros((ptr.size - 1, 0))
     run_kernel(
         kernel,
-        s,
-        g,
-        ptr,
-        w,
-        *none,
+        QueryData(s, g, ptr, w, *none),
         np.asarray(params, dtype=np.float64),
         out,
         threads=threads,
@@ -342,12 +346,7 @@ def test_mixed_forces_are_added_in_float64_and_judged_anew():
         s = np.array(scores)
         run_kernel(
             echo,
-            s,
-            np.ones(3),
-            ptr,
-            np.ones(2),
-            np.zeros((3, 0)),
-            np.zeros((2, 0)),
+            QueryData(s, np.ones(3), ptr, np.ones(2), np.zeros((3, 0)), np.zeros((2, 0))),
             np.zeros(0),
             part,
         )

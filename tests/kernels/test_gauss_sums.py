@@ -16,9 +16,17 @@ def by_lattice(s, stop, unit, weight, documents, node, nodes):
     """J, gradient and curvature."""
     n = s.size
     pull, curvature = np.zeros(n), np.zeros(n)
-    work, iwork = np.full(gauss.ROOM * n, np.nan), np.full(gauss.IROOM * n, -(2**62))
+    work, iwork = np.full(gauss.WORK * n, np.nan), np.full(gauss.IWORK * n, -(2**62))
     value = gauss.gauss_gradient(
-        s, 0, n, stop, unit, weight, documents, node, nodes, pull, curvature, work, iwork
+        s,
+        gauss.Run(0, n, stop),
+        unit,
+        weight,
+        gauss.Sources(documents, node, nodes),
+        pull,
+        curvature,
+        work,
+        iwork,
     )
     return value, pull, curvature
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank.kernels.hinge_ranks import annealed_cut
+from boostrank.kernels.hinge_ranks import anneal_cut
 from boostrank.kernels.metric import rank_top
 from boostrank.kernels.primitives import (
     discount,
@@ -150,9 +150,9 @@ def test_constants_of_queries_are_0_where_no_order_is_better():
     assert whole[0, 2] == 0.0
 
 
-def test_annealed_cut_takes_the_best_scored_of_equal_gains():
+def test_anneal_cut_takes_the_best_scored_of_equal_gains():
     gains, ranks = np.array([0.0, 1.0, 3.0, 1.0]), np.array([1.0, 4.0, 5.0, 9.0])
-    assert annealed_cut(1, 3.0, gains, ranks) == 5.0
-    assert annealed_cut(2, 1.0, gains, ranks) == 5.0
-    assert annealed_cut(3, 1.0, gains, ranks) == 9.0
-    assert annealed_cut(9, 0.0, gains, np.ones(4)) == 4.0
+    assert anneal_cut(1, 3.0, gains, ranks) == 5.0
+    assert anneal_cut(2, 1.0, gains, ranks) == 5.0
+    assert anneal_cut(3, 1.0, gains, ranks) == 9.0
+    assert anneal_cut(9, 0.0, gains, np.ones(4)) == 4.0

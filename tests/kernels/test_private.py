@@ -18,7 +18,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python, rtsys
 
 from boostrank.kernels import intrinsics, jit
-from boostrank.kernels.driver import Buffers, run_kernel
+from boostrank.kernels.driver import Buffers, QueryData, run_kernel
 from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.primitives import softplus
 from boostrank.kernels.private import (
@@ -41,20 +41,6 @@ def test_a_bare_pointer_reads_an_array() -> None:
     assert third(np.arange(5.0)) == 2.0, (
         "arrays inside intrinsics have changed: the reader of libsvm files needs them"
     )
-
-
-def test_a_borrowed_array_is_the_same_memory() -> None:
-    @numba.njit
-    def double_the_tail(array: np.ndarray) -> float:
-        tail = intrinsics.borrowed(array)[2:]
-        tail *= 2.0
-        return tail.sum()
-
-    array = np.arange(5.0)
-    assert double_the_tail(array) == 18.0, (
-        "arrays inside intrinsics have changed: the driver of objectives needs them"
-    )
-    assert array.tolist() == [0.0, 1.0, 4.0, 6.0, 8.0]
 
 
 def test_bits_of_numbers_survive_compiled_code() -> None:
@@ -271,11 +257,7 @@ def test_kernels_free_what_they_allocate(name: str) -> None:
     constants, out = spec.prepare(labels, labels, ptr, values), Buffers.allocate(120, 2)
     arguments = (
         spec.kernel,
-        scores,
-        labels,
-        ptr,
-        np.ones(2),
-        *constants,
+        QueryData(scores, labels, ptr, np.ones(2), *constants),
         spec.encode(values, 0),
         out,
     )

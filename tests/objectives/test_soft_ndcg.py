@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from boostrank.core.errors import ParameterError
 from boostrank.kernels import soft_ranks
-from boostrank.kernels.soft_ranks import ROOM, WORK
+from boostrank.kernels.soft_ranks import NUMBERS_A_DOCUMENT, WORK_COLUMNS
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import close, evaluate, make_query
 from tests.reference import soft_ndcg as twin
@@ -53,14 +53,14 @@ def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_di
     exponents, table, of_curve, of_slope
 ):
     u = np.linspace(0, 50, 5001)
-    waves = soft_ranks.waves(exponents, u)
-    for c, (_, _, rates, _) in enumerate(soft_ranks.DISCOUNTS):
-        rows = soft_ranks.FIRST_NODE + len(rates)
+    waves = soft_ranks.evaluate_waves(exponents, u)
+    for c, powers in enumerate(soft_ranks.DISCOUNTS):
+        rows = soft_ranks.FIRST_NODE + len(powers.rates)
         for curve, slope, above in (
             (soft_ranks.ABOVE, soft_ranks.SLOPE_ABOVE, True),
             (soft_ranks.BELOW, soft_ranks.SLOPE_BELOW, False),
         ):
-            values, slopes = soft_ranks.curves(np.array(rates), u, above)
+            values, slopes = soft_ranks.evaluate_curves(np.array(powers.rates), u, above)
             errors = np.abs(waves @ table[c, curve, :rows].T - values.T)
             assert errors.max() < of_curve
             assert errors[0].max() < 1e-11, "tied documents differ"
@@ -70,18 +70,18 @@ def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_di
 @pytest.mark.parametrize("above", [True, False])
 def test_slopes_are_those_of_the_curves(above):
     rates, u, h = np.array([0.01, 0.5, 3.0]), np.linspace(0.1, 6.0, 60), 1e-5
-    left, _ = soft_ranks.curves(rates, u - h, above)
-    right, _ = soft_ranks.curves(rates, u + h, above)
-    values, slopes = soft_ranks.curves(rates, u, above)
+    left, _ = soft_ranks.evaluate_curves(rates, u - h, above)
+    right, _ = soft_ranks.evaluate_curves(rates, u + h, above)
+    values, slopes = soft_ranks.evaluate_curves(rates, u, above)
     h = h if above else -h
     np.testing.assert_allclose(slopes, (right - left) / (2 * h), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(values[0], ndtr(u) * ndtr(-u), rtol=1e-12)
 
 
 def test_the_tables_fit_the_room_that_the_kernel_asks_for():
-    assert soft_ranks.ROWS <= WORK
-    assert soft_ranks.EXACT_TABLES.shape[-1] <= WORK
-    assert soft_ranks.EXACT_TABLES.shape[-1] + 4 <= ROOM
+    assert soft_ranks.ROWS <= WORK_COLUMNS
+    assert soft_ranks.EXACT_TABLES.shape[-1] <= WORK_COLUMNS
+    assert soft_ranks.EXACT_TABLES.shape[-1] + 4 <= NUMBERS_A_DOCUMENT
 
 
 def test_the_value_is_that_of_the_papers_recursion():
