@@ -12,7 +12,6 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.trees import engine_names
 from boostrank.fit.folds import FoldEnded, join_sets, train_folds
 from boostrank.fit.plan import Plan, convert_sets
-from boostrank.fit.presets import occurring_columns
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.model.averaging import limit_trees
@@ -70,7 +69,7 @@ def used_columns(plan: Plan) -> Int64Array | None:
     of_features = (
         engine.params.resolve_names(plan.settings.params).keys() & engine.params.of_features
     )
-    return None if of_features else occurring_columns(data)
+    return None if of_features else data.occurring_columns
 
 
 def _narrow(plan: Plan, columns: Int64Array) -> Plan:

@@ -16,6 +16,7 @@ import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -25,8 +26,9 @@ from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
+from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
-from boostrank.model.averaging import average, cap_trees, deviation, with_price
+from boostrank.model.averaging import average, cap_trees, with_price
 from boostrank.model.ranking_model import RankingModel
 
 
@@ -214,7 +216,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         if held_out.n_documents:
             of_fold = model.predict(held_out, threads=first.threads)
         scores[folds.rows(fold)] = of_fold
-        deviations.append(deviation(of_fold, held_out.queries, plan.collective.all_reduce))
+        deviations.append(_deviation(of_fold, held_out.queries, plan.collective.all_reduce))
     # Average the models; bring different members to a common scale first.
     weights = None
     if any(member != members[0] for member in members):
@@ -271,6 +273,21 @@ def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> B
     return BoundMetrics(
         metrics, data.labels, data.queries, conventions, threads, partial=is_partial
     )
+
+
+def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:
+    """Return the root mean square of scores minus the mean score in their query, at least 1e-12.
+
+    Args:
+        scores: float64[n], the scores of this worker's rows, or of all rows.
+        all_reduce: function that sums arrays over all workers.
+    """
+    apart = np.zeros(0)
+    if scores.size:
+        means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
+        apart = scores - np.repeat(means, queries.sizes)
+    squares, rows = all_reduce(np.array([np.sum(apart * apart), float(apart.size)]))
+    return max(1e-12, float(np.sqrt(squares / rows)))
 
 
 def _measure(
