@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -187,7 +187,8 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         each metric over all held-out queries, which were scored by the models trained without them.
     """
     first = plan.trainings[0]
-    data, ends = join_sets(plan.train_set, plan.held_out_sets)
+    sets = (plan.train_set, *plan.held_out_sets)
+    data = reduce(RankingDataset.join, sets)
     bound = _bind(first, data, first.metrics)
     metric, counted = first.main_metric, None
     main = None if metric is None else str(metric)
@@ -231,7 +232,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         "metric": main,
         "rounds": [model.best_iteration for model in models],
         "members": [member.name for member in members],
-        **_measure(bound.per_query(scores), is_scored, data, ends, main, plan.collective),
+        **_measure(bound.per_query(scores), is_scored, sets, main, plan.collective),
     }
     mean.info |= {"folds": record, "data": data.record}
     return mean
@@ -293,37 +294,25 @@ def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce)
 def _measure(
     per_query: dict[str, Float64Array],
     is_scored: BoolArray,
-    data: RankingDataset,
-    ends: Sequence[int],
+    sets: Sequence[RankingDataset],
     metric: str | None,
     collective: Collective,
 ) -> dict[str, Any]:
     """Return each metric over all held-out queries, and the main one over those of each validation
     set.
     """
-    sets = np.repeat(np.arange(len(ends)), np.diff([0, *ends]))
+    of_set = np.repeat(np.arange(len(sets)), [len(data.queries) for data in sets])
+    weights = np.concatenate([data.queries.each_weight for data in sets])
     values = {name: np.where(is_scored, value, np.nan) for name, value in per_query.items()}
-    shared = collective.share((values, data.queries.each_weight, sets))
+    shared = collective.share((values, weights, of_set))
     values = {name: np.concatenate([part[name] for part, _, _ in shared]) for name in per_query}
     weights = np.concatenate([part for _, part, _ in shared])
-    sets = np.concatenate([part for _, _, part in shared])
+    of_set = np.concatenate([part for _, _, part in shared])
     by_set = []
     if metric is not None:
-        by_set = [_mean(values[metric][sets == k], weights[sets == k]) for k in range(1, len(ends))]
+        masks = [of_set == number for number in range(1, len(sets))]
+        by_set = [_mean(values[metric][mask], weights[mask]) for mask in masks]
     return {"held_out": {name: _mean(values[name], weights) for name in values}, "valid": by_set}
-
-
-def join_sets(
-    train_set: RankingDataset, sets: Sequence[RankingDataset]
-) -> tuple[RankingDataset, list[int]]:
-    """Append the queries of other sets to a training set. Also return the end of each set's
-    queries.
-    """
-    data, ends = train_set, [len(train_set.queries)]
-    for other in sets:
-        data = data.join(other)
-        ends.append(len(data.queries))
-    return data, ends
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
