@@ -17,6 +17,7 @@ import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -305,10 +306,7 @@ class Worker:
         if not self._on_folds or not parts:
             reading = self._training[0].provenance.options
             return stacked(parts, self._space, reading)
-        data, *others = parts
-        for other in others:
-            data = data.join(other)
-        return data
+        return reduce(RankingDataset.join, parts)
 
     def so_far(self) -> tuple[int, bytes, ModelInfo] | None:
         """Return the rounds that all workers completed before `fit` failed, as number, model file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, ParameterError
@@ -669,6 +671,32 @@ class RankingDataset:
             record["categories"] = to_record(self.categories)
         return record
 
+    @property
+    def occurring_columns(self) -> Int64Array | None:
+        """The columns that occur in some row, in ascending order, or None if most do or the data
+        are not sparse.
+        """
+        if not sparse.issparse(self.features):
+            return None
+        used = np.flatnonzero(np.bincount(self.features.indices, minlength=self.n_features))
+        return used if 0 < 2 * used.size <= self.n_features else None
+
+    @property
+    def hashes(self) -> dict[str, Any]:
+        """Hashes of all that a training reads of the data set, for checkpoints."""
+        names = hashlib.sha256("\n".join(self.feature_names).encode()).hexdigest()
+        hashes: dict[str, Any] = {
+            "data": self.fingerprint,
+            "features": names[:32],
+            "weights": _hash_numbers(self.queries.weights),
+            "k": _hash_numbers(self.queries.k),
+        }
+        if self.categories:
+            hashes["categories"] = to_record(self.categories)
+        if self.document_weights is not None:
+            hashes["document_weights"] = _hash_numbers(self.document_weights)
+        return hashes
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the features, labels and query boundaries, which depends only on values and
@@ -679,6 +707,12 @@ class RankingDataset:
             if isinstance(rows, Rows)
             else fingerprint(rows, labels, ptr)
         )
+
+
+def _hash_numbers(values: Array | None) -> str | None:
+    if values is None:
+        return None
+    return hashlib.sha256(np.asarray(values, dtype=np.float64).tobytes()).hexdigest()[:32]
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> Array | None:

@@ -142,14 +142,17 @@ class Checkpoint:
             finally:
                 self._reserved -= 1
 
-    def begin(self, engine: Backend, identity: Mapping[str, Any]) -> Resumed | None:
+    def begin(
+        self, engine: Backend, identity: Mapping[str, Any], callbacks: Sequence[Any] = ()
+    ) -> Resumed | None:
         """Return the state from which to resume, or None for a new training. `boostrank.train`
         calls this method.
 
         Args:
-            identity: everything that the model depends on, as plain data.
+            identity: everything that the model depends on besides the callbacks.
         """
-        self._engine, self._identity = engine, json.loads(json.dumps(identity))
+        self._engine = engine
+        self._identity = jsonable({**identity, "stopping": settings_of(callbacks)})
         self._results, self._resumed_at, self._holds = [], None, None
         self._failures, self.failure = 0, ""
         if not self.resume:

@@ -5,14 +5,14 @@ trees.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from boostrank.core.errors import TrainingError
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.trees import engine_names
-from boostrank.fit.folds import FoldEnded, join_sets, train_folds
+from boostrank.fit.folds import FoldEnded, train_folds
 from boostrank.fit.plan import Plan, convert_sets
-from boostrank.fit.presets import occurring_columns
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.model.averaging import limit_trees
@@ -46,7 +46,7 @@ def _train_once(plan: Plan) -> RankingModel:
     in_memory = not any(data.on_disk for data in (training.train_set, *sets))
     is_stopped = bool(sets) and training.patience > 0
     if plan.preset.quality == QUICK and is_stopped and in_memory and training.collective.is_alone:
-        joined, _ = join_sets(training.train_set, sets)
+        joined = reduce(RankingDataset.join, sets, training.train_set)
         model = renew_leaves(model, replace(training, train_set=joined, valid=()))
     return model if training.tree_limit is None else limit_trees(model, training.tree_limit)
 
@@ -70,7 +70,7 @@ def used_columns(plan: Plan) -> Int64Array | None:
     of_features = (
         engine.params.resolve_names(plan.settings.params).keys() & engine.params.of_features
     )
-    return None if of_features else occurring_columns(data)
+    return None if of_features else data.occurring_columns
 
 
 def _narrow(plan: Plan, columns: Int64Array) -> Plan:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -25,8 +26,9 @@ from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
+from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
-from boostrank.model.averaging import average, cap_trees, deviation, with_price
+from boostrank.model.averaging import average, cap_trees, with_price
 from boostrank.model.ranking_model import RankingModel
 
 
@@ -185,7 +187,8 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         each metric over all held-out queries, which were scored by the models trained without them.
     """
     first = plan.trainings[0]
-    data, ends = join_sets(plan.train_set, plan.held_out_sets)
+    sets = (plan.train_set, *plan.held_out_sets)
+    data = reduce(RankingDataset.join, sets)
     bound = _bind(first, data, first.metrics)
     metric, counted = first.main_metric, None
     main = None if metric is None else str(metric)
@@ -214,7 +217,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         if held_out.n_documents:
             of_fold = model.predict(held_out, threads=first.threads)
         scores[folds.rows(fold)] = of_fold
-        deviations.append(deviation(of_fold, held_out.queries, plan.collective.all_reduce))
+        deviations.append(_deviation(of_fold, held_out.queries, plan.collective.all_reduce))
     # Average the models; bring different members to a common scale first.
     weights = None
     if any(member != members[0] for member in members):
@@ -229,7 +232,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         "metric": main,
         "rounds": [model.best_iteration for model in models],
         "members": [member.name for member in members],
-        **_measure(bound.per_query(scores), is_scored, data, ends, main, plan.collective),
+        **_measure(bound.per_query(scores), is_scored, sets, main, plan.collective),
     }
     mean.info |= {"folds": record, "data": data.record}
     return mean
@@ -273,40 +276,43 @@ def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> B
     )
 
 
+def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:
+    """Return the root mean square of scores minus the mean score in their query, at least 1e-12.
+
+    Args:
+        scores: float64[n], the scores of this worker's rows, or of all rows.
+        all_reduce: function that sums arrays over all workers.
+    """
+    apart = np.zeros(0)
+    if scores.size:
+        means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
+        apart = scores - np.repeat(means, queries.sizes)
+    squares, rows = all_reduce(np.array([np.sum(apart * apart), float(apart.size)]))
+    return max(1e-12, float(np.sqrt(squares / rows)))
+
+
 def _measure(
     per_query: dict[str, Float64Array],
     is_scored: BoolArray,
-    data: RankingDataset,
-    ends: Sequence[int],
+    sets: Sequence[RankingDataset],
     metric: str | None,
     collective: Collective,
 ) -> dict[str, Any]:
     """Return each metric over all held-out queries, and the main one over those of each validation
     set.
     """
-    sets = np.repeat(np.arange(len(ends)), np.diff([0, *ends]))
+    of_set = np.repeat(np.arange(len(sets)), [len(data.queries) for data in sets])
+    weights = np.concatenate([data.queries.each_weight for data in sets])
     values = {name: np.where(is_scored, value, np.nan) for name, value in per_query.items()}
-    shared = collective.share((values, data.queries.each_weight, sets))
+    shared = collective.share((values, weights, of_set))
     values = {name: np.concatenate([part[name] for part, _, _ in shared]) for name in per_query}
     weights = np.concatenate([part for _, part, _ in shared])
-    sets = np.concatenate([part for _, _, part in shared])
+    of_set = np.concatenate([part for _, _, part in shared])
     by_set = []
     if metric is not None:
-        by_set = [_mean(values[metric][sets == k], weights[sets == k]) for k in range(1, len(ends))]
+        masks = [of_set == number for number in range(1, len(sets))]
+        by_set = [_mean(values[metric][mask], weights[mask]) for mask in masks]
     return {"held_out": {name: _mean(values[name], weights) for name in values}, "valid": by_set}
-
-
-def join_sets(
-    train_set: RankingDataset, sets: Sequence[RankingDataset]
-) -> tuple[RankingDataset, list[int]]:
-    """Append the queries of other sets to a training set. Also return the end of each set's
-    queries.
-    """
-    data, ends = train_set, [len(train_set.queries)]
-    for other in sets:
-        data = data.join(other)
-        ends.append(len(data.queries))
-    return data, ends
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from boostrank.core.types import Float64Array, ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
+from boostrank.engines.engine_params import Limits
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.fill import fill_array
 from boostrank.fit.settings import (
@@ -22,6 +23,7 @@ from boostrank.fit.settings import (
     SEED_NAMES,
     STOPPING_NAMES,
     Settings,
+    as_list,
     pop_param,
     split_params,
 )
@@ -167,6 +169,7 @@ class Training(Settings):
         conventions: conventions for the metrics.
         starts_linear: whether trees begin with a linear start.
         columns: the columns of the trees: the features, and columns within queries.
+        limits: constraints on the columns.
         fill: numbers that replaced missing values, by feature.
         recorded: parameters for the model's record.
         init_model: the model to continue.
@@ -185,6 +188,7 @@ class Training(Settings):
     conventions: Conventions
     starts_linear: bool = False
     columns: ModelColumns
+    limits: Limits = field(repr=False)
     fill: Mapping[str, float] = field(default_factory=dict)
     recorded: Mapping[str, Any]
     init_model: RankingModel | None = None
@@ -192,7 +196,7 @@ class Training(Settings):
     stops_early: bool = False
     measures: bool = True
     callbacks: Sequence[Any] = field(default=(), repr=False)
-    feval: Any = field(default=None, repr=False)
+    feval: Sequence[Any] = field(default=(), repr=False)
     checkpoint: Checkpoint | None = field(default=None, repr=False)
     collective: Collective = field(default=ALONE, repr=False)
     fit_start: StartFitter | None = field(default=None, repr=False)
@@ -220,6 +224,11 @@ class Training(Settings):
         """Number of rounds of the model to continue."""
         model = self.init_model
         return 0 if model is None else min(model.best_iteration, model._booster.rounds)
+
+    @property
+    def drops_trees(self) -> bool:
+        """Whether later rounds rescale earlier trees, as in dart."""
+        return self.engine.params.drops_trees(self.params)
 
     @property
     def fill_values(self) -> Float64Array:
@@ -327,7 +336,7 @@ class Plan:
             recorded = params
         # The preset decides the rounds (`presets.choose_preset`); a member may have fewer.
         rounds = min(self.preset.rounds, member.rounds or self.preset.rounds)
-        settings = split_params(params, rounds, self.engine)
+        settings, functions = split_params(params, rounds, self.engine), as_list(self.options.feval)
         # Features become columns of the engine, which checks the parameters of columns.
         data, names, convert = (
             self.train_set,
@@ -335,13 +344,14 @@ class Plan:
             self.engine.params.of_columns,
         )
         trees = convert(settings.params, names, codes=data.categorical)
-        limits = limits_of(self.engine, trees, names, data)
+        limits = limits_of(self.engine, trees, names, data.categorical)
         # By default, the engines use all cores and ignore CPU quotas.
         trees.setdefault("num_threads", settings.n_threads)
         continued = None if self.init_model is None else self.init_model.columns
         columns = ModelColumns.of_training(self.options, data, limits.unused, continued)
         if columns.kinds:
             trees = convert(trees, names, followed=columns.sources)
+            limits = limits_of(self.engine, trees, columns.names, data.categorical)
         training = Training(
             **vars(settings) | {"params": trees},
             name=member.name,
@@ -356,7 +366,8 @@ class Plan:
             tree_limit=self.options.tree_limit,
             stops_early=stops_early,
             callbacks=tuple(self.options.callbacks or ()),
-            feval=self.options.feval,
+            feval=functions,
+            limits=limits,
             checkpoint=self.options.checkpoint,
             collective=self.collective,
         )

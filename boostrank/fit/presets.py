@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import find_param
-from boostrank.core.types import Int64Array, ParamValues
+from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.plan import ALONE, Collective, Member, Plan, Preset
@@ -77,7 +76,7 @@ class Sizes:
     @classmethod
     def of_sets(cls, *sets: RankingDataset, collective: Collective = ALONE) -> Sizes:
         """Return the total size of several data sets over all workers."""
-        used = occurring_columns(sets[0]) if collective.is_alone else None
+        used = sets[0].occurring_columns if collective.is_alone else None
         features = sets[0].n_features if used is None else used.size
         documents, queries = (
             sum(data.n_documents for data in sets),
@@ -90,16 +89,6 @@ class Sizes:
     def are_large(self) -> bool:
         """Whether the rules for large data apply."""
         return self.rows * self.features > LARGE
-
-
-def occurring_columns(data: RankingDataset) -> Int64Array | None:
-    """Return the columns that occur in some row, in ascending order, or None if most do or the data
-    are not sparse.
-    """
-    if not sparse.issparse(data.features):
-        return None
-    used = np.flatnonzero(np.bincount(data.features.indices, minlength=data.n_features))
-    return used if 0 < 2 * used.size <= data.n_features else None
 
 
 def choose_preset(plan: Plan) -> Preset:

@@ -59,8 +59,8 @@ def resolve(
     """
     if not isinstance(options.checkpoint, Checkpoint | None):
         raise ParameterError(f"checkpoint={options.checkpoint!r}: expected a Checkpoint(path)")
-    init_model = _find_init_model(options.init_model, train_set.feature_names)
     engine = collective.engine or get_backend(options.backend)
+    init_model = _find_init_model(options.init_model, engine, train_set.feature_names)
     if options.tree_limit is not None:
         check_limit(options.tree_limit, engine)
     names, sets = [name for name, _ in valid], [data for _, data in valid]
@@ -78,8 +78,6 @@ def resolve(
         init_model=init_model,
         collective=collective,
     )
-    if init_model is not None:
-        _check_init_model(init_model, engine, coded)
     plan = _fill(plan)
     _check_labels(plan, [train_set, *sets])
     # Choose trees, rounds, folds and their members.
@@ -94,7 +92,7 @@ def resolve(
     return plan.with_trainings(preset=preset, params=preset.update(params), recorded=recorded)
 
 
-def _find_init_model(source: Any, names: tuple[str, ...]) -> RankingModel | None:
+def _find_init_model(source: Any, engine: Backend, names: tuple[str, ...]) -> RankingModel | None:
     """Return the model to continue. The model of a fitted ranker keeps the ranker's rounds."""
     if source is None:
         return None
@@ -103,20 +101,12 @@ def _find_init_model(source: Any, names: tuple[str, ...]) -> RankingModel | None
         kind = type(source).__name__
         words = "must be a path, a RankingModel, a Booster or a fitted ranker"
         raise ParameterError(f"init_model {words}, not {kind}")
+    if model.backend != engine.name:
+        raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
     if model.feature_names == engine_names(names) != names:  # a booster without its record
         info = model.info | {"data": {"feature_names": list(names)}, **model.columns.record}
         model = model.altered(info=info)
     return model
-
-
-def _check_init_model(model: RankingModel, engine: Backend, train_set: RankingDataset) -> None:
-    """Raise an error if training cannot continue the model."""
-    if model.backend != engine.name:
-        raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
-    if model.check_features(train_set).feature_names != train_set.feature_names:
-        raise DataError(
-            "the training data have the model's features in another order: reorder them"
-        )
 
 
 def _check_sizes(train_set: RankingDataset, valid: Sequence[tuple[str, RankingDataset]]) -> None:
@@ -220,10 +210,11 @@ def _with_categories(
         }
         coded = replace(train_set, categories={**categories, **unordered})
     if init_model is not None:
-        like_model = coded.with_features(
-            init_model.feature_names, whose="the model", categories=init_model.categories
-        )
-        coded = like_model if like_model.feature_names == names else coded
+        coded = init_model.check_features(coded)
+        if coded.feature_names != names:
+            raise DataError(
+                "the training data have the model's features in another order: reorder them"
+            )
     return left, coded
 
 

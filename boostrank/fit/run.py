@@ -28,23 +28,22 @@ from boostrank.core.errors import (
 )
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array
-from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.engine_params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
-from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
+from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint
 from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training, convert_sets
-from boostrank.fit.settings import METRIC_NAMES, as_list
-from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, limits_of
+from boostrank.fit.settings import METRIC_NAMES
+from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted
 from boostrank.fit.start.together import start_together
 from boostrank.metrics import Metric
 from boostrank.model import constraints
 from boostrank.model.averaging import check_limit
 from boostrank.model.files import content_sha256
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
-from boostrank.records import ModelInfo, TrainingRecord, jsonable
+from boostrank.records import ModelInfo, TrainingRecord
 
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
@@ -92,8 +91,8 @@ def run(training: Training) -> RankingModel:
     start_scores = () if start is None else start.scores_of(rows, training.n_threads)
     with contextlib.nullcontext() if checkpoint is None else checkpoint.reserved():
         if checkpoint is not None:
-            identity = _identify(training, booster, [*callbacks, stopper])
-            resumed = checkpoint.begin(engine, identity)
+            identity = _identify(training, booster)
+            resumed = checkpoint.begin(engine, identity, [*callbacks, stopper])
         request = TrainRequest(
             params=training.params,
             train=native,
@@ -157,7 +156,7 @@ def _make_metrics(
     training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
 ) -> RoundMetrics:
     """Return the metrics of each round, with the objective's loss where it is one of them."""
-    names, functions = training.metrics if training.measures else (), as_list(training.feval)
+    names, functions = training.metrics if training.measures else (), list(training.feval)
     if training.losses and training.measures and gradient is not None:
         functions.append(partial(gradient.loss, labels_of))
     return RoundMetrics(
@@ -238,8 +237,7 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
     fit_start = training.fit_start or cross_fitted
     if not collective.is_alone:
         fit_start = partial(start_together, collective)
-    limits = limits_of(engine, training.params, train_set.feature_names, train_set)
-    start = fit_start(train_set, training.gain, training.n_threads, limits)
+    start = fit_start(train_set, training.gain, training.n_threads, training.limits)
     if training.tree_limit is not None:
         check_limit(training.tree_limit, engine, len(start.start.curves))
     return engine.begin_with(start.start), start
@@ -292,7 +290,7 @@ def _make_callbacks(
         settled = training.objective.settled_round(training.objective.total_rounds or 0)
     # Refuse an early stop that would lose the best model, or has no held-out metric.
     stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
-    if stops and training.engine.params.drops_trees(training.params):
+    if stops and training.drops_trees:
         raise ParameterError(
             "dart does not support early stopping: later rounds rescale earlier trees, so the model"
             " of the best round is lost"
@@ -384,15 +382,15 @@ def _describe_objective(training: Training) -> dict[str, Any]:
     }
 
 
-def _identify(training: Training, booster: Any, callbacks: Sequence[Any]) -> dict[str, Any]:
-    """Return everything that determines a model's bytes, as plain data, for its checkpoint."""
+def _identify(training: Training, booster: Any) -> dict[str, Any]:
+    """Return everything that determines a model's bytes, except callbacks, for its checkpoint."""
     params, engine, train_set = training.params, training.engine, training.train_set
     reason = engine.params.unresumable(params, training.native_objective)
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
     valid = {}
     for name, data in training.valid:
-        valid[name] = "the training set" if data is train_set else _fingerprints(data)
+        valid[name] = "the training set" if data is train_set else data.hashes
     identity = {
         "versions": _versions(engine),
         "objective": _describe_objective(training),
@@ -401,36 +399,13 @@ def _identify(training: Training, booster: Any, callbacks: Sequence[Any]) -> dic
         "metrics": training.all_metrics,
         "conventions": dataclasses.asdict(training.conventions),
         "init_model": None if booster is None else content_sha256(booster.to_bytes()),
-        "train": _fingerprints(train_set),
+        "train": train_set.hashes,
         "valid": valid,
     }
     identity |= training.columns.record
     if training.columns.kinds and train_set.candidates is not None:
         identity["candidates"] = train_set.candidates.data.fingerprint
-    plain: dict[str, Any] = jsonable(identity)
-    return plain | {"stopping": settings_of(callbacks)}
-
-
-def _fingerprints(data: RankingDataset) -> dict[str, Any]:
-    fingerprints: dict[str, Any] = {
-        "data": data.fingerprint,
-        "features": content_sha256("\n".join(data.feature_names).encode())[:32],
-        "weights": _digest(data.queries.weights),
-        "k": _digest(data.queries.k),
-    }
-    if data.categories:
-        fingerprints["categories"] = to_record(data.categories)
-    if data.document_weights is not None:
-        fingerprints["document_weights"] = _digest(data.document_weights)
-    return fingerprints
-
-
-def _digest(values: Array | None) -> str | None:
-    return (
-        None
-        if values is None
-        else content_sha256(np.asarray(values, dtype=np.float64).tobytes())[:32]
-    )
+    return identity
 
 
 def _versions(engine: Backend) -> dict[str, str]:

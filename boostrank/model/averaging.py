@@ -13,15 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from msgspec import structs
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
-from boostrank.kernels.driver import AllReduce, alone
 from boostrank.model.ranking_model import RankingModel, TreeCounts
 
 
@@ -94,23 +90,6 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     # They describe only the first model.
     info = structs.replace(first.info, price=None, folds=None, calibration=None)
     return RankingModel(booster, info=info | {"averaged": origins})
-
-
-def deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone) -> float:
-    """Return the root mean square of scores minus the mean score in their query, at least 1e-12.
-
-    Args:
-        scores: float64[n], the scores of this worker's rows, or of all rows.
-        all_reduce: function that sums arrays over all workers.
-    """
-    deviations = np.zeros(0)
-    if scores.size:
-        means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
-        deviations = scores - np.repeat(means, queries.sizes)
-    squares, n_rows = all_reduce(
-        np.array([np.sum(deviations * deviations), float(deviations.size)])
-    )
-    return max(1e-12, float(np.sqrt(squares / n_rows)))
 
 
 def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:

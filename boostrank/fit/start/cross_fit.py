@@ -117,18 +117,18 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 def limits_of(
-    engine: Backend, params: ParamValues, names: Sequence[str], train_set: RankingDataset
+    engine: Backend, params: ParamValues, names: Sequence[str], categorical: Sequence[int]
 ) -> Limits:
     """Return the constraints on a model that follow from the parameters and the categorical
-    features.
+    columns.
     """
     limits = engine.params.limits(params, names)
-    turned = next((i for i in train_set.categorical if limits.direction[i]), None)
+    turned = next((i for i in categorical if limits.direction[i]), None)
     if turned is not None:
         raise ParameterError(
             f"monotone_constraints: {names[turned]!r} is categorical, and has no direction"
         )
-    return replace(limits, unused=tuple(sorted({*limits.unused, *train_set.categorical})))
+    return replace(limits, unused=tuple(sorted({*limits.unused, *categorical})))
 
 
 def begins_linear(
