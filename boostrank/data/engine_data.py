@@ -11,6 +11,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import Array
 
 _LIGHTGBM, _XGBOOST = "lightgbm.basic.Dataset", "xgboost.core.DMatrix"
+_NO_LABELS = "has no labels"
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,17 @@ def is_lightgbms(data: Any) -> bool:
     return _LIGHTGBM in _classes(data)
 
 
-def content_of(data: Any, what: str) -> Content:
+def is_engines(data: Any) -> bool:
+    """Return whether an object is a `lightgbm.Dataset` or an `xgboost.DMatrix`."""
+    return bool(_classes(data) & {_LIGHTGBM, _XGBOOST})
+
+
+def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
     """Return the content of an engine's data set.
 
     Args:
         what: name of the argument, used in messages.
+        labelled: whether labels are required.
 
     Raises:
         ParameterError: the object is of another type, lacks rows or labels, or has what a
@@ -61,7 +68,7 @@ def content_of(data: Any, what: str) -> Content:
             " label=..., qid=...) creates one"
         )
     for fault, holds in faults.items():
-        if holds:
+        if holds and (labelled or fault != _NO_LABELS):
             kind = "lgb.Dataset" if is_lightgbms(data) else "xgb.DMatrix"
             raise ParameterError(f"the {kind} {fault}: pass a RankingDataset as {what}{remedy}")
     if is_lightgbms(data):
@@ -93,7 +100,7 @@ def _faults_of_lightgbm(data: Any) -> dict[str, bool]:
         "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by clicks)": (
             getattr(data, "position", None) is not None
         ),
-        "has no labels": data.label is None,
+        _NO_LABELS: data.label is None,
     }
 
 
@@ -106,5 +113,5 @@ def _faults_of_xgboost(data: Any) -> dict[str, bool]:
             data.get_base_margin().size > 0
         ),
         "has feature_weights": data.get_float_info("feature_weights").size > 0,
-        "has no labels": not data.get_label().size,
+        _NO_LABELS: not data.get_label().size,
     }
