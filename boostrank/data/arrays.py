@@ -34,7 +34,7 @@ from boostrank.data.categories import (
     named_columns,
 )
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
-from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
+from boostrank.data.roles import DEFAULTS, say_role_columns, usual_column
 
 Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one
 Features = Any
@@ -82,7 +82,7 @@ def read_frame(
     others = {*chosen.values(), *dropped}
     table = without_index(table, {*others, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in others]]
-    say_query_columns(names_of(table))
+    say_role_columns(names_of(table))
     return table, columns
 
 

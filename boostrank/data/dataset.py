@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import LABEL, GainExpression
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import (

@@ -55,9 +55,12 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
             `RankingDataset` cannot hold.
     """
     if is_lightgbms(data):
-        faults, remedy = _faults_of_lightgbm(data), (
-            '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()},'
-            " dataset)"
+        faults, remedy = (
+            _faults_of_lightgbm(data),
+            (
+                '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()},'
+                " dataset)"
+            ),
         )
     elif _XGBOOST in _classes(data):
         faults, remedy = _faults_of_xgboost(data), ""

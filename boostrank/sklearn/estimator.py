@@ -13,8 +13,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
-from boostrank.core.types import Float64Array, Int64Array, with_nan
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.types import Float64Array, Int64Array, masked_as_missing, with_nan
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.from_data import train
@@ -467,12 +467,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return the model's features, query ids and query sizes, for the method `what`."""
         if what not in ("fit", "eval_set"):
             check_is_fitted(self, "model_")
-        if isinstance(X, list | tuple) and any(isinstance(row, Mapping) for row in X):
-            raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
         reset, explicit = what == "fit", qid is not None or group is not None
         features = () if reset else getattr(self, "feature_names_in_", ())
         X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
         is_table = name is not None
+        if not is_table:
+            X = _plain_rows(X)
         if explicit and name == QID:
             raise DataError(
                 f"queries are given twice, as qid or group and as the column {QID!r}; remove one"
@@ -480,8 +480,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         qid = qid if explicit else column
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
-        if isinstance(X, np.ndarray | list):
-            X = with_nan(np.asarray(X))
         if not (is_table and self._has_names):
             fewest = {"fit": 2, "eval_set": 0}.get(what, 1)  # training names an empty set
             how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": fewest}
@@ -530,7 +528,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         if qid is not None or group is not None:
             return group
-        line = f"{what}(X, y, qid=...), or a column {QID!r} of a frame"
+        call = "fit(..., eval_qid=[ids])" if what == "eval_set" else f"{what}(X, y, qid=...)"
+        line = f"{call}, or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
                 f"{what} needs queries, because fit had them: {line}; in scikit-learn's searches"
@@ -569,7 +568,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         for name, values in of_sets.items():
             if values is not None and len(values) != len(sets):
                 raise ParameterError(
-                    f"eval_{name} has {len(values)} entries for {len(sets)} validation sets"
+                    f"eval_{name} has {len(values)} entries for {len(sets)} validation sets; pass a"
+                    " list with an array for each set"
                 )
         how = {**how, "feature_names": data.feature_names}
         # The training set is reused where its rows are repeated with the same queries and weights.
@@ -596,6 +596,21 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
+
+
+def _plain_rows(X: Any) -> Any:
+    """Return rows that are no table, with NaN for masked and missing values, or refuse them."""
+    if isinstance(X, list | tuple) and any(isinstance(row, Mapping) for row in X):
+        raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
+    if isinstance(X, np.ndarray | list):
+        return with_nan(masked_as_missing(X))
+    if isinstance(X, tuple) or hasattr(X, "shape") or hasattr(X, "__array__"):
+        return X
+    remedy = "boostrank.train and model_.predict take data sets, boostrank.read takes files"
+    if isinstance(X, Mapping):
+        remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
+    words = "but must be a frame, an array or a sparse matrix"
+    raise DataError(f"X is of type {type(X).__name__}, {words}: {remedy}")
 
 
 def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
