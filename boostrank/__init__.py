@@ -17,6 +17,16 @@ from boostrank.core import __version__ as __version__
 from boostrank.core.lazy import modules_of_names
 
 _MODULES = modules_of_names(__file__)
+_OF_ENGINES = {
+    "cv": "boostrank.tune, or sklearn's cross_validate(BoostRanker(), X, y, cv=QueryKFold(5))",
+    **dict.fromkeys(("Dataset", "DMatrix", "QuantileDMatrix"), "RankingDataset.from_arrays"),
+    **dict.fromkeys(("LGBMRanker", "XGBRanker", "Ranker"), "BoostRanker"),
+    **dict.fromkeys(("Booster", "load_model"), "RankingModel.load"),
+    **dict.fromkeys(
+        ("early_stopping", "log_evaluation", "record_evaluation", "reset_parameter"),
+        "the callback of lightgbm, which boostrank.train takes on either backend",
+    ),
+}
 _PACKAGES = ("cluster", "data", "export", "files", "reporting", "tracking", "tuning")
 
 # What needs scikit-learn is in `boostrank.sklearn.__all__`: `from boostrank import *` does without.
@@ -40,4 +50,5 @@ def __getattr__(name: str) -> Any:
         maker = import_module("boostrank.objective.description").objective_constructor(name)
         if maker is not None:
             return maker
-    raise AttributeError(f"module 'boostrank' has no attribute {name!r}")
+    hint = f"; use {_OF_ENGINES[name]}" if name in _OF_ENGINES else ""
+    raise AttributeError(f"module 'boostrank' has no attribute {name!r}{hint}")

@@ -379,9 +379,16 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
     if getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None):
         ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
+    if str(kinds[0]).endswith("128"):  # polars' integers, which NumPy lacks
+        ids = list(ids)  # type: ignore[arg-type]
     array = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if array.ndim != 1:
-        raise DataError(f"query ids must be one-dimensional, not of shape {array.shape}")
+        raise DataError(
+            f"query ids must be one-dimensional, not of shape {array.shape}; pass one per row, as a"
+            " list or an array"
+        )
     if array.dtype.kind in "cVm":
         raise DataError(
             f"query ids must be whole numbers or text, not {array.dtype}; convert them to text"
@@ -402,7 +409,14 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
         raise DataError(f"row {lacking} has no query id")
     whole = _to_int64(array)
     if whole is None:
-        raise DataError("query ids must be whole numbers or text")
+        raise DataError("query ids must be whole numbers or text; convert them to text")
+    exact = 2 ** (np.finfo(array.dtype).nmant + 1)
+    rounded = first_true(abs(whole) >= exact)
+    if rounded is not None:
+        raise DataError(
+            f"row {rounded}: the query id {whole[rounded]} is a {array.dtype}, which rounds whole"
+            f" numbers from {exact:,}: read query ids as integers or text"
+        )
     return whole
 
 

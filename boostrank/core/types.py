@@ -92,9 +92,15 @@ def pandas_index(values: Any) -> Any:
 
 
 def check_in_step(**columns: Any) -> None:
-    """Raise `DataError` for pandas objects with the same index in different orders, whose rows do
-    not correspond.
+    """Raise `DataError` for names instead of values, and for pandas objects with the same index in
+    different orders, whose rows do not correspond.
     """
+    for name, column in columns.items():
+        if isinstance(column, str) and name != "X":
+            raise DataError(
+                f"{name}={column!r} is a name: pass the values, {name}=X[{column!r}], and drop that"
+                " column from X; RankingDataset.from_frame takes names"
+            )
     indices = {
         name: index
         for name, column in columns.items()

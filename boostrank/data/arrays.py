@@ -34,7 +34,7 @@ from boostrank.data.categories import (
     named_columns,
 )
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
-from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
+from boostrank.data.roles import DEFAULTS, say_role_columns, usual_column
 
 Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one
 Features = Any
@@ -92,7 +92,7 @@ def read_frame(
     other_columns = {*column_of_role.values(), *dropped}
     table = without_index(table, {*other_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in other_columns]]
-    say_query_columns(names_of(table))
+    say_role_columns(names_of(table))
     return FrameColumns(table, columns)
 
 

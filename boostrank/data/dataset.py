@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import (
@@ -42,6 +42,7 @@ from boostrank.data.arrays import (
     without_mask,
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes, to_record
+from boostrank.data.engine_data import content_of
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
@@ -728,70 +729,31 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
     return np.concatenate(list(filled))
 
 
-def is_lightgbms(data: Any) -> bool:
-    """Return whether an object is a `lgb.Dataset`, without importing LightGBM."""
-    return any(
-        f"{base.__module__}.{base.__name__}" == "lightgbm.basic.Dataset"
-        for base in type(data).__mro__
-    )
-
-
 def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:
-    """Return a `RankingDataset` unchanged, or convert the rows that a `lgb.Dataset` still keeps.
+    """Return a `RankingDataset` unchanged, or convert the rows that a data set of an engine keeps.
 
     Args:
         what: name of the argument, used in messages.
-        names: feature names for a `lgb.Dataset` that has none.
+        names: feature names for a data set of an engine that has none.
 
     Raises:
-        ParameterError: the object is of another type, or a `lgb.Dataset` that lacks the required
-            data.
+        ParameterError: the object is of another type, or an engine's data set that lacks the
+            required data.
     """
     if isinstance(data, RankingDataset):
         return data
-    if not is_lightgbms(data):
-        raise ParameterError(
-            f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset;"
-            " RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame, label=...,"
-            " qid=...) creates one"
-        )
-    # Refuse data without rows or labels, and what a RankingDataset cannot hold.
-    features, positions = data.data, getattr(data, "position", None)
-    reasons = {
-        "has discarded its raw data (create it with free_raw_data=False)": features is None,
-        f"holds a {type(features).__name__}, which only LightGBM reads": (
-            features is not None and not hasattr(features, "shape")
-        ),
-        "has an init_score, which LightGBM does not add to predictions": (
-            data.init_score is not None
-        ),
-        "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by clicks)": (
-            positions is not None
-        ),
-        "has no labels": data.label is None,
-    }
-    for reason, applies in reasons.items():
-        if applies:
-            raise ParameterError(
-                f"the lgb.Dataset {reason}: pass a RankingDataset as {what}; to train on the"
-                ' lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
-            )
-    # Prefer the dataset's own feature names, then those of its frame.
-    labels = np.asarray(data.label).reshape(-1)
-    queries = queries_given(data.group, data.weight, labels.size)
-    if data.feature_name != "auto":
-        names = data.feature_name
-    elif hasattr(features, "columns"):
-        names = None
-    return replace(
-        RankingDataset.from_arrays(features, labels, group=queries.sizes, feature_names=names),
-        queries=queries,
+    content = content_of(data, what)
+    queries = queries_given(content.sizes, content.weights, content.labels.size)
+    names = content.feature_names or (None if hasattr(content.features, "columns") else names)
+    converted = RankingDataset.from_arrays(
+        content.features, content.labels, group=queries.sizes, feature_names=names
     )
+    return replace(converted, queries=queries)
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it checks its argument `data` and also accepts a
-    `lgb.Dataset`."""
+    """Decorate a function so that it checks its argument `data` and also accepts an
+    engine's data set."""
     signature = inspect.signature(function)
 
     @wraps(function)

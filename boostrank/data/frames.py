@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -17,7 +18,14 @@ from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import checked_ids, query_numbers, time_text
-from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, check_real
+from boostrank.core.types import (
+    Array,
+    Float32Array,
+    Float64Array,
+    Int64Array,
+    check_real,
+    pandas_index,
+)
 from boostrank.data.categories import (
     Categories,
     Coding,
@@ -26,7 +34,7 @@ from boostrank.data.categories import (
     coarse_words,
     is_coarse,
 )
-from boostrank.data.roles import index_columns
+from boostrank.data.roles import DEFAULTS, index_columns, is_among, usual_column
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
@@ -87,9 +95,22 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
     return nw.from_native(pyarrow.table(X))
 
 
+def with_query_level(frame: Any) -> Any:
+    """Return a pandas frame with the level of its index that contains query ids as a column, and
+    anything else unchanged.
+    """
+    index = pandas_index(frame)
+    if index is None or not hasattr(frame, "columns"):
+        return frame
+    level = usual_column("qid", [name for name in index.names if isinstance(name, str)])
+    if level is None or any(is_among(str(name), chain(*DEFAULTS["qid"])) for name in frame.columns):
+        return frame
+    return frame.assign(**{level: index.get_level_values(level)})
+
+
 def as_table(frame: Any) -> Any:
     """Return a table that contains its labels and query ids as a `narwhals.DataFrame`."""
-    table = as_frame(frame, whole=True)
+    table = as_frame(with_query_level(frame), whole=True)
     if table is None:
         raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
     return table

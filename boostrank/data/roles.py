@@ -51,11 +51,19 @@ def usual_column(
     return columns[0] if columns else None
 
 
-def say_query_columns(features: Sequence[str]) -> None:
-    """Warn about features whose names are usual for query ids."""
+def say_role_columns(features: Sequence[str]) -> None:
+    """Warn about features whose names are usual for query ids, labels or documents."""
+    usual = {
+        "query ids": [*chain(*DEFAULTS["qid"])],
+        "the labels": DEFAULTS["label"][0],
+        "names of documents": DEFAULTS["id"][0],
+    }
     for name in features:
-        if is_among(name, chain(*DEFAULTS["qid"])):
-            warn_user(f"{name!r} is used as a feature; drop the column if it contains query ids")
+        for content, names in usual.items():
+            if is_among(name, names):
+                warn_user(
+                    f"{name!r} is used as a feature; drop the column if it contains {content}"
+                )
 
 
 def is_among(name: str, usual: Iterable[str]) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
-from boostrank.data.dataset import RankingDataset, as_dataset, is_lightgbms
+from boostrank.data.dataset import RankingDataset, as_dataset
+from boostrank.data.engine_data import is_engines
 from boostrank.data.feature_space import FeatureSpace
-from boostrank.data.frames import as_frame
+from boostrank.data.frames import as_frame, with_query_level
 from boostrank.files import blocks as slots
 from boostrank.files.blocks import Block
 from boostrank.files.source import File, Source
@@ -87,9 +88,9 @@ def source_of(data: Any) -> Any:
     """Return a data set, a frame as a buffer in Arrow's format, or any other source unchanged."""
     if isinstance(data, list | tuple) and len(data) == 1:
         data = data[0]
-    if isinstance(data, RankingDataset) or is_lightgbms(data):
+    if isinstance(data, RankingDataset) or is_engines(data):
         return as_dataset(data)
-    frame = as_frame(data)
+    frame = as_frame(with_query_level(data))
     if frame is None:
         if hasattr(data, "shape"):
             words = "an array has no labels and queries"

@@ -210,6 +210,11 @@ def _checked(result: Any, documents: int, round: int) -> tuple[Float32Array, Flo
     return grad, hess
 
 
+def _is_result(entry: Any) -> bool:
+    """Return whether a metric's result is (name, number, higher is better)."""
+    return isinstance(entry, tuple | list) and len(entry) == 3 and np.ndim(entry[1]) == 0
+
+
 Results = list[tuple[str, float, bool]]
 """Result of a metric: its name, its value, and whether higher is better."""
 
@@ -251,12 +256,17 @@ class RoundMetrics:
         for function in self.functions:
             result = function(scores, dataset)
             entries = result if isinstance(result, list) else [result]
-            if not all(isinstance(value, tuple | list) and len(value) == 3 for value in entries):
+            if not all(map(_is_result, entries)):
                 raise ParameterError(
                     "feval must return (name, value, higher is better), or a list of these, not"
                     f" {result!r}; with maximize=, (name, value) is enough"
                 )
             results += entries
+        names = [name for name, *_ in results]
+        if len(set(names)) < len(names):
+            raise ParameterError(
+                f"metrics must have distinct names, not {', '.join(map(str, names))}; rename one"
+            )
         self.seconds += time.perf_counter() - started
         return results
 

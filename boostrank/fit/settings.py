@@ -55,7 +55,15 @@ case.
 """
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
+_WITHOUT_EFFECT = (
+    *("enable_categorical", "use_label_encoder", "predictor", "silent", "validate_parameters"),
+)
+"""Parameters of the engines' rankers that change no model: the types of columns decide, or they are
+gone.
+"""
 _ELSEWHERE = {
+    "gpu_id": "name the device: device='cuda:{0}' (XGBoost), or gpu_device_id={0} (LightGBM)",
+    "max_position": "pass truncation_level={0}, as LightGBM has named it since version 3",
     "missing": (
         "a model file has no place for it, so other programs would compute other scores. "
         "Replace the value by NaN before fit and predict: X.replace({0!r}, np.nan) for frames, "
@@ -66,7 +74,7 @@ _ELSEWHERE = {
         "fit(..., sample_weight=...), or RankingDataset.from_arrays(..., weight=...)"
     ),
 }
-"""The parameters of XGBRanker and LGBMRanker that belong to the data, with the remedy."""
+"""The parameters of XGBRanker and LGBMRanker that belong elsewhere, with the remedy."""
 _NORMS = ("norm_distance", "norm_query")
 """LightGBM's `lambdarank_norm`, as two parameters."""
 
@@ -201,7 +209,8 @@ def _translate_ranker_params(params: dict[str, Any]) -> None:
                 f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain="
             )
         params.setdefault("gain", rule)
-    params.pop("enable_categorical", None)  # the types of columns decide
+    for name in _WITHOUT_EFFECT:
+        params.pop(name, None)
     for name in _ELSEWHERE.keys() & params.keys():
         value = params.pop(name)
         is_default = value is None or value != value or str(value).lower() in ("nan", "none")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,9 +28,11 @@ from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.engine_data import content_of, is_engines
 from boostrank.engines import booster_of, get_backend, load_booster
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, PredictRequest
 from boostrank.engines.trees import LARGEST_SCORE, Trees, in_range
+from boostrank.model.arguments import takes_engines_arguments
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
 from boostrank.model.query_columns import ModelColumns
 from boostrank.records import CalibrationRecord, History, ModelInfo, as_record, jsonable
@@ -87,6 +89,16 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
         )
 
 
+_OF_BOOSTER = frozenset(
+    """
+    num_feature num_features current_iteration num_boosted_rounds num_model_per_iteration
+    model_to_string dump_model trees_to_dataframe get_score get_fscore get_dump save_raw save_config
+    get_split_value_histogram get_leaf_output lower_bound upper_bound
+    """.split()
+)
+"""Methods of the engines' boosters that read the model."""
+
+
 class RankingModel:
     """A trained ranker, which has the methods of LightGBM's Booster.
 
@@ -134,6 +146,17 @@ class RankingModel:
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
         self._shown: Any = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a method of the engine's booster that only reads."""
+            if name in _OF_BOOSTER:
+                return getattr(self.booster, name)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; `.booster` is the"
+                " engine's own"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_shown": None}
@@ -261,6 +284,7 @@ class RankingModel:
             for name, metrics in self.evals_result.items()
         }
 
+    @takes_engines_arguments
     def predict(
         self,
         data: Any,
@@ -276,8 +300,12 @@ class RankingModel:
     ) -> Float64Array:
         """Compute a score for each document. Within a query, higher scores are better.
 
+        Arguments of `predict` of the engines' boosters and rankers are also accepted, such as
+        `raw_score`, `iteration_range=(0, 20)` and `pred_contribs`.
+
         Args:
-            data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...).
+            data: `RankingDataset`, array, sparse matrix, table (pandas, polars, Arrow, ...),
+                `lgb.Dataset` or `xgb.DMatrix`.
                 Table columns are matched by name, and extra columns are ignored. Unknown categories
                 are treated as missing, with a warning. In arrays, categories are codes. Absent
                 entries in sparse rows are zero, or missing for models trained by XGBoost alone or
@@ -406,6 +434,8 @@ class RankingModel:
 
     def _with_queries(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> Any:
         """Add the queries to the data if scores depend on them."""
+        if is_engines(data):
+            data = content_of(data, "data", labelled=False).features
         if qid is None and group is None:
             return data
         if isinstance(data, RankingDataset):
@@ -699,8 +729,14 @@ def find_model(source: Any) -> RankingModel | None:
     """
     if isinstance(source, RankingModel):
         return source
+    if isinstance(source, str) and "\n" in source:
+        raise ModelError(
+            "the text of a model is no path: pass lightgbm.Booster(model_str=text), or the path of"
+            " the model's file"
+        )
     if isinstance(source, str | PathLike):
         return RankingModel.load(source)
+    source = getattr(source, "best_estimator_", source)  # of a search in scikit-learn
     engine = type(source).__module__.partition(".")[0]
     if engine == "boostrank" and isinstance(model := getattr(source, "model_", None), RankingModel):
         return model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from inspect import signature
 from operator import attrgetter
 from os import PathLike
 from typing import Any
@@ -14,8 +13,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
-from boostrank.core.types import Float64Array, Int64Array, with_nan
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.types import Float64Array, Int64Array, masked_as_missing, with_nan
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.from_data import train
@@ -23,9 +22,11 @@ from boostrank.fit.gradient import of_labels
 from boostrank.fit.settings import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.metrics.measure import measures_a_query
+from boostrank.model.arguments import THREADS, put, rename
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import (
     DEFAULT_EVAL_AT,
+    DEFAULT_ROUNDS,
     KEYWORDS,
     Option,
     TrainOptions,
@@ -72,16 +73,8 @@ _FIT = (
     *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
     *("init_model", "callbacks", "checkpoint", "feature_name", "categorical_feature"),
 )
-_PREDICT = tuple(
-    signature(RankingModel.predict).parameters.keys()
-    - {"self", "data", "qid", "group", "calibrated"}
-)
 _RENAMED = {"xgb_model": "init_model", "sample_weight_eval_set": "eval_sample_weight"}
 """Arguments of `fit` in XGBoost, with their names here."""
-_NEEDLESS = ("raw_score", "output_margin", "validate_features")
-"""Arguments that `predict` ignores, because scores are always raw, and columns are checked by name.
-"""
-_INITIAL_SCORES = ("init_score", "base_margin")
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -286,9 +279,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             NotFittedError: not fitted yet.
             DataError: as `RankingModel.predict`.
         """
-        more = {"threads": self._threads, **_predict_arguments(options)}
         rows, qid, group = self._rows("predict", X, qid, group)
-        return self.model_.predict(rows, qid=qid, group=group, **more)
+        if not options.keys() & THREADS:
+            options["threads"] = self._threads
+        return self.model_.predict(rows, qid=qid, group=group, **options)
+
+    def apply(self, X: Any, **options: Any) -> Int64Array:
+        """Return the leaf of each row in each tree, under XGBRanker's name."""
+        return self.predict(X, pred_leaf=True, **options)
 
     def rank(
         self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None
@@ -374,6 +372,24 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return `evals_result_`, under XGBRanker's name."""
         return self.evals_result_
 
+    def get_num_boosting_rounds(self) -> int:
+        """Return the number of rounds to train, as in XGBRanker."""
+        return int(getattr(self, _NAMES["rounds"]) or DEFAULT_ROUNDS)
+
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Return the parameters that `boostrank.train` gets, under XGBRanker's name."""
+        return self._train_params()
+
+    @property
+    def best_score(self) -> float:
+        """The value at the best round that early stopping watches, as in XGBRanker."""
+        sets = {name: values for name, values in self.best_score_.items() if name != "training"}
+        if not sets:
+            raise AttributeError("best_score needs a validation set: fit(..., eval_set=[(X, y)])")
+        first = next(iter(sets.values()))
+        return first[headline(list(first)) or ""]
+
+    n_estimators_ = n_iter_ = _of_model("best_iteration", "`best_iteration_`, as in LGBMRanker.")
     best_iteration = _of_model(
         "best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1
     )
@@ -450,12 +466,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return the model's features, query ids and query sizes, for the method `what`."""
         if what not in ("fit", "eval_set"):
             check_is_fitted(self, "model_")
-        if isinstance(X, list | tuple) and any(isinstance(row, Mapping) for row in X):
-            raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
         reset, explicit = what == "fit", qid is not None or group is not None
         features = () if reset else getattr(self, "feature_names_in_", ())
         X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
         is_table = name is not None
+        if not is_table:
+            X = _plain_rows(X)
         if explicit and name == QID:
             raise DataError(
                 f"queries are given twice, as qid or group and as the column {QID!r}; remove one"
@@ -463,8 +479,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         qid = qid if explicit else column
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
-        if isinstance(X, np.ndarray | list):
-            X = with_nan(np.asarray(X))
         if not (is_table and self._has_names):
             fewest = {"fit": 2, "eval_set": 0}.get(what, 1)  # training names an empty set
             how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": fewest}
@@ -513,7 +527,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         if qid is not None or group is not None:
             return group
-        line = f"{what}(X, y, qid=...), or a column {QID!r} of a frame"
+        call = "fit(..., eval_qid=[ids])" if what == "eval_set" else f"{what}(X, y, qid=...)"
+        line = f"{call}, or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
                 f"{what} needs queries, because fit had them: {line}; in scikit-learn's searches"
@@ -552,7 +567,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         for name, values in of_sets.items():
             if values is not None and len(values) != len(sets):
                 raise ParameterError(
-                    f"eval_{name} has {len(values)} entries for {len(sets)} validation sets"
+                    f"eval_{name} has {len(values)} entries for {len(sets)} validation sets; pass a"
+                    " list with an array for each set"
                 )
         how = {**how, "feature_names": data.feature_names}
         # The training set is reused where its rows are repeated with the same queries and weights.
@@ -579,6 +595,21 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
+
+
+def _plain_rows(X: Any) -> Any:
+    """Return rows that are no table, with NaN for masked and missing values, or refuse them."""
+    if isinstance(X, list | tuple) and any(isinstance(row, Mapping) for row in X):
+        raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
+    if isinstance(X, np.ndarray | list):
+        return with_nan(masked_as_missing(X))
+    if isinstance(X, tuple) or hasattr(X, "shape") or hasattr(X, "__array__"):
+        return X
+    remedy = "boostrank.train and model_.predict take data sets, boostrank.read takes files"
+    if isinstance(X, Mapping):
+        remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
+    words = "but must be a frame, an array or a sparse matrix"
+    raise DataError(f"X is of type {type(X).__name__}, {words}: {remedy}")
 
 
 def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
@@ -613,42 +644,10 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
-        left = _with(left, "eval_set", sets, "eval_X")
-    return _rename(left, _FIT, "fit")
-
-
-def _predict_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `predict` under the names of `RankingModel.predict`."""
-    left = {name: value for name, value in options.items() if name not in _NEEDLESS}
-    first, last = left.pop("iteration_range", None) or (0, 0)
-    for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():
-        if value:
-            left = _with(left, name, value, "iteration_range")
-    return _rename(left, _PREDICT, "predict")
-
-
-def _rename(options: Mapping[str, Any], names: tuple[str, ...], method: str) -> dict[str, Any]:
-    """Return a method's arguments under boostrank's names, and refuse unknown ones."""
-    renamed: dict[str, Any] = {}
-    for alias, value in options.items():
-        if value is None and alias in _INITIAL_SCORES:
-            continue
-        if alias in _INITIAL_SCORES:
-            raise ParameterError(
-                f"{method}({alias}=...): the model cannot add initial scores in predict; pass a"
-                " model to continue as init_model instead"
-            )
-        name = _RENAMED.get(alias, alias)
-        if name not in names:
-            hint = did_you_mean(alias, (*names, *_RENAMED, "eval_X", "eval_y"), list_all=False)
-            raise ParameterError(f"{method} has no argument {alias!r}.{hint}")
-        if value is not None:
-            renamed = _with(renamed, name, value, alias)
-    return renamed
-
-
-def _with(options: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[str, Any]:
-    """Add an argument that is not present yet."""
-    if options.get(name) is not None:
-        raise ParameterError(f"{name} is given twice, also as {alias}")
-    return {**options, name: value}
+        left = put(left, "eval_set", sets, "eval_X")
+    if left.get("feature_weights") is not None:
+        raise ParameterError(
+            "fit(feature_weights=...) is not supported: with backend='lightgbm', the parameter"
+            " feature_contri weights the gain of each feature"
+        )
+    return rename(left, (*_FIT, "eval_X", "eval_y"), _RENAMED, "fit")

@@ -12,8 +12,15 @@ from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import checked_ids, query_numbers
 from boostrank.core.types import Int64Array, check_in_step
-from boostrank.data.frames import as_frame, ids_of, names_of, values_of, without_index
-from boostrank.data.roles import say_query_columns, usual_column
+from boostrank.data.frames import (
+    as_frame,
+    ids_of,
+    names_of,
+    values_of,
+    with_query_level,
+    without_index,
+)
+from boostrank.data.roles import say_role_columns, usual_column
 
 QID = "qid"
 """Name of the column that contains query ids. Other usual names are read with a warning."""
@@ -31,16 +38,19 @@ def split_table(
         warns: whether to warn about an index of pandas, and a query column not called `qid`.
         usual: whether a column with another usual name, such as `query_id`, contains the query ids.
     """
-    table = as_frame(X)
+    table = as_frame(with_query_level(X) if usual else X)
     if table is None:
         return X, None, None
     table = without_index(table, features, with_warning=warns)
-    names = names_of(table)
+    names, qid = names_of(table), None
     if usual:
-        qid = usual_column("qid", names, features)
-    else:
-        say_query_columns([name for name in names if name != QID])
-        qid = QID if QID in names else None
+        # ColumnTransformer adds the name of a step: `remainder__qid`.
+        plain = {name.rpartition("__")[2]: name for name in reversed(names) if name not in features}
+        qid = plain.get(usual_column("qid", [*plain]) or "")
+    elif QID in names:
+        qid = QID
+    if warns:
+        say_role_columns([name for name in names if name != qid])
     if qid is None:
         return table.to_native(), None, ""
     if warns and qid != QID:

@@ -174,7 +174,7 @@ class XGBoostParams(Params):
 
     title = "XGBoost"
     of_objectives = OF_OBJECTIVES
-    refused = REFUSED
+    refused, harmless = REFUSED, {"multi_strategy": ("one_output_per_tree",), "num_class": (1,)}
     untried = frozenset(
         {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
     )

@@ -1,0 +1,90 @@
+"""Arguments of `predict` of LightGBM's and XGBoost's boosters and rankers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping
+from inspect import signature
+from typing import Any, TypeVar, cast
+
+from boostrank.core.errors import ParameterError, did_you_mean
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+THREADS = ("threads", "n_jobs", "num_threads", "nthread")
+_RENAMED = {
+    "pred_contribs": "pred_contrib",
+    "ntree_limit": "num_iteration",
+    **dict.fromkeys(THREADS, "threads"),
+}
+_NEEDLESS = (
+    *("raw_score", "output_margin", "validate_features"),
+    *("predict_disable_shape_check", "pred_early_stop"),
+)
+"""Arguments without an effect: scores are always raw and complete, columns are checked by name."""
+_OFF = ("approx_contribs", "pred_interactions", "strict_shape", "training", "data_has_header")
+"""Arguments that are accepted if they are off."""
+INITIAL_SCORES = ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set")
+
+
+def takes_engines_arguments(predict: F) -> F:
+    """Decorate a method `predict(data, *, ...)` so that it takes the engines' arguments."""
+    names = signature(predict).parameters.keys() - {"self", "data"}
+
+    @functools.wraps(predict)
+    def called(self: Any, data: Any, **options: Any) -> Any:
+        if options.keys() <= names:
+            return predict(self, data, **options)
+        return predict(self, data, **_translated(options, names))
+
+    return cast(F, called)
+
+
+def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the arguments under boostrank's names."""
+    left = {
+        name: value
+        for name, value in options.items()
+        if name not in _NEEDLESS and (value or name not in (*_OFF, "ntree_limit"))
+    }
+    first, last = left.pop("iteration_range", None) or (0, 0)
+    for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():
+        if value:
+            left = put(left, name, value, "iteration_range")
+    return rename(left, names, _RENAMED, "predict")
+
+
+def rename(
+    options: Mapping[str, Any], names: Collection[str], renamed: Mapping[str, str], method: str
+) -> dict[str, Any]:
+    """Return a method's arguments under boostrank's names, without those that are None.
+
+    Args:
+        names: names that the method takes.
+        renamed: mapping from other names to these.
+
+    Raises:
+        ParameterError: an argument is unknown or given twice.
+    """
+    arguments: dict[str, Any] = {}
+    for alias, value in options.items():
+        name = renamed.get(alias, alias)
+        if value is None:
+            continue
+        if alias in INITIAL_SCORES:
+            raise ParameterError(
+                f"{method}({alias}=...): the model cannot add initial scores in predict; pass a"
+                " model to continue as init_model instead"
+            )
+        if name not in names:
+            hint = did_you_mean(alias, (*names, *renamed), list_all=False)
+            raise ParameterError(f"{method} has no argument {alias!r}.{hint}")
+        arguments = put(arguments, name, value, alias)
+    return arguments
+
+
+def put(options: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[str, Any]:
+    """Return the arguments with one that is not present yet."""
+    if options.get(name) is not None:
+        raise ParameterError(f"{name} is given twice, also as {alias}")
+    return {**options, name: value}
