@@ -18,6 +18,7 @@ from boostrank.core.errors import DataWarning, FileFormatError
 from boostrank.files.join import join
 from boostrank.files.judgements import values_by_query
 from boostrank.model.trec import evaluate_run
+from boostrank.reporting.segments import by_table, read_segments
 from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
@@ -241,6 +242,8 @@ def test_report_09_10_ids_of_judgements_logs_scores_and_clicks_are_those_of_data
     (tmp_path / "r.jsonl").write_text(shuffled.to_json(orient="records", lines=True))
     for name in ("r.csv", "r.jsonl"):
         assert "equal" in succeed("verify", model, data, "--against", tmp_path / name).stdout
+    segments = written(tmp_path / "g.csv", f"qid,segment\n{other},x\n")
+    assert by_table(read_segments(segments), boostrank.read(data).queries).names == ("x",)
     week = "qid,doc_id,position,clicked\n" + text_of(rows, other + ",{},1,{}")
     command = ("data", "count-clicks", written(tmp_path / "w.csv", week), "--key", "qid,doc_id")
     succeed(*command, "--documents", data, "-o", tmp_path / "c")
