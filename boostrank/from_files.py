@@ -35,7 +35,13 @@ from boostrank.files.assemble import read_files
 from boostrank.files.store import stream_files
 from boostrank.fit import callbacks
 from boostrank.fit.callbacks import StopRequest
-from boostrank.fit.checkpoint import Checkpoint, keeping_rounds, resume_words, save_or_rescue
+from boostrank.fit.checkpoint import (
+    Checkpoint,
+    is_checkpoint,
+    keeping_rounds,
+    resume_words,
+    save_or_rescue,
+)
 from boostrank.fit.click_gate import count_copies, report_gate
 from boostrank.fit.execute import execute
 from boostrank.fit.folds import FoldSummary
@@ -203,6 +209,9 @@ def from_files(
         if limited is not options:
             observer.say(f"--max-trees {target.most_trees}: the limit of {files.target}")
         options = limited
+    for alias in declared(TrainOptions)["rounds"].params if options.rounds else ():
+        if alias in options.params:
+            raise ParameterError(f"{alias} is given twice, by --param and by --rounds")
     checkpoint = _make_checkpoint(files, options)
     options = replace(options, checkpoint=checkpoint)
     observer.has_chosen(options)
@@ -219,10 +228,13 @@ def from_files(
         if checkpoint is not None:
             reservations.enter_context(checkpoint.reserved())
             if checkpoint.exists and not checkpoint.resume:
-                raise InputError(
-                    f"{checkpoint.path}: the file contains an unfinished training; continue it with"
-                    " --resume, or use --resume-or-restart in jobs whose data change, or remove it"
+                words = (
+                    "the file contains an unfinished training; continue it with --resume, or use"
+                    " --resume-or-restart in jobs whose data change, or remove it"
                 )
+                if os.path.exists(checkpoint.path) and not is_checkpoint(checkpoint.path):
+                    words = "the file is not a checkpoint; name another one with --checkpoint"
+                raise InputError(f"{checkpoint.path}: {words}")
         if files.cluster:
             return _train_on_cluster(files, options, reading, observer)
         return _LocalTraining(files, options, reading, observer, columns).run()

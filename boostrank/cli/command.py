@@ -357,7 +357,7 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         raise InputError(f"{path}: the path is not an ordinary file")
     try:
         with open(path, "rb") as file:
-            content = tomllib.load(file)
+            content = tomllib.loads(file.read().decode("utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except ValueError as error:  # also raised for a number with thousands of digits

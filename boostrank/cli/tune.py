@@ -166,6 +166,7 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
                 "another seed or row order could gain as much, so the parameters are not proved to"
                 " be better"
             )
+    # Repeat the training by the file.
     valid = "" if result.folds else " --valid VALID"
     command = f"boostrank train TRAIN{valid} --config {shlex.quote(config_path)} -m MODEL"
     lines.append(f"{config_path}: {command}")

@@ -20,7 +20,9 @@ Declared = Sequence[str | Mapping[str, Any]]
 """
 
 
-_STAND_IN = re.compile(r'"field_value_factor"\s*:\s*\{[^{}]*"missing"\s*:\s*"?([-+.\deE]+)[^{}]*\}')
+_STAND_IN = re.compile(
+    r'"field_value_factor"\s*:\s*{(?:[^{}]|{{[^{}]*}})*?"missing"\s*:\s*"?([-+.\deE]+)'
+)
 
 
 def default_of(feature: str | Mapping[str, Any], unset: float) -> float:

@@ -264,10 +264,9 @@ def _is_list(line: bytes, what: str) -> bool:
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
 
-def _is_header(qid: str, name: str, word: str) -> bool:
-    """Return whether the cells of a row are names of columns."""
-    named = recognised("qid", [qid]) and recognised("id", [name])
-    return bool(named) and not NUMBER.fullmatch(word)
+def _is_header(qid: str, name: str) -> bool:
+    """Return whether a query and a document of a row are names of columns."""
+    return bool(recognised("qid", [qid]) and recognised("id", [name]))
 
 
 def is_list(path: str, what: str) -> bool:
@@ -303,7 +302,8 @@ def _add_list(rows: DocumentRows) -> None:
                     line=number,
                 )
             qid, name, word = forms[width](cells)
-            if not rows.qids and _is_header(qid, name, word if width > _OF_PAIRS else ""):
+            has_number = width > _OF_PAIRS and NUMBER.fullmatch(word)
+            if not rows.qids and not has_number and _is_header(qid, name):
                 is_ranked &= recognised("score", [word]) is None
                 continue
         rows.add_value(qid, name, word, number, missing=False)
@@ -398,14 +398,11 @@ def choose(
     Args:
         roles: names of columns that the user gives. Other tables may have them.
     """
-    there = {role: name for role, name in roles.items() if name in header}
-    options = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
+    listed: dict[str, Any] = {role: name for role, name in roles.items() if name in header}
+    options = Reading(**listed)
     columns: dict[str, str] = {}
-    for role in (
-        "qid",
-        "id",
-        *({"grade": ["label"], "score": ["score", "rank"]}[rows.what] if valued else ()),
-    ):
+    values = ("score", "rank") if rows.what == "score" else ("label",)
+    for role in ("qid", "id", *values[: valued * 2]):
         try:
             name = column_of(role, header, options, NAMES)
         except DataError as error:
@@ -419,8 +416,8 @@ def choose(
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name
-        if role == "score" and name is not None:
-            break
+            if role == "score":
+                break
     rows.columns = columns
 
 
@@ -431,12 +428,8 @@ def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Seq
         rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens
     ):
         rows.by_row = batch.by_row
-        qids, names, value = rows.columns.values()
-        columns = (
-            batch.names(qids),
-            batch.names(names),
-            batch.text(value).to_pylist(),
-            batch.lines + batch.first,
-        )
-        for qid, name, word, line in zip(*columns, strict=True):
-            rows.add_value(qid, name, word, int(line))
+        qid, name, value = rows.columns.values()
+        columns = batch.names(qid), batch.names(name), batch.text(value).to_pylist()
+        lines = (batch.lines + batch.first).tolist()
+        for qid, name, word, line in zip(*columns, lines, strict=True):
+            rows.add_value(qid, name, word, line)

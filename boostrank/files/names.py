@@ -56,43 +56,30 @@ def names_in(text: str, path: str) -> Names:
     if text.lstrip().startswith(("[", "{")):
         match = map(name_of, features_in_json(text, path))
         return tuple(_checked([(0, i, name) for i, name in enumerate(match)], path).values())
-    lines = text.rstrip().split("\n")
+    lines = [line.strip() for line in text.rstrip().split("\n")]
     if _HEADER.match(text):
         raise FileFormatError(
-            f"{lines[0].strip()!r} is not a feature name; write one name per line, without a header"
-            " and quotes",
+            f"{lines[0]!r} is not a feature name; write one name per line, without a header and"
+            " quotes",
             file=path,
             line=1,
         )
-    pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
-    if all(pair for _, pair in pairs):
-        maps = [_FEATURE_MAP.fullmatch(text.strip()) for text in lines]
-        texts = [
-            match[1] for match in maps if match
-        ]  # the type ends every line, or it is part of a name
-        texts = texts if len(texts) == len(pairs) else [pair[2] for _, pair in pairs if pair]
-        numbered = zip(pairs, texts, strict=True)
-        return _checked(
-            [(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path
-        )
-    odd = next(
-        (
-            line
-            for line, pair in pairs
-            if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())
-        ),
-        None,
-    )
-    if odd is not None:
-        raise FileFormatError(
-            "some lines have the form `number: name`, but others do not; use one form for all"
-            " lines",
-            file=path,
-            line=odd,
-        )
-    return tuple(
-        _checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values()
-    )
+    # The type ends every line of a feature map, or it is part of a name.
+    pairs = [(int(pair[1][:18]), pair[2]) for pair in map(_PAIR.fullmatch, lines) if pair]
+    mapped = [match[1] for match in map(_FEATURE_MAP.fullmatch, lines) if match]
+    if len(pairs) == len(lines):
+        names = mapped if len(mapped) == len(lines) else [name for _, name in pairs]
+        numbers = [number for number, _ in pairs]
+        return _checked(zip(range(1, len(lines) + 1), numbers, names, strict=True), path)
+    for number, line in enumerate(lines, 1):
+        if re.match(r"\d+\s*[:,\t]\s*\S", line):
+            raise FileFormatError(
+                "some lines have the form `number: name`, but others do not; use one form for all"
+                " lines",
+                file=path,
+                line=number,
+            )
+    return tuple(_checked([(i, i, line) for i, line in enumerate(lines, 1)], path).values())
 
 
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, InputError, ParameterError
+from boostrank.core.text import list_names
 from boostrank.files.pieces import (
     STANDARD_STREAM,
     ColumnarOutput,
@@ -253,7 +254,7 @@ def _distribute(
             if queries < len(outputs):
                 if_empty = f"there are fewer queries ({queries}) than files"
             raise DataError(
-                f"there is no query for {', '.join(empty)}, so nothing was written; {if_empty}"
+                f"there is no query for {list_names(empty)}, so nothing was written; {if_empty}"
             )
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()

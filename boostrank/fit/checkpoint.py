@@ -189,7 +189,7 @@ class Checkpoint:
             for path in self._strays:
                 with whole.reserved() if path == whole.path else reserved(path):
                     os.unlink(os.path.realpath(path))
-        elif not _is_checkpoint(self.path):
+        elif not is_checkpoint(self.path):
             os.replace(os.path.realpath(self.path), f"{os.path.realpath(self.path)}.old")
 
     def __call__(self, env: Any) -> None:
@@ -262,7 +262,7 @@ class Checkpoint:
         the next training.
         """
         for path in (self.path, *(self._of_folds if self.parts else ())):
-            if _is_checkpoint(path):
+            if is_checkpoint(path):
                 os.unlink(os.path.realpath(path))
 
     def of_fold(self, fold: int) -> Checkpoint:
@@ -289,7 +289,7 @@ class Checkpoint:
         is one of them.
         """
         paths = self._of_folds if self._whole is self else [self._whole.path]
-        return list(filter(_is_checkpoint, paths))
+        return list(filter(is_checkpoint, paths))
 
     @property
     def resumed_at(self) -> int | None:
@@ -309,7 +309,8 @@ class Checkpoint:
         return sum(part.failures for part in self.parts) + self._failures
 
 
-def _is_checkpoint(path: str) -> bool:
+def is_checkpoint(path: str) -> bool:
+    """Return whether a file begins as a checkpoint does."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC

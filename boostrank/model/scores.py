@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boostrank.core.errors import DataWarning, FileFormatError, InputError, ModelError, warn_user
-from boostrank.core.files import foreign_kind, read_text, replacing
+from boostrank.core.files import foreign_kind, replacing
 from boostrank.core.text import (
     NUMBER,
     NUMERIC,
@@ -37,6 +37,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numb
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import formats
 from boostrank.files.assemble import Named, pieces_of_files
+from boostrank.files.chunks import lines_of
 from boostrank.files.json_judgements import json_of
 from boostrank.files.judgements import DocumentRows, read_rows, recognised
 from boostrank.files.source import format_by_name
@@ -453,12 +454,11 @@ def _half_units(matched: _MatchedScores) -> Float64Array:
 
 
 def _lines_of(path: str) -> list[str]:
-    text = read_text(path, errors="backslashreplace")
-    if "\0" in text[:_HEAD]:
-        with open(path, "rb") as file:
-            kind = foreign_kind(file.read(_HEAD)) or "no text"
+    lines = [line for _, line in lines_of(path)]
+    if any(b"\0" in line for line in lines[:9]):
+        kind = foreign_kind(lines[0]) or "not text"
         raise FileFormatError(f"the file has no scores: it is {kind}", file=path)
-    return text.rstrip().split("\n")
+    return b"\n".join(lines).rstrip().decode("utf-8", "backslashreplace").split("\n")
 
 
 def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:

@@ -11,6 +11,7 @@ from boostrank.core.errors import DataError, did_you_mean
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.files.tables import query_name
 
 _RANK = re.compile(r"@\s*(\d+)")
 _ROW = re.compile(r"row[ :=]\s*(\d+)")
@@ -30,7 +31,7 @@ def shown_name(row: int, data: RankingDataset) -> str:
 def find_query(qid: Any, queries: QueryIndex) -> int:
     """Return the position of a query, given its id or its query text."""
     # Search the ids, then the query texts.
-    text = str(qid).strip()
+    text = query_name(str(qid).strip())
     ids = queries.qid
     matches = np.zeros(0, np.int64)
     if ids.dtype.kind not in "iu":

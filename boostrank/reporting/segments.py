@@ -20,6 +20,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.roles import DEFAULTS, is_among
+from boostrank.files.tables import query_name
 
 # With fewer queries, a bootstrap interval is unreliable, whereas exact p-values remain reliable.
 FEWEST_FOR_INTERVAL = 20
@@ -92,7 +93,7 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
     """Segment queries by query id, compared as text. Queries not in the table get `NO_SEGMENT`,
     with a warning.
     """
-    segments = {str(qid): str(segment) for qid, segment in table.items()}
+    segments = {query_name(str(qid)): str(segment) for qid, segment in table.items()}
     qids = [str(qid) for qid in queries.qid.tolist()]
     missing = sum(qid not in segments for qid in qids)
     if missing == len(qids):
@@ -132,7 +133,7 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
                 continue
             if len(cells) != 2 or not all(cells) or "\n" in cells[1] or cells[0] in table:
                 raise csv.Error("the row must have a query id that no other row has, and a segment")
-            table[cells[0]] = cells[1]
+            table[query_name(cells[0])] = cells[1]
     except csv.Error as error:
         raise FileFormatError(str(error), file=name, line=rows.line_num) from None
     if not table:

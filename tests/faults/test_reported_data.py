@@ -151,6 +151,68 @@ def test_report_04_mixed_rows_are_refused_at_their_line(model: str, first: bool)
     )
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_label_for_each_class_is_no_grade(first: int) -> None:
+    order = [first, 1 - first, *range(2, N)]
+    with open("classes.txt", "wb") as file:
+        dump_svmlight_file(X[order], Y[order, None], file, query_id=QID, multilabel=True)
+    place = f"classes.txt:{2 - first}:"
+    result = refuse("train", "classes.txt", *TRAIN, "--model", "m.txt", says=(place, "multilabel"))
+    assert "sed" not in result.stderr
+
+
+def test_report_09_whole_decimals_as_ids_are_refused_with_a_command(model: str) -> None:
+    path = write("decimal.txt", rows(qid="qid:{qid}.0 "))
+    result = refuse("train", path, *TRAIN, "--model", "m.txt", says=("decimal.txt:1:3", "'1.0'"))
+    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", path)  # type: ignore[index]
+    subprocess.run(["bash", "-c", command], check=True)
+    assert Path("decimal.txt.new").read_text() == Path("train.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("head", "mark", "words"),
+    [("", "|", "bars"), ("", "\1", "control"), ("", " ", "blanks"), ("# by x\n", ",", "tail")],
+)
+def test_tables_of_other_programs_are_named(head: str, mark: str, words: str) -> None:
+    text = FRAME.assign(label=Y, qid=QID).to_csv(index=False, sep=mark)
+    Path("t.csv").write_text(head + text)
+    refuse("train", "t.csv", *TRAIN, "--model", "m.txt", says=("t.csv:1", words))
+
+
+def test_report_03_a_second_query_column_that_becomes_a_feature_is_said() -> None:
+    FRAME.assign(label=Y, qid=QID, query=QID).to_csv("t.csv", index=False)
+    result = succeed("train", "t.csv", *TRAIN, "--model", "m.txt")
+    assert all(word in result.stderr for word in ("'query'", "--drop query")), result.stderr
+
+
+def test_sizes_that_contradict_each_other_are_refused(model: str) -> None:
+    path = write("sizes.txt", rows(qid=""))
+    write(f"{path}.query", [str(N)])
+    write(f"{path}.group", [str(N // QUERIES)] * QUERIES)
+    refuse("train", path, *TRAIN, "--model", "m.txt", says=("sizes.txt.query", "sizes.txt.group"))
+    write(f"{path}.query", [str(N // QUERIES)] * QUERIES)
+    succeed("train", path, *TRAIN, "--model", "m.txt")
+
+
+def test_side_files_are_moved_by_a_command_that_can_be_pasted() -> None:
+    write("a b.txt.init", ["0"] * N)
+    result = refuse("train", write("a b.txt", rows()), *TRAIN, "--model", "m.txt")
+    subprocess.run(["bash", "-c", re.search("`(.+?)`", result.stderr)[1]], check=True)  # type: ignore[index]
+    succeed("train", "a b.txt", *TRAIN, "--model", "m.txt")
+
+
+@pytest.mark.parametrize("name", ["s.csv.gz", "s.txt.zst", "s.json", "s.xlsx"])
+def test_scores_in_a_form_that_is_not_written_are_refused(model: str, name: str) -> None:
+    refuse("predict", model, "train.txt", "-o", name, says=(name, ".parquet"))
+    assert not Path(name).exists()
+
+
+def test_parts_for_more_files_than_queries_name_the_queries(model: str) -> None:
+    path = write("one.txt", rows()[:5])
+    result = refuse("data", "split", path, "--parts", "a=.5,b=.5", "-o", "part", says=("(1)",))
+    assert "seed" not in result.stderr
+
+
 def test_report_11_label_and_weight_are_refused_with_commands_that_write_both(model: str) -> None:
     pairs = [f"{y}:{q} qid:{q} 1:{row[0]}" for y, q, row in zip(Y, QID, X, strict=True)]
     path = write("pairs.txt", pairs)

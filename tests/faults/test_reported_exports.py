@@ -117,6 +117,49 @@ def test_first_use_cli_02_a_feature_set_with_values_for_lacking_fields(target: s
     assert export(target, "--feature-names", feature_set("set.json", *NAMES[::-1]))[0] == 0
 
 
+@pytest.mark.parametrize("price", ["none", "nan", " ", "1,5", True])
+def test_first_use_cli_02_a_default_that_is_no_number(price: object) -> None:
+    for command in (("export", "m.txt", "-o", "o.json", "--to"), ("doctor", "s.csv", "--for")):
+        refuse(
+            *command, "solr", "--feature-names", store("store.json", price), says=("'price'", "NaN")
+        )
+
+
+def test_first_use_cli_02_templates_that_are_text() -> None:
+    query = '{"function_score": {"field_value_factor": {"field": "f", "missing": 0, "x": {{y}}}}}'
+    features = [{"name": name, "template": query} for name in NAMES]
+    Path("set.json").write_text(json.dumps({"featureset": {"features": features}}))
+    status, words = export("elasticsearch", "--feature-names", "set.json")
+    assert (status, "'price'" in words, "`missing`" in words) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[]", "list"),
+        ('"bm25"\n"price"\n"age"\n', "quotes"),
+        ("name\nbm25\nprice\nage\n", "header"),
+    ],
+)
+def test_first_use_cli_02_a_file_of_names_that_is_none(text: str, words: str) -> None:
+    Path("names").write_text(text)
+    for command in (("export", "m.txt", "-o", "o.json", "--to"), ("doctor", "s.csv", "--for")):
+        refuse(*command, "solr", "--feature-names", "names", says=("names", words))
+
+
+def test_first_use_cli_02_a_feature_map_and_stores_that_contradict_each_other() -> None:
+    Path("map").write_text("2 age q\n0 bm25 q\n1 price q\n")
+    assert read_feature_names("map") == NAMES
+    features = json.loads(Path(store("two.json", "NaN", store="a")).read_text())
+    features[1]["store"] = "b"
+    Path("two.json").write_text(json.dumps(features))
+    result = refuse("doctor", "s.csv", "--for", "solr", "--feature-names", "two.json")
+    assert "a, b" in result.stdout
+    Path("vespa").write_text("bm25(t)\nthe price\nattribute(age)\n")
+    result = invoke("doctor", "s.csv", "--for", "vespa", "--feature-names", "vespa")
+    assert "'the price'" in result.stdout
+
+
 def test_first_use_cli_02_extractors_with_a_default_score() -> None:
     queries = [
         {"feature_name": name, "query": {"match": {"t": "q"}}, "default_score": 0} for name in NAMES
@@ -261,6 +304,8 @@ def test_first_use_cli_12_a_feature_set_has_to_hold_the_fill_values() -> None:
         ("0,5", ()),
         ("price=0,5", ()),
         ("often", ()),
+        ("1_0", ()),
+        ("price=0,price=1", ()),
         (1, ("--within-query", "rank")),
         (1, ("--param", "zero_as_missing=true")),
         (1, ("--route", "bins")),
@@ -271,6 +316,10 @@ def test_first_use_cli_12_fill_that_cannot_be_is_refused(
 ) -> None:
     result = refuse("train", "s.csv", *FEW, "--fill", fill, *more, "-m", "no.txt")
     assert "fill" in result.output
+
+
+def test_first_use_cli_12_the_doctor_knows_no_fill_of_another_feature() -> None:
+    refuse("doctor", "s.csv", "--for", "opensearch-2", "--fill", "no=1", says=("'no'", "price"))
 
 
 def test_first_use_cli_12_a_continued_model_keeps_its_fill_values() -> None:

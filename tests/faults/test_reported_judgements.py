@@ -18,6 +18,7 @@ from boostrank.core.errors import DataWarning, FileFormatError
 from boostrank.files.join import join
 from boostrank.files.judgements import values_by_query
 from boostrank.model.trec import evaluate_run
+from boostrank.reporting.segments import by_table, read_segments
 from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
@@ -139,6 +140,8 @@ QRELS = {
     "beir.tsv": frame_of(ROWS, "query-id corpus-id score"),
     "marco.tsv": text_of(ROWS, "{}\t0\t{}\t{}"),
     "three.txt": text_of(ROWS, "{} {} {}"),
+    "head.qrels": "query_id iteration doc_id relevance\n" + text_of(ROWS, "{} 0 {} {}"),
+    "head.txt": "topic docno judgment\n" + text_of(ROWS, "{} {} {}"),
     "ranx.parquet": frame_of(ROWS, "q_id doc_id score"),
     "pyterrier.feather": frame_of(ROWS, "qid docno label"),
     "quepid.csv": frame_of(ROWS, "query docid rating"),
@@ -174,6 +177,11 @@ QRELS = {
 RUNS = {
     "marco.run": text_of(ranked(), "{}\t{}\t{}"),
     "tabs.run": text_of(RUN, "{}\tQ0\t{}\t1\t{}\tmy tag"),
+    "head.run": "qid Q0 docno rank score tag\n" + text_of(RUN, "{} Q0 {} 7 {} me"),
+    "head.tsv": "qid\tQ0\tdocno\trank\tscore\ttag\n" + text_of(RUN, "{}\tQ0\t{}\t7\t{}\tme"),
+    "three.run": "qid docno score\n" + text_of(RUN, "{} {} {}"),
+    "ranked.run": "qid pid rank\n" + text_of(ranked(), "{} {} {}"),
+    "frame.csv": frame_of([(q, 9, d, s) for q, d, s in RUN], "qid docid docno score"),
     "ranx.json": SCORES,
     "pyterrier.csv": frame_of(RUN, "qid docno score"),
     "predicted.parquet": frame_of(RUN, "queryId docId prediction"),
@@ -197,6 +205,51 @@ def test_report_05_06_runs_have_any_form(name: str, plain: Path, tmp_path: Path)
     assert evaluated(written(tmp_path / name, RUNS[name]), plain / "qrels") == evaluated(
         plain / "run", plain / "qrels"
     )
+
+
+def test_a_run_without_a_judged_document_is_said(plain: Path, tmp_path: Path) -> None:
+    run = written(tmp_path / "other.run", text_of(RUN, "{} Q0 p-{} 7 {} me"))
+    done = succeed("evaluate", run, "--qrels", plain / "qrels", "--metric", "map", "--json")
+    assert json.loads(done.stdout)["map"]["mean"] == 0.0
+    assert all(word in done.stderr for word in ("warning", "'p-d1'", "'d1'", "'q1'")), done.stderr
+
+
+IDS = {
+    "whole": ("7", "7.0"),
+    "day": ("2024-01-05", "2024-01-05T00:00:00"),
+    "clock": ("2024-01-05 10:30:00", "2024-01-05T10:30"),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_report_09_10_ids_of_judgements_logs_scores_and_clicks_are_those_of_data(
+    kind: str, tmp_path: Path
+) -> None:
+    qid, other = IDS[kind]
+    rows = [(f"d{i}", i % 2, i / 8) for i in range(6)]
+    data = written(tmp_path / "d.csv", "qid,doc_id,label,a\n" + text_of(rows, qid + ",{},{},{}"))
+    grades = written(tmp_path / "j.csv", "qid,doc_id,label\n" + text_of(rows, other + ",{},{}"))
+    logged = [(json.dumps({"query": other, "doc_id": d, "a": a}),) for d, _, a in rows]
+    joined, model = tmp_path / "o.csv", tmp_path / "m.txt"
+    succeed(
+        "data", "join", grades, written(tmp_path / "f.jsonl", text_of(logged, "{}")), "-o", joined
+    )
+    assert pd.read_csv(joined, dtype=str)["qid"].tolist() == [qid] * 6
+    succeed("train", data, "-m", model, *FEW, "--param", "min_data_in_leaf=1")
+    succeed("predict", model, data, "-o", tmp_path / "s.csv")
+    shuffled = pd.read_csv(tmp_path / "s.csv", dtype=str)[::-1].assign(qid=other)
+    shuffled.to_csv(tmp_path / "r.csv", index=False)
+    (tmp_path / "r.jsonl").write_text(shuffled.to_json(orient="records", lines=True))
+    for name in ("r.csv", "r.jsonl"):
+        assert "equal" in succeed("verify", model, data, "--against", tmp_path / name).stdout
+    segments = written(tmp_path / "g.csv", f"qid,segment\n{other},x\n")
+    assert by_table(read_segments(segments), boostrank.read(data).queries).names == ("x",)
+    week = "qid,doc_id,position,clicked\n" + text_of(rows, other + ",{},1,{}")
+    command = ("data", "count-clicks", written(tmp_path / "w.csv", week), "--key", "qid,doc_id")
+    succeed(*command, "--documents", data, "-o", tmp_path / "c")
+    assert len((tmp_path / "c").read_text().splitlines()) == 7
+    written(tmp_path / "w.csv", week.partition("\n")[0] + "\n")
+    refuse(*command, "--documents", data, "-o", tmp_path / "c", says=("w.csv", "no rows"))
 
 
 def test_report_06_python_takes_paths_frames_and_mappings(plain: Path) -> None:
@@ -572,6 +625,35 @@ def test_report_14_stand_ins_and_commas_in_logged_features_are_refused(
         "red",
         "NULL",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"query": "q1", "response": {"docs": [{"id": "d1", "[features]": "a=0,5"}]}}, "'5'"),
+        ({"query": "q1", "response": {"docs": [{"id": "d1", "[features]": "a:1"}]}}, "'a:1'"),
+        ({"error": {"msg": "no such model", "code": 400}}, "no such model"),
+    ],
+)
+def test_report_14_answers_that_are_no_logs_are_refused_at_their_line(
+    line: dict[str, Any], words: str, plain: Path, tmp_path: Path
+) -> None:
+    log = written(tmp_path / "f.jsonl", json.dumps(line) + "\n")
+    done = refuse("data", "join", plain / "qrels", log, "-o", tmp_path / "o.csv", says=(words,))
+    assert f"{log}:1: " in done.stderr
+
+
+def test_report_14_logged_scores_that_are_a_list_or_no_text(plain: Path, tmp_path: Path) -> None:
+    words = (plain / "scores.txt").read_text().split()
+    scores = written(tmp_path / "s.json", f"[{','.join(words)}]")
+    command = ("verify", plain / "m.txt", plain / "data.txt", "--against")
+    assert ": equal" in succeed(*command, scores).stdout
+    for content, word in (
+        ("\n".join(words).encode("utf-16"), "UTF-16"),
+        (b"\x93NUMPY\1\0", "NumPy"),
+    ):
+        scores.write_bytes(content)
+        refuse(*command, scores, says=("s.json", word))
 
 
 def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path) -> None:

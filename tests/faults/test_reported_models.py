@@ -239,6 +239,11 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "8 LightGBM in JSON": (lambda: {"model": trained()}, ("inside JSON",)),
     "8 byte order mark": (lambda: b"\xef\xbb\xbf" + trained().encode(), ("BOM", "tail -c +4")),
+    "1 CRLF": (lambda: trained().replace("\n", "\r\n").encode(), ("CRLF", "tr -d '\\r'")),
+    "1 no version": (
+        lambda: trained().replace("version=v4\n", "").encode(),
+        ("version", "save_model('model.txt')"),
+    ),
     "8 ONNX": (lambda: b"\x08\x08\x12\x08skl2onnx" + bytes(300), ("ONNX",)),
     "8 PMML": (lambda: b'<?xml version="1.0"?>\n<PMML version="4.4">\n', ("PMML",)),
     "8 treelite": (lambda: struct.pack("<iii", 4, 8, 1) + bytes(300), ("treelite",)),

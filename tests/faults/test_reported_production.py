@@ -95,6 +95,27 @@ def test_first_use_cli_01_resume_alone_refuses_with_what_differs(killed: Path) -
     assert (killed / "m.checkpoint").read_bytes() == before
 
 
+def test_first_use_cli_01_another_file_is_no_checkpoint(tmp_path: Path) -> None:
+    data = night(tmp_path, "a.txt")
+    refused = job(data, tmp_path, "--checkpoint", night(tmp_path, "b.txt"))
+    assert (refused.exit_code, "is not a checkpoint" in refused.stderr) == (2, True), refused.stderr
+    assert "remove" not in refused.stderr
+
+
+def test_rounds_given_twice_and_a_config_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_bytes(b"\xef\xbb\xbfnum-leaves = 3\n")
+    command = "train", night(tmp_path, "a.txt"), "-m", tmp_path / "m", "--threads", 1
+    few = "--config", tmp_path / "c.toml", "--quality", "plain", "--rounds", 2
+    assert invoke(*command, *few).exit_code == 0
+    assert "num_leaves=3\n" in (tmp_path / "m").read_text()
+    refused = invoke(*command, *few, "--param", "n_estimators=3")
+    assert (refused.exit_code, "n_estimators" in refused.stderr, "--rounds" in refused.stderr) == (
+        2,
+        True,
+        True,
+    )
+
+
 @pytest.mark.parametrize("damage", ["empty", "words", "cut", "newer"])
 def test_first_use_cli_01_a_damaged_checkpoint_starts_over(damage: str, killed: Path) -> None:
     path = killed / "m.checkpoint"
