@@ -72,9 +72,8 @@ def read_frame(
     for role in ("label", "qid"):
         used_columns = {*column_of_role.values(), *dropped}
         plain_name = role if role in names and role not in used_columns else None
-        usual_name = (
-            column_of_role.get(role) or plain_name or usual_column(role, names, used_columns)
-        )
+        usual_name = column_of_role.get(role) or plain_name
+        usual_name = usual_name or usual_column(role, names, used_columns)
         if usual_name is None:
             raise DataError(
                 f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))};"
@@ -392,15 +391,15 @@ def feature_places(
             continue
         is_numbered = base is not None and NUMBERED.fullmatch(name)
         number = int(name[1:]) - (base or 0) if is_numbered else -1
-        place = names.get(name, number)
-        if not 0 <= place < data.n_features:
+        column = names.get(name, number)
+        if not 0 <= column < data.n_features:
             raise DataError(unknown_column(name, expression, [*names, *others]))
-        if data.feature_names[place] in data.categories:
+        if data.feature_names[column] in data.categories:
             raise DataError(
                 f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
                 " quantities"
             )
-        columns[name] = place
+        columns[name] = column
     return columns
 
 

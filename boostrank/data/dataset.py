@@ -234,9 +234,9 @@ class RankingDataset:
         def read_column(column: npt.ArrayLike, column_name: str) -> Float64Array:
             """Return the numbers of a column in the order of the rows."""
             values = copy_if_shared(as_numbers(column, column_name), column)
-            return (
-                values if row_order is None or values.size != row_order.size else values[row_order]
-            )
+            if row_order is None or values.size != row_order.size:
+                return values
+            return values[row_order]
 
         labels = read_column(y, "labels")
         # Values of queries and documents follow the order of the rows.
@@ -296,11 +296,9 @@ class RankingDataset:
         space = like.feature_space if isinstance(like, RankingDataset) else like
         # Columns that are named as features are no index of a pandas frame.
         named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
-        feature_names = (
-            [name for name in named_columns if isinstance(name, str)]
-            if space is None
-            else space.feature_names
-        )
+        feature_names: Sequence[str] = [name for name in named_columns if isinstance(name, str)]
+        if space is not None:
+            feature_names = space.feature_names
         dropped = [drop] if isinstance(drop, str) else drop
         roles = {"label": label, "qid": qid, "weight": weight, "id": id}
         X, columns = read_frame(table, roles, dropped, feature_names)
@@ -553,9 +551,9 @@ class RankingDataset:
             names = np.arange(names.size)
         counts, rows = (len(first), len(second)), (self.n_documents, other.n_documents)
         weights = _both(first.weights, second.weights, counts, 1.0)
-        cutoffs = (
-            None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
-        )
+        cutoffs = None
+        if first.k is not None and second.k is not None:
+            cutoffs = np.concatenate([first.k, second.k])
         document_weights = _both(first.document_weights, second.document_weights, rows, 1.0)
         ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
         queries = QueryIndex(
@@ -652,11 +650,9 @@ class RankingDataset:
         """A hash of the features, labels and query boundaries, which depends only on values and
         their order."""
         rows, labels, ptr = self.features, self.labels, self.queries.ptr
-        return (
-            rows.fingerprint(labels, ptr)
-            if isinstance(rows, Rows)
-            else fingerprint(rows, labels, ptr)
-        )
+        if isinstance(rows, Rows):
+            return rows.fingerprint(labels, ptr)
+        return fingerprint(rows, labels, ptr)
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> Array | None:

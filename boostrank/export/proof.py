@@ -215,10 +215,8 @@ class _Values:
         while child != ancestor:
             feature, right = int(forest.feature[ancestor]), bool(forest.right[ancestor] == child)
             if forest.categorical[ancestor]:
-                categories = self._goes_left(ancestor) != right
-                allowed_categories[feature] = (
-                    allowed_categories.get(feature, self._any) & categories
-                )
+                allowed = allowed_categories.get(feature, self._any)
+                allowed_categories[feature] = allowed & (self._goes_left(ancestor) != right)
             elif right:
                 bound = self._right[ancestor]
                 lowest[feature] = max(lowest.get(feature, bound), bound)

@@ -131,9 +131,8 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
             _fit(fold_scores, fold_grades, fold_weights), scores[in_fold]
         )
         mean_grades[in_fold] = np.average(fold_grades, weights=fold_weights)
-    explained = 1.0 - float(
-        weights @ (grades - held_out) ** 2 / (weights @ (grades - mean_grades) ** 2)
-    )
+    variance = weights @ (grades - mean_grades) ** 2
+    explained = 1.0 - float(weights @ (grades - held_out) ** 2 / variance)
     if explained <= 0.0:
         raise DataError(
             f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"
@@ -191,9 +190,8 @@ def _share_between_queries(
     grades: Float64Array, weights: Float64Array, query_of_row: Int64Array, n_queries: int
 ) -> float:
     """Return the share of the variance of grades between queries, corrected for their number."""
-    mean = np.bincount(query_of_row, weights * grades, n_queries) / np.maximum(
-        np.bincount(query_of_row, weights, n_queries), 1e-300
-    )
+    query_weights = np.maximum(np.bincount(query_of_row, weights, n_queries), 1e-300)
+    mean = np.bincount(query_of_row, weights * grades, n_queries) / query_weights
     within_queries = weights @ (grades - mean[query_of_row]) ** 2
     overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
     return max(
@@ -217,9 +215,8 @@ def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> C
         raise DataError(f"{_NO_RELATION}grades do not rise with the score")
     ends = [float(grades.min()), float(grades.max())]
     values = means + _INWARDS * (sum(ends) / 2.0 - means)
-    mean_scores = np.bincount(block_of_group, score_sums) / np.bincount(
-        block_of_group, group_weights
-    )
+    block_weights = np.bincount(block_of_group, group_weights)
+    mean_scores = np.bincount(block_of_group, score_sums) / block_weights
     return {"scores": mean_scores.tolist(), "values": values.tolist(), "ends": ends}
 
 

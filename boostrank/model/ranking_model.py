@@ -195,11 +195,9 @@ class RankingModel:
     @property
     def n_features(self) -> int:
         """Number of features that `predict` expects."""
-        return (
-            self._booster.n_features
-            if self.within_query is None
-            else len(self.within_query.features)
-        )
+        if self.within_query is None:
+            return self._booster.n_features
+        return len(self.within_query.features)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -446,11 +444,9 @@ class RankingModel:
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Return the number of rounds as the engine counts them, with 0 for all."""
-        return (
-            self._best_rounds
-            if num_iteration is None
-            else min(max(0, num_iteration), self._booster.rounds)
-        )
+        if num_iteration is None:
+            return self._best_rounds
+        return min(max(0, num_iteration), self._booster.rounds)
 
     def _are_others(self, num_iteration: int | None) -> bool:
         return self._rounds(num_iteration) not in (self._best_rounds, self.best_iteration)
@@ -472,11 +468,9 @@ class RankingModel:
     def _features(self, data: Any, threads: int) -> Any:
         if isinstance(data, RankingDataset):
             data = self.check_features(data)
-            return (
-                data.features
-                if self.within_query is None
-                else self.within_query.of_data(data, threads)
-            )
+            if self.within_query is None:
+                return data.features
+            return self.within_query.of_data(data, threads)
         features = self._rows(data)
         if features.shape[1] != self.n_features:
             raise DataError(

@@ -208,9 +208,8 @@ def holds_ranker(path: str) -> bool:
     head = _beginning(path)
     first_line, _, other_lines = head.partition(b"\n")
     first_text = first_line.strip().decode("latin-1")
-    is_number = NUMERIC.fullmatch(first_text) is not None and (
-        bool(other_lines) or len(head) < _HEAD
-    )
+    is_whole = bool(other_lines) or len(head) < _HEAD
+    is_number = is_whole and NUMERIC.fullmatch(first_text) is not None
     is_model = any(model_format.recognises(head) for model_format in formats())
     return not head or is_number or is_model or bool(columns_of(path))
 
@@ -349,9 +348,9 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
     # Compare the names that both the rows and the data have.
     documents = _phrases("document", rows, "id", rows.names, data, data.document_names)
     queries = _phrases("query", rows, "qid", rows.qids, data, data.queries.row_ids())
-    named = [phrases for phrases in (documents, queries) if phrases is not None]
-    of_rows = list(map(" of ".join, zip(*(phrases.of_rows for phrases in named), strict=True)))
-    of_data = list(map(" of ".join, zip(*(phrases.of_data for phrases in named), strict=True)))
+    all_phrases = [phrases for phrases in (documents, queries) if phrases is not None]
+    of_rows = [" of ".join(names) for names in zip(*(p.of_rows for p in all_phrases), strict=True)]
+    of_data = [" of ".join(names) for names in zip(*(p.of_data for p in all_phrases), strict=True)]
     order: Sequence[int] = range(len(texts))
     if documents and len(set(of_data)) == len(of_data):
         order = _order(rows, of_rows, of_data)
@@ -499,14 +498,8 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
                 file=path,
                 line=number,
             )
-        yield (
-            number,
-            {
-                role: cells[column]
-                for role, column in roles.items()
-                if cells and column < len(cells)
-            },
-        )
+        there = {role: column for role, column in roles.items() if column < len(cells)}
+        yield number, {role: cells[column] for role, column in there.items()} if cells else {}
 
 
 def _split(line: str, delimiter: str) -> list[str]:

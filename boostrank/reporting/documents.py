@@ -125,11 +125,9 @@ def _row_of_rank(rank: int, ranks: Int64Array, query_words: str) -> int:
 def _row_in_query(number: int, query: int, data: RankingDataset, query_words: str) -> int:
     if not 1 <= number <= data.n_documents:
         raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
-    row = (
-        number - 1
-        if data.input_rows is None
-        else int(np.flatnonzero(data.input_rows == number - 1)[0])
-    )
+    row = number - 1
+    if data.input_rows is not None:
+        row = int(np.flatnonzero(data.input_rows == row)[0])
     query_of_row = data.queries.of_row(row)
     if query_of_row != query:
         query_rows = "others"

@@ -117,13 +117,10 @@ class Why(Result):
             Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
             Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
         )
-        cells = {
-            document: [
-                Cell(value, self.value_text(name, value))
-                for name, value in zip(names, row, strict=True)
-            ]
-            for document, row in values.items()
-        }
+        cells = {}
+        for document, row in values.items():
+            texts = map(self.value_text, names, row)
+            cells[document] = list(map(Cell, row, texts))
         # The pair.
         pair_columns = (
             "document",
@@ -183,9 +180,13 @@ def why(
     rows = [find_document(document, query, data, ranks) for document in (a, b)]
     document_a, document_b = [
         Document(
-            shown_name(row, data), row, int(ranks[row - start]), float(scores[row - start]), label
+            name=shown_name(row, data),
+            row=row,
+            rank=int(ranks[row - start]),
+            score=float(scores[row - start]),
+            label=float(data.labels[row]),
         )
-        for row, label in zip(rows, data.labels[rows].tolist(), strict=True)
+        for row in rows
     ]
     if document_a == document_b:
         raise DataError(

@@ -132,7 +132,11 @@ def rank_changes_in(
     moved_in_order = moved[np.argsort(old_ranks[moved])]
     return tuple(
         RankChange(
-            shown_name(row, data), row, float(data.labels[row]), int(old[row]), int(new[row])
+            document=shown_name(row, data),
+            row=row,
+            label=float(data.labels[row]),
+            old=int(old[row]),
+            new=int(new[row]),
         )
         for row in (start + moved_in_order).tolist()
     )

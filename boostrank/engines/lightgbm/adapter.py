@@ -153,13 +153,12 @@ class LightGBMBooster(Booster):
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode())
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of
         # codes have none.
-        are_known = len(columns) == len(values) and all(
-            codes[-1] < len(column_values)
-            and all(isinstance(value, str) for value in column_values)
-            for codes, column_values in zip(columns.values(), values, strict=True)
-        )
-        if not are_known:
+        if len(columns) != len(values):
             return {}
+        for codes, column_values in zip(columns.values(), values, strict=True):
+            are_text = all(isinstance(value, str) for value in column_values)
+            if codes[-1] >= len(column_values) or not are_text:
+                return {}
         return {
             names[i]: Categories(tuple(column_values))
             for i, column_values in zip(columns, values, strict=True)

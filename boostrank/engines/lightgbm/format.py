@@ -389,9 +389,8 @@ def _forest(model: LightGBMText, first_tree: int) -> Forest:
     right = np.where(right >= 0, right + first_node[tree], right - first_leaf[tree])
     # Bits 2 and 3, missing values: 0: none, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
     missing = decision >> 2 & 3
-    categorical = (
-        decision & 1
-    ) != 0  # the threshold is the number of a set; missing values go right
+    # Thresholds of categorical splits are numbers of sets; missing values go right.
+    categorical = (decision & 1) != 0
     # LightGBM treats values near 0 as 0, so no threshold may separate them.
     bounds = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
     bounds = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, bounds)

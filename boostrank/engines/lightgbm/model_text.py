@@ -485,9 +485,8 @@ def _check_thresholds(
         decision, threshold, tree: decision type, threshold and tree of each node, [M].
         n_sets: int64[M], number of sets of the node's tree.
     """
-    has_no_set = (decision % 2 == 1) & ~(
-        (threshold >= 0) & (threshold < n_sets) & (threshold == np.floor(threshold))
-    )
+    is_set = (threshold >= 0) & (threshold < n_sets) & (threshold == np.floor(threshold))
+    has_no_set = (decision % 2 == 1) & ~is_set
     _refuse_tree(
         has_no_set,
         tree,

@@ -167,12 +167,10 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         if peers is not None:
             sample = _gather_columns(peers, sample, own_rows.size)
         lengths = np.array([values.size for values in sample.values], np.int32)
+        addresses = [[array.ctypes.data for array in columns] for columns in sample]
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
-            *(
-                (ctypes.c_void_p * len(columns))(*(array.ctypes.data for array in columns))
-                for columns in sample
-            ),
+            *((ctypes.c_void_p * len(pointers))(*pointers) for pointers in addresses),
             ctypes.c_int32(len(sample.values)),
             _pointer(lengths),
             ctypes.c_int32(sampled.size),
@@ -251,11 +249,8 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         params, count, n_sampled = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))
         sampled = np.zeros(count.value, np.int32)
-        _safe_call(
-            _LIB.LGBM_SampleIndices(
-                ctypes.c_int32(rows), params, _pointer(sampled), ctypes.byref(n_sampled)
-            )
-        )
+        arguments = ctypes.c_int32(rows), params, _pointer(sampled), ctypes.byref(n_sampled)
+        _safe_call(_LIB.LGBM_SampleIndices(*arguments))
         return sampled[: n_sampled.value]
 
     def push(self, piece: Any, start: int) -> None:

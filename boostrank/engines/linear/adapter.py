@@ -416,9 +416,8 @@ def _choose_optimizer(
         or first_part.options.get("scale_control", 0.0) != 0.0
     )
     # A line search needs a gradient that is the derivative of the loss.
-    can_compare = (
-        len(objective.parts) == 1 and not _draws(objective) and is_exact and not is_changed
-    )
+    is_single = len(objective.parts) == 1
+    can_compare = is_single and is_exact and not is_changed and not _draws(objective)
     if optimizer == "auto":
         is_margin = objective.name == "margin-ndcg"
         has_kinks = (
@@ -497,9 +496,8 @@ class ScaledRows:
         total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
         for start, block in _row_blocks(self.features):
-            sums += (
-                _fill_missing(block, self.scaling.mean).T @ gradient[start : start + block.shape[0]]
-            )
+            rows = _fill_missing(block, self.scaling.mean)
+            sums += rows.T @ gradient[start : start + block.shape[0]]
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:
@@ -526,9 +524,8 @@ class ScaledRows:
         for start, block in _row_blocks(self.features):
             block_rows = block.toarray() if sparse.issparse(block) else block
             dense = _fill_missing(block_rows, self.scaling.mean)
-            contributions[start : start + block.shape[0], :-1] = (
-                dense - self.scaling.mean
-            ) * coefficients
+            products = (dense - self.scaling.mean) * coefficients
+            contributions[start : start + block.shape[0], :-1] = products
         return contributions
 
 

@@ -92,9 +92,8 @@ class LinearScore:
             for column in self.used:
                 values = rows[:, column].astype(number_type)
                 values = np.where(np.isnan(values), number_type(missing[column]), values)
-                scaled = (values - number_type(self.shift[column])) / number_type(
-                    self.divisor[column]
-                )
+                shift, divisor = number_type(self.shift[column]), number_type(self.divisor[column])
+                scaled = (values - shift) / divisor
                 total += (rules.leaves(self.weights[column]) * scaled).astype(rules.sums)
             return total.astype(rules.gives)
 
@@ -107,9 +106,8 @@ class LinearScore:
         n_roundings = self.weights.size + 8
         if np.float32 in (rules.values, rules.leaves, rules.sums):
             # Rows are exact in float32, so only the constants and the terms are rounded.
-            constant_magnitudes = (
-                np.abs(self.shift) + np.where(is_missing, np.abs(self.missing), 0.0)
-            ) @ factors
+            replaced = np.where(is_missing, np.abs(self.missing), 0.0)
+            constant_magnitudes = (np.abs(self.shift) + replaced) @ factors
             return np.asarray(
                 (0.5 * constant_magnitudes + n_roundings * magnitudes) * np.finfo(np.float32).eps
             )

@@ -245,9 +245,9 @@ def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
     """Return the trees from the columns in a file. `sizes` are given if all columns are
     concatenated.
     """
-    constants, threshold, value, *int_columns = (
-        np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
-    )
+    if sizes:
+        columns = np.split(columns[0], np.cumsum(sizes)[:-1])
+    constants, threshold, value, *int_columns = columns
     feature, left, right, kind, roots, sets, set_ptr = [
         column.astype(np.int32) for column in int_columns
     ]

@@ -115,17 +115,10 @@ def _saved(model: ServedModel, steps: Sequence[Any], constants: Mapping[str, Arr
     from onnx import TensorProto, helper, numpy_helper
 
     tensors = [numpy_helper.from_array(part, name) for name, part in constants.items()]
-    graph = helper.make_graph(
-        steps,
-        model.name,
-        [
-            helper.make_tensor_value_info(
-                _INPUT, TensorProto.FLOAT, [None, len(model.feature_names)]
-            )
-        ],
-        [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])],
-        tensors,
-    )
+    width = len(model.feature_names)
+    inputs = helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, [None, width])
+    outputs = helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])
+    graph = helper.make_graph(steps, model.name, [inputs], [outputs], tensors)
     # Oldest versions with float64 trees.
     opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
     onnx_model = helper.make_model(
