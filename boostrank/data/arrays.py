@@ -385,13 +385,13 @@ def feature_places(
     """Return the column number of each feature in an expression. `f12` also means feature number 12
     in libsvm text."""
     columns, names = {}, {name: i for i, name in enumerate(data.feature_names)}
-    base = data.provenance.index_base
+    index_base = data.provenance.index_base
     for name in expression.columns:
         if name == LABEL or name in others:
             continue
-        is_numbered = base is not None and NUMBERED.fullmatch(name)
-        number = int(name[1:]) - (base or 0) if is_numbered else -1
-        column = names.get(name, number)
+        is_numbered = index_base is not None and NUMBERED.fullmatch(name)
+        numbered_column = int(name[1:]) - (index_base or 0) if is_numbered else -1
+        column = names.get(name, numbered_column)
         if not 0 <= column < data.n_features:
             raise DataError(unknown_column(name, expression, [*names, *others]))
         if data.feature_names[column] in data.categories:
@@ -423,10 +423,10 @@ def _refuse(
 ) -> None:
     """Raise an error for a row with an invalid gain."""
     listed = ", ".join(f"{name}={values[name]:g}" for name in expression.columns)
-    missing = next((name for name in expression.columns if np.isnan(values[name])), None)
+    missing_name = next((name for name in expression.columns if np.isnan(values[name])), None)
     remedy = "gains must be finite and at least 0"
-    if missing is not None:
-        remedy += f"; where(isnan({missing}), 0, {missing}) replaces missing values"
+    if missing_name is not None:
+        remedy += f"; where(isnan({missing_name}), 0, {missing_name}) replaces missing values"
     elif value < 0.0:
         remedy += "; limit them with max(..., 0) or clip"
     raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({listed}): {remedy}")
@@ -455,7 +455,7 @@ def common_space(
                     values = dict.fromkeys([*known_categories.values, *file_categories.values])
                     categories[name] = replace(known_categories, values=tuple(values))
         return replace(first_space, categories={**categories, **trained})
-    base, widths = min(bases), {}
+    index_base, widths = min(bases), {}
     for file, space in spaces.items():
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
@@ -464,7 +464,9 @@ def common_space(
                 " files"
             )
         # A file whose features are read from number 1 has one column fewer than one read from 0.
-        widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
+        widths[file] = (
+            len(names) + (index_base if space.index_base is None else space.index_base) - index_base
+        )
     narrowest, width = min(widths, key=lambda file: widths[file]), max(widths.values())
     if widths[narrowest] < width:
         warn_user(
@@ -473,7 +475,7 @@ def common_space(
         )
     return replace(
         first_space,
-        index_base=base,
+        index_base=index_base,
         n_features=width,
-        feature_names=default_feature_names(width, base),
+        feature_names=default_feature_names(width, index_base),
     )

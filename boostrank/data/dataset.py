@@ -531,7 +531,7 @@ class RankingDataset:
             DataError: the features differ, only one data set has cut-offs by query, or rows are on
                 disk.
         """
-        first, second = self.queries, other.queries
+        queries, other_queries = self.queries, other.queries
         if self.feature_names != other.feature_names:
             raise DataError("data sets with different features cannot be joined")
         if self.categories != other.categories:
@@ -544,25 +544,30 @@ class RankingDataset:
             )
         if self.on_disk or other.on_disk:
             raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
-        if (first.k is None) != (second.k is None):
+        if (queries.k is None) != (other_queries.k is None):
             raise DataError("data sets with and without cut-offs by query cannot be joined")
-        names = np.concatenate([first.qid.astype(object), second.qid.astype(object)])
+        names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
-        counts, rows = (len(first), len(second)), (self.n_documents, other.n_documents)
-        weights = _both(first.weights, second.weights, counts, 1.0)
+        n_queries, n_rows = (
+            (len(queries), len(other_queries)),
+            (self.n_documents, other.n_documents),
+        )
+        weights = _both(queries.weights, other_queries.weights, n_queries, 1.0)
         cutoffs = None
-        if first.k is not None and second.k is not None:
-            cutoffs = np.concatenate([first.k, second.k])
-        document_weights = _both(first.document_weights, second.document_weights, rows, 1.0)
-        ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
-        queries = QueryIndex(
+        if queries.k is not None and other_queries.k is not None:
+            cutoffs = np.concatenate([queries.k, other_queries.k])
+        document_weights = _both(
+            queries.document_weights, other_queries.document_weights, n_rows, 1.0
+        )
+        ptr = np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]])
+        joined_queries = QueryIndex(
             ptr,
             names,
             weights,
             cutoffs,
             document_weights,
-            words=_both(first.words, second.words, counts, ""),
+            words=_both(queries.words, other_queries.words, n_queries, ""),
         )
         # The result is as sparse as this data set.
         is_same_kind = self.is_sparse or not other.is_sparse
@@ -575,19 +580,19 @@ class RankingDataset:
             self,
             features=features,
             labels=np.concatenate([self.labels, other.labels]),
-            queries=queries,
+            queries=joined_queries,
             provenance=replace(
                 self.provenance, files=(*self.provenance.files, *other.provenance.files)
             ),
-            document_names=_both(self.document_names, other.document_names, rows, ""),
+            document_names=_both(self.document_names, other.document_names, n_rows, ""),
             input_rows=None,
             candidates=candidates,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
         """Return a random sample of whole queries with about `documents` documents."""
-        chosen = self.queries.sample(documents, seed)
-        return self if chosen.size == len(self.queries) else self.take(chosen)
+        sampled_queries = self.queries.sample(documents, seed)
+        return self if sampled_queries.size == len(self.queries) else self.take(sampled_queries)
 
     def shuffled(self, rng: np.random.Generator) -> RankingDataset:
         """Return the queries, and the rows within each query, in random order. Queries are
@@ -600,8 +605,8 @@ class RankingDataset:
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:
         """Return a bootstrap sample of the queries. Repeated queries are separate, and all are
         renumbered."""
-        count = len(self.queries)
-        return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
+        n_queries = len(self.queries)
+        return self._numbered(*self.queries.take(np.sort(rng.integers(0, n_queries, n_queries))))
 
     def _numbered(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
         return self.of_rows(replace(index, qid=np.arange(len(index))), rows)
@@ -671,8 +676,8 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
 def is_lightgbms(data: Any) -> bool:
     """Return whether an object is a `lgb.Dataset`, without importing LightGBM."""
     return any(
-        f"{base.__module__}.{base.__name__}" == "lightgbm.basic.Dataset"
-        for base in type(data).__mro__
+        f"{parent_class.__module__}.{parent_class.__name__}" == "lightgbm.basic.Dataset"
+        for parent_class in type(data).__mro__
     )
 
 

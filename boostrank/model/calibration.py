@@ -61,11 +61,11 @@ def reliability(
     group, query_of_row = _groups(predictions, bins), queries.of_rows()
     n_groups, n_drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
     cell, weights = query_of_row % n_drawn * n_groups + group, queries.each_weight[query_of_row]
-    each = (
+    group_sums = (
         np.bincount(cell, weights * values, n_drawn * n_groups)
         for values in (np.ones(grades.size), predictions, grades)
     )
-    columns = np.hstack([sums.reshape(n_drawn, n_groups) for sums in each], dtype=np.float64)
+    columns = np.hstack([sums.reshape(n_drawn, n_groups) for sums in group_sums], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
     means = np.divide(
@@ -73,8 +73,8 @@ def reliability(
     )
     errors = np.abs(observed - predicted).sum(axis=1) / weight.sum(axis=1)
     low, high = expanded_interval(means[1:], n_drawn)
-    ends = expanded_interval(errors[1:], n_drawn)
-    error = float(errors[0]), float(min(errors[0], ends[0])), float(ends[1])
+    error_interval = expanded_interval(errors[1:], n_drawn)
+    error = float(errors[0]), float(min(errors[0], error_interval[0])), float(error_interval[1])
     return Reliability(np.bincount(group), predicted[0] / weight[0], means[0], low, high, error)
 
 
@@ -123,7 +123,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(n_queries) % min(_FOLDS, n_queries))[query_of_row]
     held_out, mean_grades = np.empty(scores.size), np.empty(scores.size)
-    for in_fold in (fold == number for number in np.unique(fold)):
+    for in_fold in (fold == held_out_fold for held_out_fold in np.unique(fold)):
         fold_scores = scores[~in_fold]
         fold_grades = grades[~in_fold]
         fold_weights = weights[~in_fold]

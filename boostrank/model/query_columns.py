@@ -98,7 +98,7 @@ class WithinQuery:
         if self.of is None:
             features = [i for i in range(len(names)) if i not in unused]
         else:
-            features = [_column(word, names, base or 0) for word in self.of]
+            features = [_column(feature, names, base or 0) for feature in self.of]
         if len(set(features)) < len(features):
             raise ParameterError("within_query: a feature is named twice")
         if unusable := [names[i] for i in features if i in unused]:
@@ -312,11 +312,11 @@ class RowsWithin(Rows):
     def __getitem__(self, rows: slice | Array) -> Any:
         """Return float32 rows in memory, dense or CSR, which are computed from whole queries."""
         if isinstance(rows, slice):
-            numbers = np.arange(*rows.indices(len(self)))
+            row_numbers = np.arange(*rows.indices(len(self)))
         else:
-            numbers = np.asarray(rows, np.int64)
+            row_numbers = np.asarray(rows, np.int64)
         ptr = self._queries.ptr
-        query_of_row = np.searchsorted(ptr, numbers, side="right") - 1
+        query_of_row = np.searchsorted(ptr, row_numbers, side="right") - 1
         chosen_queries = np.unique(query_of_row)
         queries, query_rows = self._queries.take(chosen_queries)
         is_contiguous = query_rows.size and query_rows[-1] - query_rows[0] + 1 == query_rows.size
@@ -325,10 +325,12 @@ class RowsWithin(Rows):
         else:
             features = self._stored[query_rows]
         computed = self._columns.rows(features, queries, self._threads)
-        if is_contiguous and isinstance(rows, slice) and numbers.size == query_rows.size:
+        if is_contiguous and isinstance(rows, slice) and row_numbers.size == query_rows.size:
             return computed
         return computed[
-            queries.ptr[np.searchsorted(chosen_queries, query_of_row)] + numbers - ptr[query_of_row]
+            queries.ptr[np.searchsorted(chosen_queries, query_of_row)]
+            + row_numbers
+            - ptr[query_of_row]
         ]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:

@@ -427,8 +427,8 @@ class RankingModel:
         rows = self._rows(data)
         if qid is not None:
             ids_of_rows(qid, rows.shape[0])
-        elif (count := queries_of_sizes(group, rows.shape[0]).n_documents) != rows.shape[0]:
-            raise DataError(f"group has {count:,} rows, the data have {rows.shape[0]:,}")
+        elif (n_rows := queries_of_sizes(group, rows.shape[0]).n_documents) != rows.shape[0]:
+            raise DataError(f"group has {n_rows:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None

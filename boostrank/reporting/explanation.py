@@ -102,7 +102,7 @@ class Why(Result):
         # The features, largest part first.
         order = self.order
         names = [self.features[i] for i in order.tolist()]
-        parts = {
+        contributions = {
             "a_part": self.contributions[0, order],
             "b_part": self.contributions[1, order],
             "part": self.parts[order],
@@ -131,7 +131,7 @@ class Why(Result):
         )
         pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         return (
-            Table("features", {"feature": names, **values, **parts}, columns, cells),
+            Table("features", {"feature": names, **values, **contributions}, columns, cells),
             replace(pair, cells={"document": ["A", "B"]}),
         )
 

@@ -72,14 +72,15 @@ class Judges:
         queries = QueryIndex.from_ids(np.array(table["qid"].to_pylist()))
         is_people, is_machine = ~np.isnan(people), ~np.isnan(machine)
         both = is_people & is_machine
-        counts = (
+        counts_text = (
             f"{is_people.sum():,} documents were judged by people, {is_machine.sum():,} by the"
             f" machine, {both.sum():,} by both"
         )
         query_of_both = queries.of_rows()[both]
         if np.unique(query_of_both).size < 2:
             raise DataError(
-                f"{counts}, in fewer than two queries: let the machine grade what people judged"
+                f"{counts_text}, in fewer than two queries: let the machine grade what people"
+                " judged"
             )
         with queries.naming_rows():
             gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
@@ -109,7 +110,7 @@ class Judges:
             table = table.add_column(4 + len(dropped), ADDED[1], [query_weights])
             reading += " --weight weight"
         self.words = [
-            counts,
+            counts_text,
             "on queries left out, the machine's grades explain"
             f" {gain_map.explained:.0%} of the variance of people's gains",
             f"to train on both: boostrank train TABLE {reading}",
@@ -143,9 +144,13 @@ class GainMap:
 
     def table(self) -> Table:
         """Return the table of gains, with the first of the grades that have the same gain."""
-        gains, first = np.unique(self.gains, return_index=True)
-        documents = np.add.reduceat(self.documents, first)
-        data = {"from machine": self.grades[first], "documents": documents, "expected gain": gains}
+        gains, first_position = np.unique(self.gains, return_index=True)
+        documents = np.add.reduceat(self.documents, first_position)
+        data = {
+            "from machine": self.grades[first_position],
+            "documents": documents,
+            "expected gain": gains,
+        }
         return Table("gains", data)
 
 
@@ -159,15 +164,15 @@ def learn_gains(
             query and the weight of each document that both judged.
     """
     queries, query_position = np.unique(query, return_inverse=True)
-    fold = (np.random.default_rng(0).permutation(queries.size) % FOLDS)[query_position]
+    fold_of_document = (np.random.default_rng(0).permutation(queries.size) % FOLDS)[query_position]
     # Sum the squared errors of the map and of the mean, both of the other folds.
     errors = np.zeros(2)
-    for number in np.unique(fold):
-        inside, others = fold == number, fold != number
-        fitted = fit_gains(machine[others], gains[others], weights[others])
-        mean = np.average(gains[others], weights=weights[others])
-        for i, prediction in enumerate((fitted.expected(machine[inside]), mean)):
-            errors[i] += weights[inside] @ (gains[inside] - prediction) ** 2
+    for fold in np.unique(fold_of_document):
+        in_fold, in_other_folds = fold_of_document == fold, fold_of_document != fold
+        fitted = fit_gains(machine[in_other_folds], gains[in_other_folds], weights[in_other_folds])
+        mean = np.average(gains[in_other_folds], weights=weights[in_other_folds])
+        for i, prediction in enumerate((fitted.expected(machine[in_fold]), mean)):
+            errors[i] += weights[in_fold] @ (gains[in_fold] - prediction) ** 2
     gain_map = fit_gains(machine, gains, weights)
     if errors[0] >= errors[1]:
         return replace(gain_map, gains=0.0 * gain_map.gains + np.average(gains, weights=weights))

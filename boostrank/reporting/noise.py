@@ -209,9 +209,9 @@ def _variants(
 ) -> Iterator[tuple[RankingDataset, int]]:
     """Yield the training data and the seed for each run."""
     rng = np.random.default_rng([seed, SOURCES.index(source)])
-    for number in range(runs):
+    for repeat in range(runs):
         if source == "seed":
-            yield data, seed + number
+            yield data, seed + repeat
         elif source == "row order":
             yield data.shuffled(rng), seed
         else:

@@ -203,9 +203,9 @@ def report(
     original = ranker = as_model(model)
     previous = trees = None
     if baseline is not None:
-        old = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
-        old_name = baseline_name or _name_of(baseline, "the previous model")
-        previous, trees = (old_name, old.scores), old.trees
+        baseline_ranker = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
+        shown_name = baseline_name or _name_of(baseline, "the previous model")
+        previous, trees = (shown_name, baseline_ranker.scores), baseline_ranker.trees
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 

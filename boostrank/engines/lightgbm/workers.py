@@ -115,10 +115,10 @@ class Member(LightGBM):
         # of blocks, their number, output and its size, function that adds.
         values, _, number_size, starts, lengths, n_blocks, output, _, reducer = arguments
         blocks = [_memory(values + starts[i], lengths[i]) for i in range(n_blocks)]
-        first, *others = self._peers.all_to_all(blocks)
-        ctypes.memmove(output, _buffer(first), len(first))
+        first_block, *other_blocks = self._peers.all_to_all(blocks)
+        ctypes.memmove(output, _buffer(first_block), len(first_block))
         # Add in the order of the ranks, so that sums do not depend on the worker.
-        for piece in others:
+        for piece in other_blocks:
             address = ctypes.cast(_buffer(piece), ctypes.c_void_p)
             reducer[0](address, output, number_size, len(piece))
 

@@ -87,11 +87,13 @@ class LinearScore:
     def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
         number_type, total = rules.values, np.full(len(rows), rules.sums(self.bias))
-        missing = self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
+        missing_values = (
+            self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
+        )
         with np.errstate(all="ignore"):
             for column in self.used:
                 values = rows[:, column].astype(number_type)
-                values = np.where(np.isnan(values), number_type(missing[column]), values)
+                values = np.where(np.isnan(values), number_type(missing_values[column]), values)
                 shift, divisor = number_type(self.shift[column]), number_type(self.divisor[column])
                 scaled = (values - shift) / divisor
                 total += (rules.leaves(self.weights[column]) * scaled).astype(rules.sums)
@@ -121,8 +123,8 @@ class LinearScore:
     def draw(self, rows: int) -> Float32Array:
         """Return random rows, float32[n, d], around the shift of each column."""
         rng = np.random.default_rng(0)
-        drawn = rng.normal(size=(rows, self.weights.size))
-        return (self.shift + self.divisor * drawn).astype(np.float32)
+        normal_values = rng.normal(size=(rows, self.weights.size))
+        return (self.shift + self.divisor * normal_values).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,8 +57,8 @@ class TreeFile:
         bounds: Any = sums.astype(np.float64)
         if rules.strict:
             single = bounds.astype(np.float32)
-            below = np.nextafter(single, -np.inf)
-            bounds = np.where(single < bounds, single, below).astype(np.float64)
+            next_below = np.nextafter(single, -np.inf)
+            bounds = np.where(single < bounds, single, next_below).astype(np.float64)
         threshold = np.where(forest.categorical, forest.threshold, bounds)
         for column, (shift, divisor) in (self.scale or {}).items():
             is_of_column = forest.feature == column

@@ -142,12 +142,14 @@ class _Language:
         columns = ["".join(_strings(tables))]
         if self.arrays:
             columns = re.findall(r'= \{([^"{}]*)\};', text)[:10]
-        numbers = [np.array(column.split(","), np.float64) for column in columns]
+        tables_of_numbers = [np.array(column.split(","), np.float64) for column in columns]
         if "thresholds" not in text:
-            bias, weights, fill = np.split(np.concatenate(numbers), [1, 1 + n_features])
+            bias, weights, fill = np.split(np.concatenate(tables_of_numbers), [1, 1 + n_features])
             linear = LinearScore.of_weights(weights, fill, float(bias[0]))
             return lambda rows: linear.score(rows, Rules())
-        trees = _trees(numbers, [*map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", head))])
+        trees = _trees(
+            tables_of_numbers, [*map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", head))]
+        )
         rules = replace(Rules.of_engine(trees), gives=np.float64)
         return lambda rows: scores(trees, rows, rules)
 

@@ -39,15 +39,15 @@ class Calibration(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the reliability by bin and by segment."""
-        numbers = (
+        number_columns = (
             "documents #",
             "predicted .3f",
             Column("observed", format=".3f", ends=("low", "high")),
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
         groups = ("by", "part", "queries #")
-        return Table("calibration", bins, numbers), Table(
-            "calibration-parts", self.parts, (*groups, *numbers)
+        return Table("calibration", bins, number_columns), Table(
+            "calibration-parts", self.parts, (*groups, *number_columns)
         )
 
 

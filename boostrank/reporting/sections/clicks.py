@@ -228,8 +228,8 @@ def propensities_by_position(propensities: Propensities) -> Data:
 
 def _positions(log: ClickLog, curve: Propensities) -> Data:
     impressions, clicks = [
-        np.bincount(log.positions - 1, counts, log.depth).astype(int)
-        for counts in (log.impressions, log.clicks)
+        np.bincount(log.positions - 1, row_counts, log.depth).astype(int)
+        for row_counts in (log.impressions, log.clicks)
     ]
     displayed, unknown = np.flatnonzero(impressions), np.full(log.depth, np.nan)
     data: Data = {

@@ -278,10 +278,10 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
-    numbers = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
-    for name, (value, least) in {**numbers, "negligible": (negligible, 0)}.items():
-        if value is not None and not value >= least:
-            raise ParameterError(f"{name} must be at least {least}, but got {value}")
+    minima = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
+    for name, (value, minimum) in {**minima, "negligible": (negligible, 0)}.items():
+        if value is not None and not value >= minimum:
+            raise ParameterError(f"{name} must be at least {minimum}, but got {value}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
     return measure_importance(context, repeats, shap_documents, negligible)

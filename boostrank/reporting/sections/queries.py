@@ -142,11 +142,18 @@ def _segments_of(
         means = means_over_queries(
             values[in_segment, None], data.queries.each_weight[in_segment], seed=seed
         )
-        ends = np.concatenate([means.low, means.high])
-        ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
+        interval_ends = np.concatenate([means.low, means.high])
+        interval_ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
         quantiles = np.quantile(values[in_segment], _QUANTILES)
         rows.append(
-            (partition.kind, partition.names[i], *means.queries, *means.mean, *ends, *quantiles)
+            (
+                partition.kind,
+                partition.names[i],
+                *means.queries,
+                *means.mean,
+                *interval_ends,
+                *quantiles,
+            )
         )
     return {
         name: np.array(column) for name, column in zip(_PARTS, zip(*rows, strict=True), strict=True)
@@ -206,8 +213,8 @@ def _worst_queries(
 def _template_variables(result: QueryValues) -> dict[str, Any]:
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
-    parts = result.table("parts").rows()
-    certain = [part for part in parts if not math.isnan(part["low"])]
+    segments = result.table("parts").rows()
+    certain = [segment for segment in segments if not math.isnan(segment["low"])]
     template = partial(block, "queries.html", "list", top=_TOP)
     return {
         "values": values,

@@ -354,18 +354,18 @@ def single_feature(context: Context) -> SingleFeature | None:
             return None
         choices.append(choice)
     # Rank each half by the other half's choice.
-    first, second = choices
-    columns = np.array([first.column, second.column], dtype=np.int64)
+    first_choice, second_choice = choices
+    columns = np.array([first_choice.column, second_choice.column], dtype=np.int64)
     values = DenseRows(data, columns)[: data.n_documents]
     in_second = np.zeros(n_queries, dtype=bool)
     in_second[halves[1]] = True
     scores = np.where(
         np.repeat(in_second, data.queries.sizes),
-        _as_scores(values[:, 0], first.sign),
-        _as_scores(values[:, 1], second.sign),
+        _as_scores(values[:, 0], first_choice.sign),
+        _as_scores(values[:, 1], second_choice.sign),
     )
-    names = data.feature_names[first.column], data.feature_names[second.column]
-    return SingleFeature(names, (first.sign, second.sign), scores)
+    names = data.feature_names[first_choice.column], data.feature_names[second_choice.column]
+    return SingleFeature(names, (first_choice.sign, second_choice.sign), scores)
 
 
 class _FeatureChoice(NamedTuple):
