@@ -372,9 +372,9 @@ class RankingDataset:
         return FeatureSpace(
             self.provenance.index_base,
             self.n_features,
-            self.feature_names,
-            columns,
-            self.categories,
+            feature_names=self.feature_names,
+            columns=columns,
+            categories=self.categories,
         )
 
     @property
@@ -475,7 +475,7 @@ class RankingDataset:
                 for name, column_categories in categories.items()
                 if name not in has_names
             }
-            say_no_codes(self.features, self.feature_names, codes, whose)
+            say_no_codes(self.features, self.feature_names, categories=codes, whose=whose)
         # Find the columns whose codes differ; without one, the features stay shared.
         codings = {}
         for i, name in enumerate(self.feature_names):
@@ -553,21 +553,21 @@ class RankingDataset:
             (len(queries), len(other_queries)),
             (self.n_documents, other.n_documents),
         )
-        weights = _both(queries.weights, other_queries.weights, n_queries, 1.0)
+        weights = _both(queries.weights, other_queries.weights, sizes=n_queries, fill=1.0)
         cutoffs = None
         if queries.k is not None and other_queries.k is not None:
             cutoffs = np.concatenate([queries.k, other_queries.k])
         document_weights = _both(
-            queries.document_weights, other_queries.document_weights, n_rows, 1.0
+            queries.document_weights, other_queries.document_weights, sizes=n_rows, fill=1.0
         )
         ptr = np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]])
         joined_queries = QueryIndex(
             ptr,
             names,
             weights,
-            cutoffs,
-            document_weights,
-            words=_both(queries.words, other_queries.words, n_queries, ""),
+            k=cutoffs,
+            document_weights=document_weights,
+            words=_both(queries.words, other_queries.words, sizes=n_queries, fill=""),
         )
         # The result is as sparse as this data set.
         is_same_kind = self.is_sparse or not other.is_sparse
@@ -584,7 +584,7 @@ class RankingDataset:
             provenance=replace(
                 self.provenance, files=(*self.provenance.files, *other.provenance.files)
             ),
-            document_names=_both(self.document_names, other.document_names, n_rows, ""),
+            document_names=_both(self.document_names, other.document_names, sizes=n_rows, fill=""),
             input_rows=None,
             candidates=candidates,
         )

@@ -291,7 +291,10 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
         except (TypeError, ValueError, OverflowError):
             raise DataError(
                 _not_a_number(
-                    name, f"{repr(value)[:40]} ({type(value).__name__})", None, trained_on
+                    name,
+                    f"{repr(value)[:40]} ({type(value).__name__})",
+                    coding=None,
+                    trained_on=trained_on,
                 )
             ) from None
     return numbers

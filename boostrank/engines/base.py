@@ -372,7 +372,12 @@ class Rounds:
                 held_out if held_out and hasattr(callback, "stopping_rounds") else results
             )
             env = CallbackEnv(
-                self._model, self._params, round, self._begin, self._end, visible_results
+                self._model,
+                self._params,
+                iteration=round,
+                begin_iteration=self._begin,
+                end_iteration=self._end,
+                evaluation_result_list=visible_results,
             )
             try:
                 callback(env)

@@ -509,7 +509,7 @@ def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array
     """Return the rows for a target, without infinite values if it has none."""
     if served.linear is None:
         columns, forest = len(served.feature_names), served.trees.forest
-        pack = parity_pack(forest, columns, target.most_rows, resolution)
+        pack = parity_pack(forest, columns, most_rows=target.most_rows, resolution=resolution)
     else:
         pack = linear_pack(served.linear, target.most_rows)
     if not target.finite:

@@ -75,7 +75,14 @@ def reliability(
     low, high = expanded_interval(means[1:], n_drawn)
     error_interval = expanded_interval(errors[1:], n_drawn)
     error = float(errors[0]), float(min(errors[0], error_interval[0])), float(error_interval[1])
-    return Reliability(np.bincount(group), predicted[0] / weight[0], means[0], low, high, error)
+    return Reliability(
+        np.bincount(group),
+        predicted[0] / weight[0],
+        observed=means[0],
+        low=low,
+        high=high,
+        error=error,
+    )
 
 
 @takes_dataset

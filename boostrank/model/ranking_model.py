@@ -404,7 +404,10 @@ class RankingModel:
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
         request = PredictRequest(
-            output_kind, rounds, resolve_threads(threads), self.absent_is_missing
+            output_kind,
+            rounds,
+            threads=resolve_threads(threads),
+            absent_is_missing=self.absent_is_missing,
         )
         try:
             output: Float64Array = self._booster.predict(features, request)
@@ -492,7 +495,9 @@ class RankingModel:
                 and isinstance(rows, np.ndarray)
                 and rows.shape[1] == self.n_features
             ):
-                say_no_codes(rows, self.feature_names, self.categories, "the model")
+                say_no_codes(
+                    rows, self.feature_names, categories=self.categories, whose="the model"
+                )
             return rows
         from boostrank.data.frames import as_frame, names_of, read_table
 

@@ -350,8 +350,12 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
     """
     _check_numbers(texts, rows.refuse)
     # Compare the names that both the rows and the data have.
-    documents = _phrases("document", rows, "id", rows.names, data, data.document_names)
-    queries = _phrases("query", rows, "qid", rows.qids, data, data.queries.row_ids())
+    documents = _phrases(
+        "document", rows, role="id", of_rows=rows.names, data=data, ids=data.document_names
+    )
+    queries = _phrases(
+        "query", rows, role="qid", of_rows=rows.qids, data=data, ids=data.queries.row_ids()
+    )
     all_phrases = [phrases for phrases in (documents, queries) if phrases is not None]
     of_rows = [
         " of ".join(names)

@@ -115,8 +115,8 @@ def evaluate_run(
         Metric.all_of(metrics),
         labels,
         queries,
-        rules,
-        threads,
+        conventions=rules,
+        threads=threads,
         docnos=names,
         judged=(judged, judged_queries),
     )

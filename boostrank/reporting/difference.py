@@ -140,4 +140,4 @@ def open_report(
         if trees[1] not in (None, trees[0]):
             sentences += f" instead of {trees[1]:,}"
         sentences += "."
-    return Opening(new, _VERDICTS[verdict], old, sentences)
+    return Opening(new, _VERDICTS[verdict], old, numbers=sentences)

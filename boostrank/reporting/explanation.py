@@ -113,9 +113,14 @@ class Why(Result):
             "feature",
             "a # A",
             "b # B",
-            Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
-            Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
-            Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
+            Column("a_part", "part of A", format=signed, help="TreeSHAP contribution to A's score"),
+            Column("b_part", "part of B", format=signed, help="TreeSHAP contribution to B's score"),
+            Column(
+                "part",
+                "A - B",
+                format=signed,
+                help="The parts add up to the difference of the scores.",
+            ),
         )
         cells = {}
         for document, row in values.items():

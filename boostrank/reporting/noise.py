@@ -170,7 +170,11 @@ def measure_noise(
     valid, train_set, threads = plan.valid[0][1], plan.train_set, plan.settings.threads
     stopping_sets = plan.valid if plan.settings.patience else ()
     metrics = BoundMetrics(
-        plan.settings.metrics, valid.labels, valid.queries, plan.conventions, threads
+        plan.settings.metrics,
+        valid.labels,
+        queries=valid.queries,
+        conventions=plan.conventions,
+        threads=threads,
     )
     values: dict[str, dict[str, Float64Array]] = {}
     first_results: dict[str, MetricResult] = {}

@@ -133,7 +133,13 @@ class Report:
             license: identifier of the model's license, such as "mit".
         """
         verdict = self.results.get("verdict")
-        return card_of(self.ranker, Path(self.model).name, self.data, verdict, license)
+        return card_of(
+            self.ranker,
+            Path(self.model).name,
+            data_name=self.data,
+            verdict=verdict,
+            license=license,
+        )
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, and the data of each chart and each data frame as CSV.

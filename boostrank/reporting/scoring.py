@@ -155,7 +155,12 @@ def metrics_of_block(
         all_queries.qid[queries],
     )
     return BoundMetrics(
-        [metric], data.labels[documents], block_queries, conventions, 1, partial=True
+        [metric],
+        data.labels[documents],
+        queries=block_queries,
+        conventions=conventions,
+        threads=1,
+        partial=True,
     )
 
 

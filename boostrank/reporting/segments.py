@@ -215,4 +215,4 @@ def means_over_queries(
             low[columns], high[columns] = bootstrap_intervals(
                 included_values, row_weights, seed=seed, resamples=resamples
             )
-    return Means(mean, low, high, included.sum(axis=0).astype(np.int64))
+    return Means(mean, low, high, queries=included.sum(axis=0).astype(np.int64))

@@ -292,9 +292,13 @@ class LightGBM(Backend):
         pairs = zip(holders, start_scores, strict=False)
         scores_of_set = {id(data): scores for data, scores in pairs if scores is not None}
         with _naming_nothing_to_split():
-            booster = create_booster(params, sets, earlier and earlier.native, scores_of_set)
+            booster = create_booster(
+                params, sets, model=earlier and earlier.native, scores_of_set=scores_of_set
+            )
             earlier_rounds = 0 if earlier is None else earlier.rounds
-            rounds = Rounds(request, booster, earlier_rounds, partial(current_scores, booster))
+            rounds = Rounds(
+                request, booster, before=earlier_rounds, scores=partial(current_scores, booster)
+            )
             sampling = Sampling(params)
 
             def gradient(scores: Array, dataset: Any) -> Any:

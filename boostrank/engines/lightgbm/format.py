@@ -89,7 +89,9 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
         "left_child": tree.left,
         "right_child": tree.right,
     }
-    return _text_of_tree(number, splits, (tree.leaf, tree.documents), (tree.node, tree.below))
+    return _text_of_tree(
+        number, splits, leaves=(tree.leaf, tree.documents), nodes=(tree.node, tree.below)
+    )
 
 
 def _text_of_tree(
@@ -200,7 +202,9 @@ def _plain_tree(
         "right_child": right,
     }
     means = [leaf_sum / n_leaves for leaf_sum, n_leaves in zip(sum_below, n_below, strict=True)]
-    return _text_of_tree(tree_number, splits, (values, [1] * len(values)), (means, n_below), sets)
+    return _text_of_tree(
+        tree_number, splits, leaves=(values, [1] * len(values)), nodes=(means, n_below), sets=sets
+    )
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:

@@ -186,7 +186,9 @@ def parse_text(data: bytes) -> LightGBMText:
         _tree(block, i)
         for i, block in enumerate(_sized_blocks(data, header_end + 2, trees_end + 1, header))
     ]
-    parsed = _check_trees(data[:header_end], trees, data[trees_end + 1 :], n_features)
+    parsed = _check_trees(
+        data[:header_end], trees, tail=data[trees_end + 1 :], n_features=n_features
+    )
     _check_tail(parsed.tail.decode())
     if lacks_end:
         _check_importances(parsed)
@@ -477,13 +479,15 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
     nodes["decision_type"] = _at_nodes(b"decision_type", trees).parse_whole(0, 11)
     nodes["threshold"] = _at_nodes(b"threshold", trees).real(finite=False)
     n_sets = np.array([tree.categorical_splits for tree in trees], np.int64)[tree_of_node]
-    _check_thresholds(nodes["decision_type"], nodes["threshold"], tree_of_node, n_sets)
+    _check_thresholds(nodes["decision_type"], nodes["threshold"], tree=tree_of_node, n_sets=n_sets)
     nodes["split_gain"] = _parse_other_fields(trees, tree_of_node)
     categories = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
     leaf_features = {
         tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
     }
-    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, categories, leaf_features)
+    return LightGBMText(
+        head, tuple(trees), tail, nodes, leaf_value, sets=categories, leaf_features=leaf_features
+    )
 
 
 def _check_thresholds(

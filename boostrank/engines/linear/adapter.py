@@ -226,7 +226,10 @@ class Linear(Backend):
         else:
             scaling = reference.rows.scaling
         return LinearData(
-            ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names
+            ScaledRows(data.features, scaling),
+            data.labels,
+            queries=data.queries,
+            feature_names=data.feature_names,
         )
 
     def train(self, request: TrainRequest) -> Trained:
@@ -678,7 +681,10 @@ class WeightPath(Resettable):
         self.weights: list[Float64Array] = []
         self.learning_rate = learning_rate
         self.rounds = Rounds(
-            request, self, earlier_rounds, lambda data: data.rows.scores(self.weights[-1])
+            request,
+            self,
+            before=earlier_rounds,
+            scores=lambda data: data.rows.scores(self.weights[-1]),
         )
         self._rounds_left = iter(self.rounds)
 

@@ -82,7 +82,7 @@ class LinearScore:
         if self.weights[column] == 0.0:
             return self
         shift[column] -= self.bias * self.divisor[column] / self.weights[column]
-        return LinearScore(self.weights, shift, self.divisor, self.missing)
+        return LinearScore(self.weights, shift, divisor=self.divisor, missing=self.missing)
 
     def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
@@ -143,7 +143,9 @@ class LinearFile:
         """Return the same model in the format of boostrank's linear models."""
         score = self.score
         path = np.append(score.weights, score.bias).reshape(1, -1)
-        return LinearModel(self.names, Scaling(NONE, score.shift, score.divisor), 1, path)
+        return LinearModel(
+            self.names, Scaling(NONE, score.shift, score.divisor), rounds=1, path=path
+        )
 
 
 def read_weights(

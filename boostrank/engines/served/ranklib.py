@@ -78,7 +78,7 @@ def _read_trees(document: str, names: Sequence[str]) -> TreeFile:
     names = _names(max(features, default=1), names)
     weights = [float(np.float32(tree.get("weight", "1"))) for tree in trees]
     roots = [tree.find("split") for tree in trees]
-    return read_trees(names, roots, _parse_node, RULES, weights=weights)
+    return read_trees(names, roots, parse=_parse_node, rules=RULES, weights=weights)
 
 
 def _parse_whole(element: Any) -> int:

@@ -60,7 +60,9 @@ def read_roots(
     scales: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> TreeFile:
     """Read the trees of a dump. Without `names`, the features are those that occur."""
-    return read_trees(names or _names_of(roots), roots, _parse_node, RULES, scales=scales)
+    return read_trees(
+        names or _names_of(roots), roots, parse=_parse_node, rules=RULES, scales=scales
+    )
 
 
 def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:

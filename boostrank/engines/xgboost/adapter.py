@@ -362,7 +362,9 @@ class XGBoost(Backend):
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         scores = partial(booster.predict, output_margin=gradient is not None)
-        rounds = Rounds(request, _Model(booster, request.train), earlier_rounds, scores)
+        rounds = Rounds(
+            request, _Model(booster, request.train), before=earlier_rounds, scores=scores
+        )
         # Sampling is seeded in each round because XGBoost hides its random state.
         samples = any(float(params.get(name, 1.0)) < 1 for name in SAMPLED_FRACTIONS)
         tree_method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))

@@ -264,7 +264,9 @@ def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
         roots=roots,
         tree=np.zeros_like(feature),
     )
-    return ServedTrees(forest, np.zeros(value.size), float(constants[0]), bool(constants[1]))
+    return ServedTrees(
+        forest, np.zeros(value.size), base=float(constants[0]), single=bool(constants[1])
+    )
 
 
 def _run(command: list[str], folder: str, values: str = "") -> str:

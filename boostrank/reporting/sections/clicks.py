@@ -137,7 +137,9 @@ def click_data(context: Context) -> ClickData:
         if previous is not None:
             name, scores_before = previous
             previous_scores = data.in_input_order(np.asarray(scores_before, np.float64))
-            judged = Judged(data, log, propensities, previous_scores, data.in_input_order(scores))
+            judged = Judged(
+                data, log, propensities, old=previous_scores, new=data.in_input_order(scores)
+            )
             try:
                 against = Against(name, gate(judged, k=TOP, seed=context.seed), "")
             except BoostrankError as error:
@@ -293,8 +295,8 @@ def curve_chart(positions: Data) -> Chart:
 SPEC = Section(
     "clicks",
     "Clicks",
-    click_data,
-    _template_variables,
+    run=click_data,
+    variables=_template_variables,
     position=60,
     after=("learning",),
     applies=lambda context: context.clicks is not None,

@@ -219,7 +219,9 @@ def _measure_prefixes(context: Context, trees: Trees, data: RankingDataset) -> _
     conventions = context.rules.without_names
     threads = context.workers
     # Raises if the metric is undefined.
-    BoundMetrics([metric], data.labels, data.queries, conventions, threads)
+    BoundMetrics(
+        [metric], data.labels, queries=data.queries, conventions=conventions, threads=threads
+    )
     assert trees.forest is not None
     rounds = points(model.best_iteration)
     # Keep the trees of a round together (XGBoost's num_parallel_tree).
@@ -321,8 +323,8 @@ def _history(result: Learning, metric: str) -> Chart:
 SPEC = Section(
     "learning",
     "Learning",
-    learning,
-    _template_variables,
+    run=learning,
+    variables=_template_variables,
     position=40,
     applies=lambda context: not context.model.info.averaged,
 )

@@ -96,7 +96,7 @@ class QueryValues(Result):
             "name - part",
             "kind - by",
             "queries #",
-            Column("mean", self.metric, ".4f", help, ends=("low", "high"), drawn=True),
+            Column("mean", self.metric, format=".4f", help=help, ends=("low", "high"), drawn=True),
             "q05 .3f 5%",
             "q50 .3f median",
             "q95 .3f 95%",
@@ -125,7 +125,7 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
         sizes=data.queries.sizes,
         of_part=of_part,
         parts=concatenate(
-            [_segments_of(partition, values, data, context.seed) for partition in partitions]
+            [_segments_of(partition, values, data, seed=context.seed) for partition in partitions]
         ),
         worst=tuple(worst_queries),
         notes=tuple(notes),
@@ -221,11 +221,18 @@ def _template_variables(result: QueryValues) -> dict[str, Any]:
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
         "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
-        "histogram": histogram("queries-values", values, _BINS, limits, result.metric, ".2f"),
+        "histogram": histogram(
+            "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
+        ),
         "lists": [template(query=query, number=i) for i, query in enumerate(result.worst, 1)],
     }
 
 
 SPEC = Section(
-    "queries", "Queries", query_values, _template_variables, position=50, after=("learning",)
+    "queries",
+    "Queries",
+    run=query_values,
+    variables=_template_variables,
+    position=50,
+    after=("learning",),
 )

@@ -153,11 +153,16 @@ class Shapes(Result):
                 help="Direction of at least 90% of the curve's movement. Categories have none.",
             ),
             Column("swing", format=".4f", help="range of the curve, in score units"),
-            Column("lowest", "from", ".5g", "lowest value"),
-            Column("highest", "to", ".5g", "highest value"),
-            Column("share_missing", "missing", ".1%", "share of documents without a value"),
+            Column("lowest", "from", format=".5g", help="lowest value"),
+            Column("highest", "to", format=".5g", help="highest value"),
             Column(
-                "missing_effect", "if missing", "+.4f", "mean change of the score without the value"
+                "share_missing", "missing", format=".1%", help="share of documents without a value"
+            ),
+            Column(
+                "missing_effect",
+                "if missing",
+                format="+.4f",
+                help="mean change of the score without the value",
             ),
         )
         # Add what JSON has besides the columns.
@@ -507,4 +512,11 @@ def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
     )
 
 
-SPEC = Section("shapes", "Shapes", shapes, _template_variables, position=30, after=("importance",))
+SPEC = Section(
+    "shapes",
+    "Shapes",
+    run=shapes,
+    variables=_template_variables,
+    position=30,
+    after=("importance",),
+)

@@ -379,7 +379,13 @@ def _choose_feature(context: Context, data: RankingDataset) -> _FeatureChoice | 
     """Return the choice with the best metric, or None if all queries are excluded."""
     rules = replace(context.rules, ties="expected")
     try:
-        bound = BoundMetrics([context.main], data.labels, data.queries, rules, context.threads)
+        bound = BoundMetrics(
+            [context.main],
+            data.labels,
+            queries=data.queries,
+            conventions=rules,
+            threads=context.threads,
+        )
     except DataError:
         return None
     best_value, best_choice = -np.inf, None
@@ -416,7 +422,16 @@ def _chart(result: Verdict) -> Chart:
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
     colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
-    return row_chart("verdict-rankings", frame, "ranking:N", tips, result.metric, color=colour)
+    return row_chart(
+        "verdict-rankings", frame, y="ranking:N", tips=tips, title=result.metric, color=colour
+    )
 
 
-SPEC = Section("verdict", "Verdict", verdict, _template_variables, position=10, after=("learning",))
+SPEC = Section(
+    "verdict",
+    "Verdict",
+    run=verdict,
+    variables=_template_variables,
+    position=10,
+    after=("learning",),
+)
