@@ -329,8 +329,7 @@ class RankingDataset:
             name: data.in_row_order(column)
             for name, column in read_columns(table, gain_columns).items()
         }
-        gain_data: RankingDataset = with_gain(data, gain, gain_values)
-        return gain_data
+        return with_gain(data, gain, gain_values)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -511,8 +510,7 @@ class RankingDataset:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        dataset: RankingDataset = with_gain(self, gain)
-        return dataset
+        return with_gain(self, gain)
 
     @property
     def gain(self) -> str | None:

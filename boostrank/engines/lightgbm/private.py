@@ -21,6 +21,7 @@ from boostrank.core.machine import return_memory
 from boostrank.core.types import Array, Float64Array, Int64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
+from boostrank.engines.base import Peers
 from boostrank.files.blocks import zeroed
 from boostrank.files.store import Entry, Origin, entry_name
 
@@ -123,7 +124,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         peers: workers that share the bin bounds; None if this process has all rows.
     """
 
-    def __init__(self, data: Features, *, peers: Any = None, **options: Any) -> None:
+    def __init__(self, data: Features, *, peers: Peers | None = None, **options: Any) -> None:
         super().__init__(data, **options)
         self._peers = peers
         self.cache_key: Any = None
@@ -342,7 +343,7 @@ def _sampled(data: Features, sampled: Int64Array) -> Iterator[tuple[int, Any]]:
             yield first_position, piece
 
 
-def _gather_columns(peers: Any, sample: SampledColumns, n_rows: int) -> SampledColumns:
+def _gather_columns(peers: Peers, sample: SampledColumns, n_rows: int) -> SampledColumns:
     """Return the columns of the samples of all workers, given this worker's sample of `n_rows`."""
     values = [column.astype(np.float32) for column in sample.values]
     shared = peers.share((n_rows, values, sample.positions))

@@ -19,7 +19,7 @@ from lightgbm.basic import _LIB, _safe_call
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Trained, TrainRequest
+from boostrank.engines.base import Peers, Trained, TrainRequest
 from boostrank.engines.lightgbm.adapter import LightGBM, LightGBMBooster
 from boostrank.engines.lightgbm.private import StreamedDataset
 
@@ -29,7 +29,7 @@ _SCATTER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INT, _INTS, _INTS, _INT, _ADD
 _GATHER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INTS, _INTS, _INT, _ADDRESS, _INT)
 
 
-def member(peers: Any) -> contextlib.nullcontext[Member]:
+def member(peers: Peers) -> contextlib.nullcontext[Member]:
     """Return a context manager in which this process is one of the workers."""
     return contextlib.nullcontext(Member(peers))
 
@@ -37,7 +37,7 @@ def member(peers: Any) -> contextlib.nullcontext[Member]:
 class Member(LightGBM):
     """The LightGBM engine on one worker, which is connected to its `peers`."""
 
-    def __init__(self, peers: Any) -> None:
+    def __init__(self, peers: Peers) -> None:
         self._peers = peers
         # Filtering depends on the rows of this worker, so the workers' histograms would differ in
         # length.
