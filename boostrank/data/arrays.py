@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -36,7 +36,9 @@ from boostrank.data.categories import (
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.data.roles import DEFAULTS, say_role_columns, usual_column
 
-Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+
 Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
@@ -72,9 +74,8 @@ def read_frame(
     for role in ("label", "qid"):
         used_columns = {*column_of_role.values(), *dropped}
         plain_name = role if role in names and role not in used_columns else None
-        usual_name = (
-            column_of_role.get(role) or plain_name or usual_column(role, names, used_columns)
-        )
+        usual_name = column_of_role.get(role) or plain_name
+        usual_name = usual_name or usual_column(role, names, used_columns)
         if usual_name is None:
             raise DataError(
                 f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))};"
@@ -340,7 +341,9 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
 # Gains of several columns -------------------------------------------------------------------------
 
 
-def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
+def with_gain(
+    data: RankingDataset, gain: str, others: Mapping[str, Float64Array] | None = None
+) -> RankingDataset:
     """Return a data set whose labels are the values of an expression, which the provenance
     records."""
     # Refuse a second gain, except the same.
@@ -375,32 +378,32 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
-def gain_of(data: Data) -> str | None:
+def gain_of(data: RankingDataset) -> str | None:
     """Return the expression that defines the labels of a data set, or None if there is none."""
     return data.provenance.options.get("gain")
 
 
 def feature_places(
-    data: Data, expression: GainExpression, others: Collection[str] = ()
+    data: RankingDataset, expression: GainExpression, others: Collection[str] = ()
 ) -> dict[str, int]:
     """Return the column number of each feature in an expression. `f12` also means feature number 12
     in libsvm text."""
     columns, names = {}, {name: i for i, name in enumerate(data.feature_names)}
-    base = data.provenance.index_base
+    index_base = data.provenance.index_base
     for name in expression.columns:
         if name == LABEL or name in others:
             continue
-        is_numbered = base is not None and NUMBERED.fullmatch(name)
-        number = int(name[1:]) - (base or 0) if is_numbered else -1
-        place = names.get(name, number)
-        if not 0 <= place < data.n_features:
+        is_numbered = index_base is not None and NUMBERED.fullmatch(name)
+        numbered_column = int(name[1:]) - (index_base or 0) if is_numbered else -1
+        column = names.get(name, numbered_column)
+        if not 0 <= column < data.n_features:
             raise DataError(unknown_column(name, expression, [*names, *others]))
-        if data.feature_names[place] in data.categories:
+        if data.feature_names[column] in data.categories:
             raise DataError(
                 f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
                 " quantities"
             )
-        columns[name] = place
+        columns[name] = column
     return columns
 
 
@@ -420,14 +423,18 @@ def unknown_column(name: str, expression: GainExpression, column_names: Collecti
 
 
 def _refuse(
-    data: Data, row: int, expression: GainExpression, value: float, values: Mapping[str, float]
+    data: RankingDataset,
+    row: int,
+    expression: GainExpression,
+    value: float,
+    values: Mapping[str, float],
 ) -> None:
     """Raise an error for a row with an invalid gain."""
     listed = ", ".join(f"{name}={values[name]:g}" for name in expression.columns)
-    missing = next((name for name in expression.columns if np.isnan(values[name])), None)
+    missing_name = next((name for name in expression.columns if np.isnan(values[name])), None)
     remedy = "gains must be finite and at least 0"
-    if missing is not None:
-        remedy += f"; where(isnan({missing}), 0, {missing}) replaces missing values"
+    if missing_name is not None:
+        remedy += f"; where(isnan({missing_name}), 0, {missing_name}) replaces missing values"
     elif value < 0.0:
         remedy += "; limit them with max(..., 0) or clip"
     raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({listed}): {remedy}")
@@ -456,7 +463,7 @@ def common_space(
                     values = dict.fromkeys([*known_categories.values, *file_categories.values])
                     categories[name] = replace(known_categories, values=tuple(values))
         return replace(first_space, categories={**categories, **trained})
-    base, widths = min(bases), {}
+    index_base, widths = min(bases), {}
     for file, space in spaces.items():
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
@@ -465,7 +472,9 @@ def common_space(
                 " files"
             )
         # A file whose features are read from number 1 has one column fewer than one read from 0.
-        widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
+        widths[file] = (
+            len(names) + (index_base if space.index_base is None else space.index_base) - index_base
+        )
     narrowest, width = min(widths, key=lambda file: widths[file]), max(widths.values())
     if widths[narrowest] < width:
         warn_user(
@@ -474,7 +483,7 @@ def common_space(
         )
     return replace(
         first_space,
-        index_base=base,
+        index_base=index_base,
         n_features=width,
-        feature_names=default_feature_names(width, base),
+        feature_names=default_feature_names(width, index_base),
     )

@@ -57,8 +57,15 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
     # Turn text or one number into a list.
     if isinstance(columns, str):
         by_name = columns.startswith("name:")
-        words = [word.strip() for word in columns.removeprefix("name:").split(",") if word.strip()]
-        columns = [int(word) if not by_name and word.isdigit() else word for word in words]
+        names_or_numbers = [
+            name_or_number.strip()
+            for name_or_number in columns.removeprefix("name:").split(",")
+            if name_or_number.strip()
+        ]
+        columns = [
+            int(name_or_number) if not by_name and name_or_number.isdigit() else name_or_number
+            for name_or_number in names_or_numbers
+        ]
     elif isinstance(columns, int | np.integer):
         columns = [columns]
     elif not isinstance(columns, Iterable):
@@ -125,31 +132,35 @@ class Coding:
     def codes(self, positions: Int64Array, values: Sequence[Any]) -> Float32Array:
         """Return codes, float32[n], for positions in `values`, where -1 is missing. Unknown
         categories become NaN."""
-        counts = np.bincount(positions[positions >= 0], minlength=len(values))
+        value_counts = np.bincount(positions[positions >= 0], minlength=len(values))
         code_of_value = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
-        for i, item in enumerate(values):
-            value = item.item() if isinstance(item, np.generic) else item
-            kind = _kind_of(value)
-            if kind is None:
+        for i, raw_value in enumerate(values):
+            value = raw_value.item() if isinstance(raw_value, np.generic) else raw_value
+            value_kind = _kind_of(value)
+            if value_kind is None:
                 raise DataError(
                     f"categories of column {self.name!r} are of type {type(value).__name__}; "
                     "convert them to text, with cat.rename_categories(str) in pandas"
                 )
-            if self._kind is not None and kind != self._kind and (self._grows or counts[i]):
+            if (
+                self._kind is not None
+                and value_kind != self._kind
+                and (self._grows or value_counts[i])
+            ):
                 first_category = next(iter(self._codes))
                 raise DataError(
-                    f"column {self.name!r} contains {value!r}, a category that is {kind}, but the"
-                    f" others ({first_category!r}, ...) are {self._kind}; convert the column to"
-                    " one type"
+                    f"column {self.name!r} contains {value!r}, a category that is {value_kind},"
+                    f" but the others ({first_category!r}, ...) are {self._kind}; convert the"
+                    " column to one type"
                 )
             code = self._codes.get(value)
             if code is None and self._grows:
-                self._kind = kind
+                self._kind = value_kind
                 code = self._codes[value] = len(self._codes)
             if code is not None:
                 code_of_value[i] = code
-            elif counts[i]:
-                self._unseen[value] = self._unseen.get(value, 0) + int(counts[i])
+            elif value_counts[i]:
+                self._unseen[value] = self._unseen.get(value, 0) + int(value_counts[i])
         if len(self._codes) > _LARGEST_CODE:
             raise DataError(
                 f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column"
@@ -195,18 +206,27 @@ def say_no_codes(
 
 
 def coding_of(
-    name: str, old: Categories | None, new: Categories | None, whose: str
+    name: str, own_categories: Categories | None, new_categories: Categories | None, whose: str
 ) -> Coding | None:
-    """Return the coding from the categories `old` to `new`, or None if their codes are equal or
+    """Return the coding from a column's own to new categories, or None if their codes are equal or
     unknown."""
-    if old is None or old.values is None or (new is not None and new.values == old.values):
+    if (
+        own_categories is None
+        or own_categories.values is None
+        or (new_categories is not None and new_categories.values == own_categories.values)
+    ):
         return None
-    if new is None or new.values is None:
+    if new_categories is None or new_categories.values is None:
         raise DataError(
-            f"column {name!r} contains categories ({_examples(old.values)}), but {whose} has "
-            + ("numbers there" if new is None else "only codes without names there; pass codes")
+            f"column {name!r} contains categories ({_examples(own_categories.values)}), but {whose}"
+            " has "
+            + (
+                "numbers there"
+                if new_categories is None
+                else "only codes without names there; pass codes"
+            )
         )
-    return Coding(name, new)
+    return Coding(name, new_categories)
 
 
 def _examples(values: Sequence[Any]) -> str:

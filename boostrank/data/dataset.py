@@ -239,9 +239,9 @@ class RankingDataset:
         def read_column(column: npt.ArrayLike, column_name: str) -> Float64Array:
             """Return the numbers of a column in the order of the rows."""
             values = copy_if_shared(as_numbers(column, column_name), column)
-            return (
-                values if row_order is None or values.size != row_order.size else values[row_order]
-            )
+            if row_order is None or values.size != row_order.size:
+                return values
+            return values[row_order]
 
         labels = read_column(y, "labels")
         # Values of queries and documents follow the order of the rows.
@@ -301,11 +301,9 @@ class RankingDataset:
         space = like.feature_space if isinstance(like, RankingDataset) else like
         # Columns that are named as features are no index of a pandas frame.
         named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
-        feature_names = (
-            [name for name in named_columns if isinstance(name, str)]
-            if space is None
-            else space.feature_names
-        )
+        feature_names: Sequence[str] = [name for name in named_columns if isinstance(name, str)]
+        if space is not None:
+            feature_names = space.feature_names
         dropped = [drop] if isinstance(drop, str) else drop
         roles = {"label": label, "qid": qid, "weight": weight, "id": id}
         X, columns = read_frame(table, roles, dropped, feature_names)
@@ -336,8 +334,7 @@ class RankingDataset:
             name: data.in_row_order(column)
             for name, column in read_columns(table, gain_columns).items()
         }
-        gain_data: RankingDataset = with_gain(data, gain, gain_values)
-        return gain_data
+        return with_gain(data, gain, gain_values)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -379,9 +376,9 @@ class RankingDataset:
         return FeatureSpace(
             self.provenance.index_base,
             self.n_features,
-            self.feature_names,
-            columns,
-            self.categories,
+            feature_names=self.feature_names,
+            columns=columns,
+            categories=self.categories,
         )
 
     @property
@@ -482,7 +479,7 @@ class RankingDataset:
                 for name, column_categories in categories.items()
                 if name not in has_names
             }
-            say_no_codes(self.features, self.feature_names, codes, whose)
+            say_no_codes(self.features, self.feature_names, categories=codes, whose=whose)
         # Find the columns whose codes differ; without one, the features stay shared.
         codings = {}
         for i, name in enumerate(self.feature_names):
@@ -518,8 +515,7 @@ class RankingDataset:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        dataset: RankingDataset = with_gain(self, gain)
-        return dataset
+        return with_gain(self, gain)
 
     @property
     def gain(self) -> str | None:
@@ -538,7 +534,7 @@ class RankingDataset:
             DataError: the features differ, only one data set has cut-offs by query, or rows are on
                 disk.
         """
-        first, second = self.queries, other.queries
+        queries, other_queries = self.queries, other.queries
         if self.feature_names != other.feature_names:
             raise DataError("data sets with different features cannot be joined")
         if self.categories != other.categories:
@@ -551,25 +547,30 @@ class RankingDataset:
             )
         if self.on_disk or other.on_disk:
             raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
-        if (first.k is None) != (second.k is None):
+        if (queries.k is None) != (other_queries.k is None):
             raise DataError("data sets with and without cut-offs by query cannot be joined")
-        names = np.concatenate([first.qid.astype(object), second.qid.astype(object)])
+        names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
-        counts, rows = (len(first), len(second)), (self.n_documents, other.n_documents)
-        weights = _both(first.weights, second.weights, counts, 1.0)
-        cutoffs = (
-            None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
+        n_queries, n_rows = (
+            (len(queries), len(other_queries)),
+            (self.n_documents, other.n_documents),
         )
-        document_weights = _both(first.document_weights, second.document_weights, rows, 1.0)
-        ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
-        queries = QueryIndex(
+        weights = _both(queries.weights, other_queries.weights, sizes=n_queries, fill=1.0)
+        cutoffs = None
+        if queries.k is not None and other_queries.k is not None:
+            cutoffs = np.concatenate([queries.k, other_queries.k])
+        document_weights = _both(
+            queries.document_weights, other_queries.document_weights, sizes=n_rows, fill=1.0
+        )
+        ptr = np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]])
+        joined_queries = QueryIndex(
             ptr,
             names,
             weights,
-            cutoffs,
-            document_weights,
-            words=_both(first.words, second.words, counts, ""),
+            k=cutoffs,
+            document_weights=document_weights,
+            words=_both(queries.words, other_queries.words, sizes=n_queries, fill=""),
         )
         # The result is as sparse as this data set.
         is_same_kind = self.is_sparse or not other.is_sparse
@@ -582,19 +583,19 @@ class RankingDataset:
             self,
             features=features,
             labels=np.concatenate([self.labels, other.labels]),
-            queries=queries,
+            queries=joined_queries,
             provenance=replace(
                 self.provenance, files=(*self.provenance.files, *other.provenance.files)
             ),
-            document_names=_both(self.document_names, other.document_names, rows, ""),
+            document_names=_both(self.document_names, other.document_names, sizes=n_rows, fill=""),
             input_rows=None,
             candidates=candidates,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
         """Return a random sample of whole queries with about `documents` documents."""
-        chosen = self.queries.sample(documents, seed)
-        return self if chosen.size == len(self.queries) else self.take(chosen)
+        sampled_queries = self.queries.sample(documents, seed)
+        return self if sampled_queries.size == len(self.queries) else self.take(sampled_queries)
 
     def shuffled(self, rng: np.random.Generator) -> RankingDataset:
         """Return the queries, and the rows within each query, in random order. Queries are
@@ -607,8 +608,8 @@ class RankingDataset:
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:
         """Return a bootstrap sample of the queries. Repeated queries are separate, and all are
         renumbered."""
-        count = len(self.queries)
-        return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
+        n_queries = len(self.queries)
+        return self._numbered(*self.queries.take(np.sort(rng.integers(0, n_queries, n_queries))))
 
     def _numbered(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
         return self.of_rows(replace(index, qid=np.arange(len(index))), rows)
@@ -703,11 +704,9 @@ class RankingDataset:
         """A hash of the features, labels and query boundaries, which depends only on values and
         their order."""
         rows, labels, ptr = self.features, self.labels, self.queries.ptr
-        return (
-            rows.fingerprint(labels, ptr)
-            if isinstance(rows, Rows)
-            else fingerprint(rows, labels, ptr)
-        )
+        if isinstance(rows, Rows):
+            return rows.fingerprint(labels, ptr)
+        return fingerprint(rows, labels, ptr)
 
 
 def _hash_numbers(values: Array | None) -> str | None:

@@ -135,7 +135,7 @@ def without_index(frame: Any, keep: Collection[str] = (), *, with_warning: bool 
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
 
 
-def cut(table: Any, qid: str, parts: int) -> list[Any]:
+def cut(table: Any, qid: str, n_parts: int) -> list[Any]:
     """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
     if isinstance(nw.from_native(table, pass_through=True, allow_series=True), nw.LazyFrame):
         raise DataError(
@@ -148,9 +148,9 @@ def cut(table: Any, qid: str, parts: int) -> list[Any]:
     if qid not in names_of(frame):
         raise DataError(f"the table has no column {qid!r} with query ids (qid)")
     query_of_row = query_numbers(checked_ids(ids_of(frame, qid)))
-    ends = np.cumsum(np.bincount(query_of_row))
-    part_of_row = ((ends - 1) * parts // max(1, len(frame)))[query_of_row]
-    return [frame[np.flatnonzero(part_of_row == i)].to_native() for i in range(parts)]
+    row_ends = np.cumsum(np.bincount(query_of_row))
+    part_of_row = ((row_ends - 1) * n_parts // max(1, len(frame)))[query_of_row]
+    return [frame[np.flatnonzero(part_of_row == i)].to_native() for i in range(n_parts)]
 
 
 class TableValues(NamedTuple):
@@ -221,9 +221,11 @@ def read_like(
     table: Any, names: Sequence[str], trained_categories: Mapping[str, Categories]
 ) -> Float32Array:
     """Return the features of training data, float32[n, d], and warn about other columns."""
-    others = sorted(set(names_of(table)) - set(names))
-    if others:
-        warn_user(f"columns that the training data lacks are ignored: {', '.join(others[:9])}")
+    ignored_names = sorted(set(names_of(table)) - set(names))
+    if ignored_names:
+        warn_user(
+            f"columns that the training data lacks are ignored: {', '.join(ignored_names[:9])}"
+        )
     return read_table(table, names, trained_categories=trained_categories).values
 
 
@@ -231,12 +233,14 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
     """Return the columns `names` in a frame, in this order."""
     frame_names = names_of(frame)
     places = {name: i for i, name in enumerate(frame_names)}
-    missing = [name for name in names if name not in places]
-    if missing:
-        hint = did_you_mean(missing[0], frame_names, list_all=False)
-        count_words = f" ({len(missing)} of {len(names)} are missing)" if len(missing) > 1 else ""
+    missing_names = [name for name in names if name not in places]
+    if missing_names:
+        hint = did_you_mean(missing_names[0], frame_names, list_all=False)
+        count_words = (
+            f" ({len(missing_names)} of {len(names)} are missing)" if len(missing_names) > 1 else ""
+        )
         raise DataError(
-            f"the table has no column {missing[0]!r}, which {whose} has{count_words}.{hint}"
+            f"the table has no column {missing_names[0]!r}, which {whose} has{count_words}.{hint}"
         )
     return frame if frame_names == names else frame[:, [places[name] for name in names]]
 
@@ -267,7 +271,7 @@ def _coding_of(
     return Coding(name) if has_values else Categories()
 
 
-def _numbers(series: Any, dtype: Any, name: str, whose: str | None) -> Array:
+def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Array:
     """Return the numbers in a column, with NaN for missing values."""
     if isinstance(dtype, _OF_TIME):
         raise DataError(
@@ -285,7 +289,7 @@ def _numbers(series: Any, dtype: Any, name: str, whose: str | None) -> Array:
             " column"
         )
     if isinstance(dtype, nw.Object):
-        return _numbers_of_objects(_with_none(series, series.to_numpy()), name, whose)
+        return _numbers_of_objects(_with_none(series, series.to_numpy()), name, trained_on)
     try:
         return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
     except Exception as error:  # each library raises its own type
@@ -295,7 +299,7 @@ def _numbers(series: Any, dtype: Any, name: str, whose: str | None) -> Array:
         ) from error
 
 
-def _numbers_of_objects(values: Array, name: str, whose: str | None) -> Float64Array:
+def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Float64Array:
     """Return Python objects, such as Decimal, as float64[n], with NaN for None."""
     check_real(values, f"column {name!r}: values")
     numbers = np.full(values.size, np.nan)
@@ -307,19 +311,26 @@ def _numbers_of_objects(values: Array, name: str, whose: str | None) -> Float64A
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
             raise DataError(
-                _not_a_number(name, f"{repr(value)[:40]} ({type(value).__name__})", None, whose)
+                _not_a_number(
+                    name,
+                    f"{repr(value)[:40]} ({type(value).__name__})",
+                    coding=None,
+                    trained_on=trained_on,
+                )
             ) from None
     return numbers
 
 
-def _not_a_number(name: str, description: str, coding: Categories | None, whose: str | None) -> str:
+def _not_a_number(
+    name: str, description: str, coding: Categories | None, trained_on: str | None
+) -> str:
     """Return the message about text, categories or other objects in a numeric column."""
     fault = f"column {name!r} contains {description}"
-    if whose is None:
+    if trained_on is None:
         return f"{fault}; list it in categorical_feature, convert it to numbers, or drop it"
     if coding is not None:
-        return f"{fault}, but {whose} has only codes without names there; pass codes"
-    return f"{fault}, but {whose} has numbers there"
+        return f"{fault}, but {trained_on} has only codes without names there; pass codes"
+    return f"{fault}, but {trained_on} has numbers there"
 
 
 class LocalCodes(NamedTuple):

@@ -37,12 +37,8 @@ def usual_column(
     """Return the column with a usual name for a role, or None. Several labels or ids raise
     `DataError`."""
     candidates = [name for name in names if name not in taken]
-    columns = next(
-        filter(
-            None, ([name for name in candidates if is_among(name, tier)] for tier in defaults[role])
-        ),
-        [],
-    )
+    tiers = [[name for name in candidates if is_among(name, tier)] for tier in defaults[role]]
+    columns = next(filter(None, tiers), [])
     if len(columns) > 1 and role != "id":
         raise DataError(
             f"the columns {' and '.join(map(repr, columns))} are candidates; choose one with "
@@ -92,7 +88,7 @@ def pandas_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     except ValueError:
         return {}
     keys = ("columns", "index_columns")
-    is_usable = isinstance(recorded, dict) and all(
-        isinstance(recorded.get(key, []), list) for key in keys
-    )
-    return recorded if is_usable else {}
+    if not isinstance(recorded, dict):
+        return {}
+    are_lists = all(isinstance(recorded.get(key, []), list) for key in keys)
+    return recorded if are_lists else {}

@@ -7,7 +7,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from scipy import sparse
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import run_parallel
 
-Data = Any
-"""A `boostrank.data.dataset.RankingDataset`, whose module imports this one."""
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
 
 _DOCUMENTS_A_BLOCK = 4096  # rows per thread at a time
 
@@ -85,25 +85,28 @@ class InParts(Rows):
 
     def __getitem__(self, rows: slice | Array) -> Any:
         if isinstance(rows, slice):
-            first, stop, step = rows.indices(self.shape[0])
+            start, stop, step = rows.indices(self.shape[0])
             if step != 1:
                 raise TypeError("rows on disk are indexed by start:stop or by row numbers")
-            return self._join([self.part(*span) for span in spans(self.starts, slice(first, stop))])
-        numbers = np.asarray(rows, dtype=np.int64)
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
+            return self._join([self.part(*span) for span in spans(self.starts, slice(start, stop))])
+        row_numbers = np.asarray(rows, dtype=np.int64)
+        if row_numbers.size and not 0 <= row_numbers.min() <= row_numbers.max() < self.shape[0]:
             raise IndexError(f"there are {self.shape[0]} rows")
         # Read the range of each part that contains the rows.
-        order = np.argsort(numbers, kind="stable")
-        part_of_row, part_rows = np.searchsorted(self.starts, numbers[order], side="right") - 1, []
+        order = np.argsort(row_numbers, kind="stable")
+        part_of_row, part_rows = (
+            np.searchsorted(self.starts, row_numbers[order], side="right") - 1,
+            [],
+        )
         for i in np.unique(part_of_row).tolist():
-            local = numbers[order][part_of_row == i] - self.starts[i]
+            local = row_numbers[order][part_of_row == i] - self.starts[i]
             part_rows.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
         joined = self._join(part_rows)
         return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
 
-    def _join(self, parts: Sequence[Any]) -> Any:
-        if parts:
-            return joined_rows(parts)
+    def _join(self, blocks: Sequence[Any]) -> Any:
+        if blocks:
+            return joined_rows(blocks)
         empty = np.zeros((0, self.shape[1]), np.float32)
         return sparse.csr_matrix(empty) if self.is_sparse else empty
 
@@ -158,11 +161,11 @@ class View(Rows):
 class Stacked(InParts):
     """The features of several data sets with the same columns, concatenated without copying."""
 
-    def __init__(self, sets: Sequence[Data], columns: int) -> None:
+    def __init__(self, sets: Sequence[RankingDataset], columns: int) -> None:
         super().__init__()
         self.parts, self._sets = [dataset.features for dataset in sets], sets
-        self.is_sparse = any(is_sparse(part) for part in self.parts)
-        self._starts = np.cumsum([0, *(part.shape[0] for part in self.parts)])
+        self.is_sparse = any(is_sparse(features) for features in self.parts)
+        self._starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
         self.shape = int(self._starts[-1]), columns
 
     @property
@@ -192,12 +195,12 @@ class Whole:
         wider: the data set with the within-query columns that were last requested.
     """
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: RankingDataset) -> None:
         self.data = data
         self.bins: Any = None
         self.wider: Whole | None = None
 
-    def part(self, queries: npt.ArrayLike) -> Data:
+    def part(self, queries: npt.ArrayLike) -> RankingDataset:
         """Return a selection of queries in the given order, whose features are a `View`."""
         index, rows = self.data.queries.take(queries)
         return self.data.of_rows(index, rows, self.view(rows))
@@ -215,11 +218,11 @@ class Candidates:
     Within-query columns are computed over all candidates, both in training and in serving.
     """
 
-    data: Data
+    data: RankingDataset
     rows: Int64Array
 
     @classmethod
-    def of_data(cls, data: Data) -> Candidates:
+    def of_data(cls, data: RankingDataset) -> Candidates:
         """Return the candidates of a data set, which is complete by default."""
         return data.candidates or cls(data, np.arange(data.n_documents))
 
@@ -266,7 +269,7 @@ class DenseRows:
     """Selected columns of a data set as dense rows, in the model's order. Absent entries are zero
     or missing."""
 
-    data: Data
+    data: RankingDataset
     columns: Int64Array
     absent_is_missing: bool = False
 
@@ -311,11 +314,11 @@ class PartSpan(NamedTuple):
 
 def spans(starts: Int64Array, rows: slice) -> list[PartSpan]:
     """Return the rows of each part of a slice, where part i begins at row starts[i]."""
-    ends = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
-    first, last = ends.tolist()
+    end_parts = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
+    first_part, last_part = end_parts.tolist()
     clipped = [
         (i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i])
-        for i in range(first, last + 1)
+        for i in range(first_part, last_part + 1)
     ]
     return [PartSpan(i, int(start), int(stop)) for i, start, stop in clipped if start < stop]
 
@@ -388,14 +391,14 @@ def fingerprint_of(sets: Sequence[str]) -> str:
 
 def missing_in(features: Any) -> Int64Array:
     """Return the number of missing values in each column, int64[d]."""
-    counts = np.zeros(features.shape[1], np.int64)
+    n_missing = np.zeros(features.shape[1], np.int64)
     for begin in range(0, features.shape[0], 1 << 16):
         piece = features[begin : begin + (1 << 16)]
         if sparse.issparse(piece):
-            counts += np.bincount(piece.indices[np.isnan(piece.data)], minlength=counts.size)
+            n_missing += np.bincount(piece.indices[np.isnan(piece.data)], minlength=n_missing.size)
         else:
-            counts += np.count_nonzero(np.isnan(piece), axis=0)
-    return counts
+            n_missing += np.count_nonzero(np.isnan(piece), axis=0)
+    return n_missing
 
 
 def missing_columns(features: Any) -> Int64Array:

@@ -170,9 +170,8 @@ class _World:
         self.depth = stream("depth").poisson(2.2, n_documents).astype(np.float64)
 
         topical = 1.3 * np.tanh(self.body) + 1.0 * _sigmoid(3.0 * self.title)
-        navigational_match = 0.9 * np.maximum(self.anchor, 0.0) * _sigmoid(
-            2.0 * self.authority
-        ) - 0.1 * np.abs(self.depth - 1.0)
+        link_match = 0.9 * np.maximum(self.anchor, 0.0) * _sigmoid(2.0 * self.authority)
+        navigational_match = link_match - 0.1 * np.abs(self.depth - 1.0)
         utility = (
             (1.0 - self.navigational) * topical
             + 1.6 * self.navigational * navigational_match

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Array, Float64Array, ParamValues
@@ -23,6 +23,26 @@ if TYPE_CHECKING:
 
 SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
 """The outputs that `Booster.predict` can compute."""
+
+
+class Peers(Protocol):
+    """The workers of a distributed training, as the worker number `rank` of `size` sees them."""
+
+    host: str
+    rank: int
+    size: int
+
+    def share(self, value: Any) -> list[Any]:
+        """Return the values from all workers by rank."""
+        ...
+
+    def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
+        """Send each worker its buffer, and return the received buffers."""
+        ...
+
+    def close(self) -> None:
+        """Close all links, so that the other workers stop waiting."""
+        ...
 
 
 class LostContact(Exception):
@@ -372,7 +392,12 @@ class Rounds:
                 held_out if held_out and hasattr(callback, "stopping_rounds") else results
             )
             env = CallbackEnv(
-                self._model, self._params, round, self._begin, self._end, visible_results
+                self._model,
+                self._params,
+                iteration=round,
+                begin_iteration=self._begin,
+                end_iteration=self._end,
+                evaluation_result_list=visible_results,
             )
             try:
                 callback(env)

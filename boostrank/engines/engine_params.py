@@ -347,14 +347,14 @@ def check_numbers(params: ParamValues, given_as: Mapping[str, str]) -> None:
 def as_whole(value: Any, name: str, low: int) -> int:
     """Return a whole number, at least `low` and below 2^31, or raise ParameterError."""
     try:
-        number = int(value)
-        if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
+        whole = int(value)
+        if isinstance(value, bool) or whole != float(value) or not low <= whole < 2**31:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(
             f"{name}={value!r} must be a whole number, at least {low} and below 2^31"
         ) from None
-    return number
+    return whole
 
 
 _TAKEN: set[str] = set()

@@ -58,15 +58,15 @@ def _stand_ins(query: Any) -> Iterator[Any]:
     """Yield the value of each `field_value_factor` of an Elasticsearch query for documents without
     its field.
     """
-    parts: Iterable[Any] = query if isinstance(query, list) else ()
+    sub_queries: Iterable[Any] = query if isinstance(query, list) else ()
     if isinstance(query, str):  # a Mustache template, which need not be JSON
         yield from _STAND_IN.findall(query)
     if isinstance(query, Mapping):
-        parts, factor = query.values(), query.get("field_value_factor")
+        sub_queries, factor = query.values(), query.get("field_value_factor")
         if isinstance(factor, Mapping) and "missing" in factor:
             yield factor["missing"]
-    for part in parts:
-        yield from _stand_ins(part)
+    for sub_query in sub_queries:
+        yield from _stand_ins(sub_query)
 
 
 def name_fault(declared: Declared, names: Sequence[str]) -> str | None:

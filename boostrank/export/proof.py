@@ -117,19 +117,23 @@ def parity_pack(
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen
     # categories.
-    random_rows, zeros, missing, infinite, unseen = [generator.draw(n_of_kind) for _ in range(5)]
+    random_rows, with_zeros, with_missing, with_infinities, with_unseen = [
+        generator.draw(n_of_kind) for _ in range(5)
+    ]
     uniform = rng.random((n_of_kind, n_features))
     small_values = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
-    zeros = np.where(uniform < 0.5, rng.choice(small_values, uniform.shape), zeros)
-    missing = np.where(uniform < 0.3, np.float32(np.nan), missing)
+    with_zeros = np.where(uniform < 0.5, rng.choice(small_values, uniform.shape), with_zeros)
+    with_missing = np.where(uniform < 0.3, np.float32(np.nan), with_missing)
     infinities = rng.choice(np.array([np.inf, -np.inf], np.float32), uniform.shape)
-    infinite = np.where(uniform < 0.1, infinities, infinite)
-    unseen = np.where(generator.categorical, rng.choice(_NO_CATEGORIES, uniform.shape), unseen)
-    zeros = np.where(generator.categorical, random_rows, zeros)
-    rows = [borders, random_rows, zeros, missing, infinite]
-    kinds = [kind, *(np.full(n_of_kind, number, np.int8) for number in range(1, 5))]
+    with_infinities = np.where(uniform < 0.1, infinities, with_infinities)
+    with_unseen = np.where(
+        generator.categorical, rng.choice(_NO_CATEGORIES, uniform.shape), with_unseen
+    )
+    with_zeros = np.where(generator.categorical, random_rows, with_zeros)
+    rows = [borders, random_rows, with_zeros, with_missing, with_infinities]
+    kinds = [kind, *(np.full(n_of_kind, kind_number, np.int8) for kind_number in range(1, 5))]
     if generator.categorical.any():
-        rows.append(unseen)
+        rows.append(with_unseen)
         kinds.append(np.full(n_of_kind, KINDS.index("categories"), np.int8))
     return Pack(
         np.concatenate(rows),
@@ -142,9 +146,9 @@ def parity_pack(
 def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
     """Return random rows, and rows with zeros or missing values."""
     rows_per_kind = max(1, min(most_rows, _MOST_CELLS // linear.weights.size) // 3)
-    random, zeros, missing = rows = np.split(linear.draw(3 * rows_per_kind), 3)
-    uniform = np.random.default_rng(1).random(random.shape)
-    zeros[uniform < 0.5], missing[uniform < 0.3] = 0.0, np.nan
+    random_rows, with_zeros, with_missing = rows = np.split(linear.draw(3 * rows_per_kind), 3)
+    uniform = np.random.default_rng(1).random(random_rows.shape)
+    with_zeros[uniform < 0.5], with_missing[uniform < 0.3] = 0.0, np.nan
     kinds = [KINDS.index(kind) for kind in ("random", "zeros", "missing")]
     kind = np.repeat(np.array(kinds, np.int8), rows_per_kind)
     return Pack(np.concatenate(rows), kind, nodes=0, of_nodes=0)
@@ -199,8 +203,8 @@ class _Values:
             deviation = np.float64(np.std(self._left[nodes], dtype=np.float64))
             spread = deviation + abs(float(left[0])) / 16.0 + 1e-6
             with np.errstate(over="ignore"):
-                near = (left + self._rng.normal(scale=spread, size=n_rows)).astype(np.float32)
-            rows[:, feature] = np.choose(self._rng.integers(0, 3, n_rows), [left, right, near])
+                near_left = (left + self._rng.normal(scale=spread, size=n_rows)).astype(np.float32)
+            rows[:, feature] = np.choose(self._rng.integers(0, 3, n_rows), [left, right, near_left])
         return rows
 
     def reach(self, rows: Float32Array, node: int) -> None:
@@ -215,10 +219,8 @@ class _Values:
         while child != ancestor:
             feature, right = int(forest.feature[ancestor]), bool(forest.right[ancestor] == child)
             if forest.categorical[ancestor]:
-                categories = self._goes_left(ancestor) != right
-                allowed_categories[feature] = (
-                    allowed_categories.get(feature, self._any) & categories
-                )
+                allowed = allowed_categories.get(feature, self._any)
+                allowed_categories[feature] = allowed & (self._goes_left(ancestor) != right)
             elif right:
                 bound = self._right[ancestor]
                 lowest[feature] = max(lowest.get(feature, bound), bound)
@@ -463,8 +465,8 @@ def prove(
     is_wrong, rounding = _find_differences(
         target, served, pack.rows, model_scores=model_scores, target_scores=target_scores
     )
-    counts = np.bincount(pack.kind[is_wrong], minlength=len(KINDS)).tolist()
-    differing = {kind: count for kind, count in zip(KINDS, counts, strict=True) if count}
+    kind_counts = np.bincount(pack.kind[is_wrong], minlength=len(KINDS)).tolist()
+    differing = {kind: count for kind, count in zip(KINDS, kind_counts, strict=True) if count}
     verification = None if data is None else _moves(model, score, data, rounding)
     for kind in differing:
         if kind not in allow:
@@ -507,13 +509,13 @@ def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array
     """Return the rows for a target, without infinite values if it has none."""
     if served.linear is None:
         columns, forest = len(served.feature_names), served.trees.forest
-        pack = parity_pack(forest, columns, target.most_rows, resolution)
+        pack = parity_pack(forest, columns, most_rows=target.most_rows, resolution=resolution)
     else:
         pack = linear_pack(served.linear, target.most_rows)
     if not target.finite:
         return pack
-    others = pack.kind != KINDS.index("infinite")
-    return replace(pack, rows=pack.rows[others], kind=pack.kind[others])
+    is_finite = pack.kind != KINDS.index("infinite")
+    return replace(pack, rows=pack.rows[is_finite], kind=pack.kind[is_finite])
 
 
 def _find_remedy(target: TargetSpec, kind: str) -> str:

@@ -372,20 +372,20 @@ def nested(
     """
     depth = depths(parents(forest))
     if depth.max(initial=0) >= most:
-        number = forest.tree[np.argmax(depth)]
+        deepest_tree = forest.tree[np.argmax(depth)]
         raise ExportError(
-            f"tree {number} is deeper than {most} nodes: train with a smaller max_depth"
+            f"tree {deepest_tree} is deeper than {most} nodes: train with a smaller max_depth"
         )
     done: dict[int, Any] = {}
 
-    def built(at: int) -> Any:
-        return leaf(float(forest.value[~at])) if at < 0 else done.pop(at)
+    def built(node: int) -> Any:
+        return leaf(float(forest.value[~node])) if node < 0 else done.pop(node)
 
     for at in np.argsort(-depth, kind="stable").tolist():
         done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
-    first = [leaf(base)] if base else []
+    base_tree = [leaf(base)] if base else []
     roots = [
         leaf(float(forest.value[~root])) if root < 0 else done[root]
         for root in forest.roots.tolist()
     ]
-    return first + roots
+    return base_tree + roots

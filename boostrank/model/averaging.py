@@ -52,25 +52,27 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     """
     if not models:
         raise ParameterError("there are no models to average")
-    if others := [model for model in models if not isinstance(model, RankingModel)]:
-        raise ParameterError(f"average() needs RankingModels, but got {type(others[0]).__name__}")
+    if not_models := [model for model in models if not isinstance(model, RankingModel)]:
+        raise ParameterError(
+            f"average() needs RankingModels, but got {type(not_models[0]).__name__}"
+        )
     if weights is not None and not (
         len(weights) == len(models) and all(0.0 < weight < math.inf for weight in weights)
     ):
         raise ParameterError(
             f"weights must have a finite number above 0 for each of {len(models)} models"
         )
-    first = models[0]
+    first_model = models[0]
     for model in models[1:]:
-        if model.backend != first.backend:
+        if model.backend != first_model.backend:
             raise ParameterError(
-                f"a model of {model.backend} cannot be averaged with one of {first.backend}"
+                f"a model of {model.backend} cannot be averaged with one of {first_model.backend}"
             )
-        if model.column_names != first.column_names:
+        if model.column_names != first_model.column_names:
             raise ParameterError("the models have different features, or the same in another order")
-        if model.categories != first.categories:
+        if model.categories != first_model.categories:
             raise ParameterError("the models encode categories differently")
-    engine = get_backend(first.backend)
+    engine = get_backend(first_model.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
     booster = engine.load(engine.format.merge(parsed, weights)).finished({})
     origins: list[dict[str, Any]] = []
@@ -88,7 +90,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
             origin["averaged"] = model.info.averaged
         origins.append(origin)
     # They describe only the first model.
-    info = structs.replace(first.info, price=None, folds=None, calibration=None)
+    info = structs.replace(first_model.info, price=None, folds=None, calibration=None)
     return RankingModel(booster, info=info | {"averaged": origins})
 
 

@@ -61,11 +61,11 @@ def reliability(
     group, query_of_row = _groups(predictions, bins), queries.of_rows()
     n_groups, n_drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
     cell, weights = query_of_row % n_drawn * n_groups + group, queries.each_weight[query_of_row]
-    each = (
+    group_sums = (
         np.bincount(cell, weights * values, n_drawn * n_groups)
         for values in (np.ones(grades.size), predictions, grades)
     )
-    columns = np.hstack([sums.reshape(n_drawn, n_groups) for sums in each], dtype=np.float64)
+    columns = np.hstack([sums.reshape(n_drawn, n_groups) for sums in group_sums], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
     means = np.divide(
@@ -73,9 +73,16 @@ def reliability(
     )
     errors = np.abs(observed - predicted).sum(axis=1) / weight.sum(axis=1)
     low, high = expanded_interval(means[1:], n_drawn)
-    ends = expanded_interval(errors[1:], n_drawn)
-    error = float(errors[0]), float(min(errors[0], ends[0])), float(ends[1])
-    return Reliability(np.bincount(group), predicted[0] / weight[0], means[0], low, high, error)
+    error_interval = expanded_interval(errors[1:], n_drawn)
+    error = float(errors[0]), float(min(errors[0], error_interval[0])), float(error_interval[1])
+    return Reliability(
+        np.bincount(group),
+        predicted[0] / weight[0],
+        observed=means[0],
+        low=low,
+        high=high,
+        error=error,
+    )
 
 
 @takes_dataset
@@ -123,7 +130,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(n_queries) % min(_FOLDS, n_queries))[query_of_row]
     held_out, mean_grades = np.empty(scores.size), np.empty(scores.size)
-    for in_fold in (fold == number for number in np.unique(fold)):
+    for in_fold in (fold == held_out_fold for held_out_fold in np.unique(fold)):
         fold_scores = scores[~in_fold]
         fold_grades = grades[~in_fold]
         fold_weights = weights[~in_fold]
@@ -131,9 +138,8 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
             _fit(fold_scores, fold_grades, fold_weights), scores[in_fold]
         )
         mean_grades[in_fold] = np.average(fold_grades, weights=fold_weights)
-    explained = 1.0 - float(
-        weights @ (grades - held_out) ** 2 / (weights @ (grades - mean_grades) ** 2)
-    )
+    variance = weights @ (grades - mean_grades) ** 2
+    explained = 1.0 - float(weights @ (grades - held_out) ** 2 / variance)
     if explained <= 0.0:
         raise DataError(
             f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"
@@ -191,9 +197,8 @@ def _share_between_queries(
     grades: Float64Array, weights: Float64Array, query_of_row: Int64Array, n_queries: int
 ) -> float:
     """Return the share of the variance of grades between queries, corrected for their number."""
-    mean = np.bincount(query_of_row, weights * grades, n_queries) / np.maximum(
-        np.bincount(query_of_row, weights, n_queries), 1e-300
-    )
+    query_weights = np.maximum(np.bincount(query_of_row, weights, n_queries), 1e-300)
+    mean = np.bincount(query_of_row, weights * grades, n_queries) / query_weights
     within_queries = weights @ (grades - mean[query_of_row]) ** 2
     overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
     return max(
@@ -217,9 +222,8 @@ def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> C
         raise DataError(f"{_NO_RELATION}grades do not rise with the score")
     ends = [float(grades.min()), float(grades.max())]
     values = means + _INWARDS * (sum(ends) / 2.0 - means)
-    mean_scores = np.bincount(block_of_group, score_sums) / np.bincount(
-        block_of_group, group_weights
-    )
+    block_weights = np.bincount(block_of_group, group_weights)
+    mean_scores = np.bincount(block_of_group, score_sums) / block_weights
     return {"scores": mean_scores.tolist(), "values": values.tolist(), "ends": ends}
 
 

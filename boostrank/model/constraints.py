@@ -69,14 +69,10 @@ def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[i
             continue
         features = path_columns | {int(forest.feature[node])}
         paths += [(int(forest.left[node]), features), (int(forest.right[node]), features)]
-    return next(
-        (
-            path
-            for path in sorted(column_sets, key=sorted)
-            if not any(path <= group for group in groups)
-        ),
-        frozenset(),
-    )
+    for columns in sorted(column_sets, key=sorted):
+        if not any(columns <= group for group in groups):
+            return columns
+    return frozenset()
 
 
 _Box = dict[int, "_Interval"]

@@ -110,7 +110,7 @@ class WithinQuery:
         if self.of is None:
             features = [i for i in range(len(names)) if i not in unused]
         else:
-            features = [_column(word, names, base or 0) for word in self.of]
+            features = [_column(feature, names, base or 0) for feature in self.of]
         if len(set(features)) < len(features):
             raise ParameterError("within_query: a feature is named twice")
         if unusable := [names[i] for i in features if i in unused]:
@@ -301,11 +301,9 @@ class ModelColumns:
         query_of_row = np.searchsorted(all_candidates.queries.ptr, rows, side="right") - 1
         chosen_queries, position = np.unique(query_of_row, return_inverse=True)
         queries, taken_rows = all_candidates.queries.take(chosen_queries)
-        features = (
-            all_candidates.features
-            if taken_rows.size == all_candidates.n_documents
-            else all_candidates.features[taken_rows]
-        )
+        features = all_candidates.features
+        if taken_rows.size < all_candidates.n_documents:
+            features = features[taken_rows]
         return self.rows(features, queries, threads)[
             queries.ptr[position] + rows - all_candidates.queries.ptr[query_of_row]
         ]
@@ -351,11 +349,8 @@ class ModelColumns:
             fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
             added_blocks.append(sparse.csr_matrix(added))
         if to_dense or not added_blocks:
-            return (
-                filled
-                if to_dense
-                else sparse.csr_matrix((n_rows, n_features + n_added), dtype=np.float32)
-            )
+            empty = sparse.csr_matrix((n_rows, n_features + n_added), dtype=np.float32)
+            return filled if to_dense else empty
         return sparse.csr_matrix(
             sparse.hstack([features, sparse.vstack(added_blocks)], format="csr"), dtype=np.float32
         )
@@ -386,26 +381,26 @@ class RowsWithin(Rows):
 
     def __getitem__(self, rows: slice | Array) -> Any:
         """Return float32 rows in memory, dense or CSR, which are computed from whole queries."""
-        numbers = (
-            np.arange(*rows.indices(len(self)))
-            if isinstance(rows, slice)
-            else np.asarray(rows, np.int64)
-        )
+        if isinstance(rows, slice):
+            row_numbers = np.arange(*rows.indices(len(self)))
+        else:
+            row_numbers = np.asarray(rows, np.int64)
         ptr = self._queries.ptr
-        query_of_row = np.searchsorted(ptr, numbers, side="right") - 1
+        query_of_row = np.searchsorted(ptr, row_numbers, side="right") - 1
         chosen_queries = np.unique(query_of_row)
         queries, query_rows = self._queries.take(chosen_queries)
         is_contiguous = query_rows.size and query_rows[-1] - query_rows[0] + 1 == query_rows.size
-        features = (
-            self._stored[int(query_rows[0]) : int(query_rows[-1]) + 1]
-            if is_contiguous
-            else self._stored[query_rows]
-        )
+        if is_contiguous:
+            features = self._stored[int(query_rows[0]) : int(query_rows[-1]) + 1]
+        else:
+            features = self._stored[query_rows]
         computed = self._columns.rows(features, queries, self._threads)
-        if is_contiguous and isinstance(rows, slice) and numbers.size == query_rows.size:
+        if is_contiguous and isinstance(rows, slice) and row_numbers.size == query_rows.size:
             return computed
         return computed[
-            queries.ptr[np.searchsorted(chosen_queries, query_of_row)] + numbers - ptr[query_of_row]
+            queries.ptr[np.searchsorted(chosen_queries, query_of_row)]
+            + row_numbers
+            - ptr[query_of_row]
         ]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:

@@ -420,7 +420,10 @@ class RankingModel:
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
         request = PredictRequest(
-            output_kind, rounds, resolve_threads(threads), self.absent_is_missing
+            output_kind,
+            rounds,
+            threads=resolve_threads(threads),
+            absent_is_missing=self.absent_is_missing,
         )
         try:
             output: Float64Array = self._booster.predict(features, request)
@@ -445,8 +448,8 @@ class RankingModel:
         rows = self._rows(data)
         if qid is not None:
             ids_of_rows(qid, rows.shape[0])
-        elif (count := queries_of_sizes(group, rows.shape[0]).n_documents) != rows.shape[0]:
-            raise DataError(f"group has {count:,} rows, the data have {rows.shape[0]:,}")
+        elif (n_rows := queries_of_sizes(group, rows.shape[0]).n_documents) != rows.shape[0]:
+            raise DataError(f"group has {n_rows:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
@@ -462,11 +465,9 @@ class RankingModel:
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Return the number of rounds as the engine counts them, with 0 for all."""
-        return (
-            self._best_rounds
-            if num_iteration is None
-            else min(max(0, num_iteration), self._booster.rounds)
-        )
+        if num_iteration is None:
+            return self._best_rounds
+        return min(max(0, num_iteration), self._booster.rounds)
 
     def _are_others(self, num_iteration: int | None) -> bool:
         return self._rounds(num_iteration) not in (self._best_rounds, self.best_iteration)
@@ -509,7 +510,9 @@ class RankingModel:
                 and isinstance(rows, np.ndarray)
                 and rows.shape[1] == self.n_features
             ):
-                say_no_codes(rows, self.feature_names, self.categories, "the model")
+                say_no_codes(
+                    rows, self.feature_names, categories=self.categories, whose="the model"
+                )
             return rows
         from boostrank.data.frames import as_frame, names_of, read_table
 

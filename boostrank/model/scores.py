@@ -119,12 +119,16 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
     """Create rows, float32[n, d], with values at and next to the thresholds, zeros and missing
     values.
     """
-    rng, start = np.random.default_rng(0), forest.start
+    rng, linear_start = np.random.default_rng(0), forest.start
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
     for column in columns.tolist():
         thresholds = [forest.threshold[forest.feature == column], np.zeros(1)]
-        if start is not None:
-            thresholds.append(start.bounds[np.repeat(start.feature == column, np.diff(start.ptr))])
+        if linear_start is not None:
+            thresholds.append(
+                linear_start.bounds[
+                    np.repeat(linear_start.feature == column, np.diff(linear_start.ptr))
+                ]
+            )
         with np.errstate(over="ignore"):
             values = np.concatenate(thresholds).astype(np.float32)
         values = rng.choice(values[np.isfinite(values)], _PROOF_ROWS)
@@ -218,9 +222,8 @@ def holds_ranker(path: str) -> bool:
     head = _beginning(path)
     first_line, _, other_lines = head.partition(b"\n")
     first_text = first_line.strip().decode("latin-1")
-    is_number = NUMERIC.fullmatch(first_text) is not None and (
-        bool(other_lines) or len(head) < _HEAD
-    )
+    is_whole = bool(other_lines) or len(head) < _HEAD
+    is_number = is_whole and NUMERIC.fullmatch(first_text) is not None
     is_model = any(model_format.recognises(head) for model_format in formats())
     return not head or is_number or is_model or bool(columns_of(path))
 
@@ -357,11 +360,21 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
     """
     _check_numbers(texts, rows.refuse)
     # Compare the names that both the rows and the data have.
-    documents = _phrases("document", rows, "id", rows.names, data, data.document_names)
-    queries = _phrases("query", rows, "qid", rows.qids, data, data.queries.row_ids())
-    named = [phrases for phrases in (documents, queries) if phrases is not None]
-    of_rows = list(map(" of ".join, zip(*(phrases.of_rows for phrases in named), strict=True)))
-    of_data = list(map(" of ".join, zip(*(phrases.of_data for phrases in named), strict=True)))
+    documents = _phrases(
+        "document", rows, role="id", of_rows=rows.names, data=data, ids=data.document_names
+    )
+    queries = _phrases(
+        "query", rows, role="qid", of_rows=rows.qids, data=data, ids=data.queries.row_ids()
+    )
+    all_phrases = [phrases for phrases in (documents, queries) if phrases is not None]
+    of_rows = [
+        " of ".join(names)
+        for names in zip(*(phrases.of_rows for phrases in all_phrases), strict=True)
+    ]
+    of_data = [
+        " of ".join(names)
+        for names in zip(*(phrases.of_data for phrases in all_phrases), strict=True)
+    ]
     order: Sequence[int] = range(len(texts))
     if documents and len(set(of_data)) == len(of_data):
         order = _order(rows, of_rows, of_data)
@@ -377,12 +390,12 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
                 " keep_names=True reads them)",
                 DataWarning,
             )
-        for row, (name, other) in enumerate(zip(of_rows, of_data, strict=True)):
-            if name != other:
+        for row, (row_name, data_name) in enumerate(zip(of_rows, of_data, strict=True)):
+            if row_name != data_name:
                 raise rows.refuse(
                     row,
-                    f"the score is for {name}, but data row {row + 1:,} is for {other}: write the"
-                    " scores in the order of the data",
+                    f"the score is for {row_name}, but data row {row + 1:,} is for {data_name}:"
+                    " write the scores in the order of the data",
                 )
     texts = [texts[i] for i in order]
     return _MatchedScores(np.array(texts, np.float64), texts)
@@ -421,11 +434,11 @@ def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -
     for row, name in enumerate(of_rows):
         if row_of_name.setdefault(name, row) != row:
             raise rows.refuse(row, f"{name} has two scores; keep one of the lines")
-    missing = [name for name in of_data if name not in row_of_name]
-    if missing:
+    missing_documents = [name for name in of_data if name not in row_of_name]
+    if missing_documents:
         raise FileFormatError(
-            f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score;"
-            f" first: {missing[0]}; the scores begin with {of_rows[0]}",
+            f"{len(missing_documents):,} of {count_of(len(of_data), 'document')} of the data have"
+            f" no score; first: {missing_documents[0]}; the scores begin with {of_rows[0]}",
             file=rows.file,
         )
     documents = set(of_data)
@@ -448,7 +461,7 @@ def _half_units(matched: _MatchedScores) -> Float64Array:
     if len(decimals) == 1 and len(texts) > 1 and not any("e" in text.lower() for text in texts):
         half_unit = 0.5 * 10.0 ** -min(decimals) if min(decimals) else 0.0
         return np.full(scores.size, half_unit)
-    digits = max(len((whole + fraction).lstrip("0")) for whole, _, fraction in mantissas)
+    digits = max(len((integer + fraction).lstrip("0")) for integer, _, fraction in mantissas)
     exponent = np.floor(np.log10(np.abs(scores), out=np.zeros(scores.size), where=scores != 0.0))
     return np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (exponent + 1.0 - digits))
 
@@ -467,7 +480,7 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     """
     path, lines = rows.file, _lines_of(rows.file)
     if lines[0].lstrip().startswith(("{", "[")):
-        for number, value in json_of(path, lines[0].encode()):
+        for line_number, value in json_of(path, lines[0].encode()):
             entries = value if isinstance(value, list) else [value]
             for index, entry in enumerate(entries, 1):
                 values = {"score": entry}
@@ -479,7 +492,7 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
                     for role, cell in values.items()
                     if type(cell) in (str, int, float)
                 }
-                yield number or index, cells_of_entry
+                yield line_number or index, cells_of_entry
         return
     # Commas separate columns if no other mark does, unless they are the decimal marks of all
     # numbers.
@@ -490,7 +503,7 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
         and all(map(WRITTEN.fullmatch, last_cells))
         and not all(map(NUMBER.fullmatch, last_cells))
     ):
-        row = next(i for i, word in enumerate(last_cells) if not NUMBER.fullmatch(word))
+        row = next(i for i, cell in enumerate(last_cells) if not NUMBER.fullmatch(cell))
         raise FileFormatError(
             f"{no_number(last_cells[row])}; if commas separate columns, name them in the first"
             " line",
@@ -502,7 +515,7 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     rows.columns = _roles_in(header) if has_names else {}
     roles = {role: header.index(name) for role, name in rows.columns.items()}
     roles.setdefault("score", -1)
-    for number, line in enumerate(lines[has_names:], 1 + has_names):
+    for line_number, line in enumerate(lines[has_names:], 1 + has_names):
         cells = _split(line, delimiter)
         # Numbers with decimal commas are two columns.
         has_decimal_commas = delimiter == "," and any(
@@ -513,22 +526,16 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
                 f"{line[:40]!r} has {len(cells)} columns, and the first line {len(header)}:"
                 f" {PLAIN_DIGITS}",
                 file=path,
-                line=number,
+                line=line_number,
             )
-        yield (
-            number,
-            {
-                role: cells[column]
-                for role, column in roles.items()
-                if cells and column < len(cells)
-            },
-        )
+        there = {role: column for role, column in roles.items() if column < len(cells)}
+        yield line_number, {role: cells[column] for role, column in there.items()} if cells else {}
 
 
 def _split(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line, which may be quoted, separated by a mark or by blanks."""
     if not delimiter:
-        return [word.strip('"') for word in line.split()]
+        return [cell.strip('"') for cell in line.split()]
     with contextlib.suppress(csv.Error):
         return [
             cell.strip()

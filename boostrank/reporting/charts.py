@@ -216,13 +216,13 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {key: [row.get(key) for row in rows] for key in keys}
 
 
-def stretched(linear_up_to: float, ends: tuple[float, float]) -> tuple[Any, list[float]]:
+def stretched(linear_up_to: float, limits: tuple[float, float]) -> tuple[Any, list[float]]:
     """Return a scale that is linear up to an absolute value and logarithmic beyond, and its
     ticks.
     """
     ticks = (sign * linear_up_to * 10.0**i for sign in (-1, 1) for i in range(8))
-    scale = alt.Scale(type="symlog", constant=linear_up_to, nice=False, domain=list(ends))
-    return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
+    scale = alt.Scale(type="symlog", constant=linear_up_to, nice=False, domain=list(limits))
+    return scale, sorted([0.0, *(tick for tick in ticks if limits[0] <= tick <= limits[1])])
 
 
 def lines(
@@ -261,7 +261,7 @@ def histogram(
     format: str,
     *,
     losses: bool = False,
-    **how: Any,
+    **x_options: Any,
 ) -> Chart:
     """Draw the number of queries in each bin of values, with axis options.
 
@@ -277,7 +277,7 @@ def histogram(
         alt.Chart(frame)
         .mark_bar(binSpacing=1)
         .encode(
-            x=alt.X("begin:Q", title=title, bin="binned", **how),
+            x=alt.X("begin:Q", title=title, bin="binned", **x_options),
             x2="end:Q",
             y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
             color=colour,

@@ -75,8 +75,8 @@ def choose(
     chances[candidates] = chances_of(np.sqrt(sizes[candidates]), min(count, candidates.size))
     order = rng.permutation(candidates)
     sampled_counts = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
-    drawn = order[np.diff(sampled_counts, prepend=0.0) > 0.0]
-    rows = np.flatnonzero(np.isin(unit_of_row, drawn))
+    drawn_units = order[np.diff(sampled_counts, prepend=0.0) > 0.0]
+    rows = np.flatnonzero(np.isin(unit_of_row, drawn_units))
     return rows, chances[unit_of_row[rows]]
 
 
@@ -109,10 +109,10 @@ def chances_of(sizes: Float64Array, count: int) -> Float64Array:
     while True:
         left = share[~certain].sum()
         chances = np.where(certain, 1.0, (count - certain.sum()) * share / (left or 1.0))
-        above = chances > 1.0
-        if not above.any():
+        exceeds_one = chances > 1.0
+        if not exceeds_one.any():
             return chances
-        certain |= above
+        certain |= exceeds_one
 
 
 def write_choice(

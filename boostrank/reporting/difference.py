@@ -116,28 +116,28 @@ def open_report(
     values = f" is {difference.new:.4f} instead of {difference.old:.4f},"
     if judges:
         values = f" by {judges} differs by"
-    numbers = f"{difference.metric}{values} {mean:+.4f}"
-    numbers += f" ({mean / abs(difference.old):+.1%})" if difference.old else ""
+    sentences = f"{difference.metric}{values} {mean:+.4f}"
+    sentences += f" ({mean / abs(difference.old):+.1%})" if difference.old else ""
     if low < high:
-        numbers += f", with 95% confidence {low:+.4f} to {high:+.4f}"
-    numbers += f", on {count_of(difference.queries, 'query', 'queries')}"
-    numbers += f" ({difference.better:,} better, {difference.worse:,} worse)."
+        sentences += f", with 95% confidence {low:+.4f} to {high:+.4f}"
+    sentences += f", on {count_of(difference.queries, 'query', 'queries')}"
+    sentences += f" ({difference.better:,} better, {difference.worse:,} worse)."
     # Say what a verdict needs.
     needed = 0.0
     if mean and math.isnan(difference.luck):
         needed = difference.queries * ((high - low) / (_DETECTED * mean)) ** 2
     if not verdict and not low <= 0.0 <= high and difference.p >= _ALPHA:
-        numbers += f" Chance gives as large a difference in {difference.p:.0%} of comparisons."
+        sentences += f" Chance gives as large a difference in {difference.p:.0%} of comparisons."
     elif difference.by_luck:
-        numbers += f" Two trainings differ by up to {difference.matters:.4f} by chance."
+        sentences += f" Two trainings differ by up to {difference.matters:.4f} by chance."
     elif not verdict and difference.queries < needed < _MOST_QUERIES:
-        numbers += (
+        sentences += (
             f" If that is the true difference, about {float(f'{needed:.1e}'):,.0f} queries show it"
             " in 8 of 10 comparisons."
         )
     if trees[0] is not None:
-        numbers += f" It has {count_of(trees[0], 'tree')}"
+        sentences += f" It has {count_of(trees[0], 'tree')}"
         if trees[1] not in (None, trees[0]):
-            numbers += f" instead of {trees[1]:,}"
-        numbers += "."
-    return Opening(new, _VERDICTS[verdict], old, numbers)
+            sentences += f" instead of {trees[1]:,}"
+        sentences += "."
+    return Opening(new, _VERDICTS[verdict], old, numbers=sentences)

@@ -123,21 +123,19 @@ def _row_of_rank(rank: int, ranks: Int64Array, query_words: str) -> int:
     return int(np.flatnonzero(ranks == rank)[0])
 
 
-def _row_in_query(number: int, query: int, data: RankingDataset, query_words: str) -> int:
-    if not 1 <= number <= data.n_documents:
-        raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
-    row = (
-        number - 1
-        if data.input_rows is None
-        else int(np.flatnonzero(data.input_rows == number - 1)[0])
-    )
+def _row_in_query(row_number: int, query: int, data: RankingDataset, query_words: str) -> int:
+    if not 1 <= row_number <= data.n_documents:
+        raise DataError(f"the data has no row {row_number}: its rows are 1 to {data.n_documents:,}")
+    row = row_number - 1
+    if data.input_rows is not None:
+        row = int(np.flatnonzero(data.input_rows == row)[0])
     query_of_row = data.queries.of_row(row)
     if query_of_row != query:
         query_rows = "others"
         if data.input_rows is None:
             query_rows = f"rows {data.queries.ptr[query] + 1} to {data.queries.ptr[query + 1]}"
         raise DataError(
-            f"row {number} belongs to query {data.queries.qid[query_of_row]}; {query_words} has"
+            f"row {row_number} belongs to query {data.queries.qid[query_of_row]}; {query_words} has"
             f" {query_rows}"
         )
     return row

@@ -102,7 +102,7 @@ class Why(Result):
         # The features, largest part first.
         order = self.order
         names = [self.features[i] for i in order.tolist()]
-        parts = {
+        contributions = {
             "a_part": self.contributions[0, order],
             "b_part": self.contributions[1, order],
             "part": self.parts[order],
@@ -113,17 +113,19 @@ class Why(Result):
             "feature",
             "a # A",
             "b # B",
-            Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
-            Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
-            Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
+            Column("a_part", "part of A", format=signed, help="TreeSHAP contribution to A's score"),
+            Column("b_part", "part of B", format=signed, help="TreeSHAP contribution to B's score"),
+            Column(
+                "part",
+                "A - B",
+                format=signed,
+                help="The parts add up to the difference of the scores.",
+            ),
         )
-        cells = {
-            document: [
-                Cell(value, self.value_text(name, value))
-                for name, value in zip(names, row, strict=True)
-            ]
-            for document, row in values.items()
-        }
+        cells = {}
+        for document, row in values.items():
+            texts = map(self.value_text, names, row)
+            cells[document] = list(map(Cell, row, texts))
         # The pair.
         pair_columns = (
             "document",
@@ -134,7 +136,7 @@ class Why(Result):
         )
         pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         return (
-            Table("features", {"feature": names, **values, **parts}, columns, cells),
+            Table("features", {"feature": names, **values, **contributions}, columns, cells),
             replace(pair, cells={"document": ["A", "B"]}),
         )
 
@@ -183,9 +185,13 @@ def why(
     rows = [find_document(document, query, data, ranks) for document in (a, b)]
     document_a, document_b = [
         Document(
-            shown_name(row, data), row, int(ranks[row - start]), float(scores[row - start]), label
+            name=shown_name(row, data),
+            row=row,
+            rank=int(ranks[row - start]),
+            score=float(scores[row - start]),
+            label=float(data.labels[row]),
         )
-        for row, label in zip(rows, data.labels[rows].tolist(), strict=True)
+        for row in rows
     ]
     if document_a == document_b:
         raise DataError(

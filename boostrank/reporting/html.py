@@ -100,11 +100,11 @@ def table_html(table: Table, **options: Any) -> Markup:
         # The ends of an interval are columns of their own, followed by a drawing.
         for name, label, side in zip(column.ends, ("from", "to"), ("lower", "upper"), strict=False):
             help = f"{side} end of the 95% interval"
-            end = Column(name, label, column.format, help=help, look="faint")
-            columns.append((end, table.cells_of(name)))
+            end_column = Column(name, label, column.format, help=help, look="faint")
+            columns.append((end_column, table.cells_of(name)))
         if column.drawn:
-            ends = [table.cells_of(name) for name in column.ends]
-            drawings = _whiskers(cells, *ends, limits=column.limits)
+            end_cells = [table.cells_of(name) for name in column.ends]
+            drawings = _whiskers(cells, *end_cells, limits=column.limits)
             columns.append((Column("", "95% interval", ""), drawings))
     html_columns = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*html_columns, strict=True)), [column for column, _ in columns]

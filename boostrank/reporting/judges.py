@@ -76,14 +76,15 @@ class Judges:
         queries = QueryIndex.from_ids(np.array(table["qid"].to_pylist()))
         is_people, is_machine = ~np.isnan(people), ~np.isnan(machine)
         both = is_people & is_machine
-        counts = (
+        counts_text = (
             f"{is_people.sum():,} documents were judged by people, {is_machine.sum():,} by the"
             f" machine, {both.sum():,} by both"
         )
         query_of_both = queries.of_rows()[both]
         if np.unique(query_of_both).size < 2:
             raise DataError(
-                f"{counts}, in fewer than two queries: let the machine grade what people judged"
+                f"{counts_text}, in fewer than two queries: let the machine grade what people"
+                " judged"
             )
         with queries.naming_rows():
             gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
@@ -124,7 +125,7 @@ class Judges:
         if self._segments and not parts:
             parts = ["by one map, as well as by one for each segment"]
         self.words = [
-            counts,
+            counts_text,
             "on queries left out, the machine's grades explain"
             f" {gain_map.explained:.0%} of the variance of people's gains"
             + f" ({', '.join(parts)})"

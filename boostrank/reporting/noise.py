@@ -170,7 +170,11 @@ def measure_noise(
     valid, train_set, threads = plan.valid[0][1], plan.train_set, plan.settings.threads
     stopping_sets = plan.valid if plan.settings.patience else ()
     metrics = BoundMetrics(
-        plan.settings.metrics, valid.labels, valid.queries, plan.conventions, threads
+        plan.settings.metrics,
+        valid.labels,
+        queries=valid.queries,
+        conventions=plan.conventions,
+        threads=threads,
     )
     values: dict[str, dict[str, Float64Array]] = {}
     first_results: dict[str, MetricResult] = {}
@@ -209,9 +213,9 @@ def _variants(
 ) -> Iterator[tuple[RankingDataset, int]]:
     """Yield the training data and the seed for each run."""
     rng = np.random.default_rng([seed, SOURCES.index(source)])
-    for number in range(runs):
+    for repeat in range(runs):
         if source == "seed":
-            yield data, seed + number
+            yield data, seed + repeat
         elif source == "row order":
             yield data.shuffled(rng), seed
         else:

@@ -105,19 +105,19 @@ def compare_objectives(
     rounds = num_boost_round or _ROUNDS
     options = TrainOptions(params=common, rounds=rounds, backend=backend, conventions=conventions)
     planner = _Planner(options, train_set, [("valid", valid_set.like(train_set))], seed)
-    first = next(iter(objectives))
-    plan = planner.plan(objectives[first], rates[0])
+    first_objective = next(iter(objectives))
+    plan = planner.plan(objectives[first_objective], rates[0])
     metric = plan.settings.main_metric
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
     planner = replace(planner, options=replace(options, conventions=plan.conventions))
     metric_name, counter = str(metric), itertools.count(1)
-    total = len(objectives) * (len(rates) + repeats - 1)
+    n_trainings = len(objectives) * (len(rates) + repeats - 1)
 
     def train(objective: str, rate: float, repeat: int = 0) -> _Trained:
         model = execute(planner.plan(objectives[objective], rate, repeat))
         value = model.evals_result["valid"][metric_name][model.best_iteration - 1]
-        progress(next(counter), total, objective, {metric_name: value})
+        progress(next(counter), n_trainings, objective, {metric_name: value})
         return _Trained(model, value)
 
     # Choose a rate for each objective, train again with it, and compare on the test queries.
@@ -143,7 +143,7 @@ def compare_objectives(
         )
         differences[objective] = comparison.metrics[metric_name]
     # Adjust the p-values for all differences from the first objective.
-    del differences[first]
+    del differences[first_objective]
     p_holm = holm([difference.p for difference in differences.values()]).tolist()
     adjusted = {
         name: replace(difference, p_holm=p)

@@ -133,7 +133,13 @@ class Report:
             license: identifier of the model's license, such as "mit".
         """
         verdict = self.results.get("verdict")
-        return card_of(self.ranker, Path(self.model).name, self.data, verdict, license)
+        return card_of(
+            self.ranker,
+            Path(self.model).name,
+            data_name=self.data,
+            verdict=verdict,
+            license=license,
+        )
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, and the data of each chart and each data frame as CSV.
@@ -203,9 +209,9 @@ def report(
     original = ranker = as_model(model)
     previous = trees = None
     if baseline is not None:
-        old = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
-        old_name = baseline_name or _name_of(baseline, "the previous model")
-        previous, trees = (old_name, old.scores), old.trees
+        baseline_ranker = Ranker.from_source(baseline, "baseline", data, options.get("threads"))
+        shown_name = baseline_name or _name_of(baseline, "the previous model")
+        previous, trees = (shown_name, baseline_ranker.scores), baseline_ranker.trees
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 

@@ -80,7 +80,9 @@ def measure_losses(
     """
     data, n_queries = rows.data, len(rows.data.queries)
     # Raises if the metric is undefined.
-    BoundMetrics([metric], data.labels, data.queries, conventions, threads)
+    BoundMetrics(
+        [metric], data.labels, queries=data.queries, conventions=conventions, threads=threads
+    )
     shuffles = [_Shuffle(rows, members, units, seed) for members in _disjoint(units)]
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 

@@ -111,19 +111,26 @@ class Inversion:
     rose: RankChange
 
 
-def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Churn:
+def churn(old_ranks: Int64Array, new_ranks: Int64Array, queries: QueryIndex, k: int) -> Churn:
     """Compare the top k of two rankings, given the results of `QueryIndex.ranks`."""
     owner = queries.of_rows()
 
     def entered(depth: int) -> Float64Array:
-        return np.bincount(owner[(new <= depth) & (old > depth)], minlength=len(queries)) / depth
+        return (
+            np.bincount(owner[(new_ranks <= depth) & (old_ranks > depth)], minlength=len(queries))
+            / depth
+        )
 
     has_more_than_k, has_several = queries.sizes > k, queries.sizes > 1
     per_query = np.where(has_more_than_k, entered(k), np.nan)
     changed = float(per_query[has_more_than_k].mean()) if has_more_than_k.any() else math.nan
-    first = float(entered(1)[has_several].mean()) if has_several.any() else math.nan
+    first_changed = float(entered(1)[has_several].mean()) if has_several.any() else math.nan
     return Churn(
-        k=k, changed=changed, queries=int(has_more_than_k.sum()), first=first, per_query=per_query
+        k=k,
+        changed=changed,
+        queries=int(has_more_than_k.sum()),
+        first=first_changed,
+        per_query=per_query,
     )
 
 
@@ -137,7 +144,11 @@ def rank_changes_in(
     moved_in_order = moved[np.argsort(old_ranks[moved])]
     return tuple(
         RankChange(
-            shown_name(row, data), row, float(data.labels[row]), int(old[row]), int(new[row])
+            document=shown_name(row, data),
+            row=row,
+            label=float(data.labels[row]),
+            old=int(old[row]),
+            new=int(new[row]),
         )
         for row in (start + moved_in_order).tolist()
     )

@@ -33,10 +33,10 @@ def plain(value: Any) -> Any:
     return jsonable(value, other=convert)
 
 
-def concatenate(parts: Sequence[Data]) -> Data:
+def concatenate(tables: Sequence[Data]) -> Data:
     """Concatenate the data of tables with the same columns."""
-    names = parts[0] if parts else ()
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+    names = tables[0] if tables else ()
+    return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))

@@ -76,13 +76,18 @@ class Engine:
             return self._model.predict(features, threads=self._threads)
 
     def changes(
-        self, rows: Float32Array, other: Float32Array, unit_of_column: Int64Array, units: int
+        self,
+        rows: Float32Array,
+        changed_rows: Float32Array,
+        unit_of_column: Int64Array,
+        n_units: int,
     ) -> Float64Array:
         """Return the scores of the changed rows, with one prediction per unit."""
         changed = [
-            self.scores(np.where(unit_of_column == number, other, rows)) for number in range(units)
+            self.scores(np.where(unit_of_column == unit, changed_rows, rows))
+            for unit in range(n_units)
         ]
-        return np.array(changed).reshape(units, rows.shape[0])
+        return np.array(changed).reshape(n_units, rows.shape[0])
 
 
 Scorer = Engine | Walker
@@ -150,7 +155,12 @@ def metrics_of_block(
         all_queries.qid[queries],
     )
     return BoundMetrics(
-        [metric], data.labels[documents], block_queries, conventions, 1, partial=True
+        [metric],
+        data.labels[documents],
+        queries=block_queries,
+        conventions=conventions,
+        threads=1,
+        partial=True,
     )
 
 

@@ -154,9 +154,9 @@ class Context:
         return BoundMetrics(
             metrics,
             data.labels,
-            data.queries,
-            conventions or self.rules,
-            self.threads,
+            queries=data.queries,
+            conventions=conventions or self.rules,
+            threads=self.threads,
             docnos=names,
             **options,
         )
@@ -227,7 +227,7 @@ class Section:
         context = {"result": result, "variables": variables, **variables}
         body = block(f"{self.name}.html", "body", drawn=elements, **context)
         brief = block(f"{self.name}.html", "brief", drawn=elements, **context)
-        return PageSection(self.name, self.title, body, brief, elements)
+        return PageSection(self.name, self.title, body, brief, drawn=elements)
 
 
 def page(

@@ -60,8 +60,10 @@ class Segmentation:
 
 def by_length(queries: QueryIndex) -> Segmentation:
     """Segment queries by their number of documents."""
-    starts = np.array([start for start, _ in _LENGTHS])
-    segment_positions = np.maximum(np.searchsorted(starts, queries.sizes, side="right") - 1, 0)
+    shortest_lengths = np.array([shortest_length for shortest_length, _ in _LENGTHS])
+    segment_positions = np.maximum(
+        np.searchsorted(shortest_lengths, queries.sizes, side="right") - 1, 0
+    )
     return Segmentation(
         "list length", tuple(name for _, name in _LENGTHS), segment_positions.astype(np.int64)
     )
@@ -95,15 +97,15 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
     """
     segments = {query_name(str(qid)): str(segment) for qid, segment in table.items()}
     qids = [str(qid) for qid in queries.qid.tolist()]
-    missing = sum(qid not in segments for qid in qids)
-    if missing == len(qids):
+    n_missing = sum(qid not in segments for qid in qids)
+    if n_missing == len(qids):
         raise DataError(
             f"none of the {len(qids):,} queries of the data is among the {len(segments):,} with a"
             " segment"
         )
-    if missing:
+    if n_missing:
         warn_user(
-            f"{missing:,} of {len(qids):,} queries have no segment and are shown as {NO_SEGMENT}",
+            f"{n_missing:,} of {len(qids):,} queries have no segment and are shown as {NO_SEGMENT}",
             DataWarning,
         )
     of_query = np.array([segments.get(qid, NO_SEGMENT) for qid in qids], dtype=object)
@@ -214,4 +216,4 @@ def means_over_queries(
             low[columns], high[columns] = bootstrap_intervals(
                 included_values, row_weights, seed=seed, resamples=resamples
             )
-    return Means(mean, low, high, included.sum(axis=0).astype(np.int64))
+    return Means(mean, low, high, queries=included.sum(axis=0).astype(np.int64))

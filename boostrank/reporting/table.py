@@ -49,7 +49,10 @@ def fixed(values: Iterable[float], digits: int = 3, *, sign: bool = False) -> st
 
 def printable(text: str) -> str:
     """Escape characters that control a terminal."""
-    escaped = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
+    escaped = [
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    ]
     return "".join(escaped)
 
 

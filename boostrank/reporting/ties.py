@@ -72,12 +72,8 @@ def tied_documents(
     query_of_row = queries.of_rows()
     order = np.lexsort((rounded_scores, query_of_row))
     grades, rounded_scores, query_of_row = grades[order], rounded_scores[order], query_of_row[order]
-    group_starts = np.append(
-        0,
-        1
-        + np.flatnonzero(
-            (query_of_row[1:] != query_of_row[:-1]) | (rounded_scores[1:] != rounded_scores[:-1])
-        ),
-    )
+    begins = rounded_scores[1:] != rounded_scores[:-1]
+    begins |= query_of_row[1:] != query_of_row[:-1]
+    group_starts = np.append(0, 1 + np.flatnonzero(begins))
     mixed = np.minimum.reduceat(grades, group_starts) < np.maximum.reduceat(grades, group_starts)
     return int(np.diff(group_starts, append=grades.size)[mixed].sum())

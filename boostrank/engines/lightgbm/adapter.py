@@ -80,8 +80,10 @@ class LightGBMBooster(Booster):
     def feature_names(self) -> tuple[str, ...]:
         """The names in the head of the model text."""
         # LightGBM is slower to return them than to score a document.
-        head = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[2]
-        return tuple(head.partition("\n")[0].split(" "))
+        after_key = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[
+            2
+        ]
+        return tuple(after_key.partition("\n")[0].split(" "))
 
     @property
     def n_features(self) -> int:
@@ -115,8 +117,10 @@ class LightGBMBooster(Booster):
         output = "pred_leaf" if request.what == LEAVES else "raw_score"
         options[output] = True
         if isinstance(features, Rows):
-            parts = [self.native.predict(piece, **options) for _, piece in features.pieces()]
-            outputs = np.concatenate(parts)
+            piece_outputs = [
+                self.native.predict(piece, **options) for _, piece in features.pieces()
+            ]
+            outputs = np.concatenate(piece_outputs)
         else:
             outputs = self.native.predict(features, **options)
         if request.what == LEAVES:
@@ -153,13 +157,12 @@ class LightGBMBooster(Booster):
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode())
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of
         # codes have none.
-        are_known = len(columns) == len(values) and all(
-            codes[-1] < len(column_values)
-            and all(isinstance(value, str) for value in column_values)
-            for codes, column_values in zip(columns.values(), values, strict=True)
-        )
-        if not are_known:
+        if len(columns) != len(values):
             return {}
+        for codes, column_values in zip(columns.values(), values, strict=True):
+            are_text = all(isinstance(value, str) for value in column_values)
+            if codes[-1] >= len(column_values) or not are_text:
+                return {}
         return {
             names[i]: Categories(tuple(column_values))
             for i, column_values in zip(columns, values, strict=True)
@@ -200,15 +203,15 @@ def _counting_rounds(name: str) -> Any:
     @wraps(method)
     def call_with_rounds(self: CountingBooster, *args: Any, **options: Any) -> Any:
         bound = signature.bind(self, *args, **options)
-        start = self.boostrank_model.start_trees
-        first = max(0, bound.arguments.get("start_iteration", 0))
+        start_trees = self.boostrank_model.start_trees
+        first_round = max(0, bound.arguments.get("start_iteration", 0))
         rounds = bound.arguments.get(rounds_argument)
         if rounds is None:
-            rounds = -1 if first else self.best_iteration
-        if first:
-            bound.arguments["start_iteration"] = first + start
+            rounds = -1 if first_round else self.best_iteration
+        if first_round:
+            bound.arguments["start_iteration"] = first_round + start_trees
         elif rounds > 0:
-            rounds += start
+            rounds += start_trees
         bound.arguments[rounds_argument] = rounds
         return method(*bound.args, **bound.kwargs)
 
@@ -289,9 +292,13 @@ class LightGBM(Backend):
         pairs = zip(holders, start_scores, strict=False)
         scores_of_set = {id(data): scores for data, scores in pairs if scores is not None}
         with _naming_nothing_to_split():
-            booster = create_booster(params, sets, earlier and earlier.native, scores_of_set)
+            booster = create_booster(
+                params, sets, model=earlier and earlier.native, scores_of_set=scores_of_set
+            )
             earlier_rounds = 0 if earlier is None else earlier.rounds
-            rounds = Rounds(request, booster, earlier_rounds, partial(current_scores, booster))
+            rounds = Rounds(
+                request, booster, before=earlier_rounds, scores=partial(current_scores, booster)
+            )
             sampling = Sampling(params)
 
             def gradient(scores: Array, dataset: Any) -> Any:

@@ -89,7 +89,9 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
         "left_child": tree.left,
         "right_child": tree.right,
     }
-    return _text_of_tree(number, splits, (tree.leaf, tree.documents), (tree.node, tree.below))
+    return _text_of_tree(
+        number, splits, leaves=(tree.leaf, tree.documents), nodes=(tree.node, tree.below)
+    )
 
 
 def _text_of_tree(
@@ -110,8 +112,13 @@ def _text_of_tree(
     lines = [f"{name}={_spaced(column)}\n" for name, column in splits.items()]
     set_lines = ""
     if sets:
-        words, ends = [word for words in sets for word in words], np.cumsum([0, *map(len, sets)])
-        set_lines = f"cat_boundaries={_spaced(ends.tolist())}\ncat_threshold={_spaced(words)}\n"
+        set_words, boundaries = (
+            [set_word for set_words in sets for set_word in set_words],
+            np.cumsum([0, *map(len, sets)]),
+        )
+        set_lines = (
+            f"cat_boundaries={_spaced(boundaries.tolist())}\ncat_threshold={_spaced(set_words)}\n"
+        )
     return f"""Tree={number}
 num_leaves={len(leaves[0])}
 num_cat={len(sets)}
@@ -149,14 +156,14 @@ def plain_text(
     nodes = np.split(np.arange(forest.tree.size), np.searchsorted(forest.tree, later))
     leaves = np.split(np.arange(forest.value.size), np.searchsorted(forest.leaf_trees(), later))
     texts = [
-        _plain_tree(number, forest, threshold, missing_left, *parts)
-        for number, parts in enumerate(zip(nodes, leaves, strict=True))
+        _plain_tree(number, forest, threshold, missing_left, *nodes_and_leaves)
+        for number, nodes_and_leaves in enumerate(zip(nodes, leaves, strict=True))
     ]
     return _join(engine_names(names), texts).encode()
 
 
 def _plain_tree(
-    number: int,
+    tree_number: int,
     forest: Forest,
     threshold: Float64Array,
     missing_left: BoolArray,
@@ -174,11 +181,11 @@ def _plain_tree(
     n_below, sum_below = [0] * nodes.size, [0.0] * nodes.size
     for node in reversed(range(nodes.size)):
         for child in (left[node], right[node]):
-            count, value = 1, values[~child]
+            n_child_leaves, child_sum = 1, values[~child]
             if child >= 0:
-                count, value = n_below[child], sum_below[child]
-            n_below[node] += count
-            sum_below[node] += value
+                n_child_leaves, child_sum = n_below[child], sum_below[child]
+            n_below[node] += n_child_leaves
+            sum_below[node] += child_sum
     # Number the sets of categories within the tree.
     bounds, is_set, sets = threshold[nodes].tolist(), forest.categorical[nodes], list[Any]()
     for node in np.flatnonzero(is_set).tolist():
@@ -195,7 +202,9 @@ def _plain_tree(
         "right_child": right,
     }
     means = [leaf_sum / n_leaves for leaf_sum, n_leaves in zip(sum_below, n_below, strict=True)]
-    return _text_of_tree(number, splits, (values, [1] * len(values)), (means, n_below), sets)
+    return _text_of_tree(
+        tree_number, splits, leaves=(values, [1] * len(values)), nodes=(means, n_below), sets=sets
+    )
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
@@ -204,8 +213,8 @@ def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
 
 
 def _read(tree: Tree) -> tuple[int, Curve]:
-    def read_numbers(name: bytes, kind: type = float) -> Any:
-        return np.array(tree.words(name), dtype=np.float64).astype(kind)
+    def read_numbers(name: bytes, dtype: type = float) -> Any:
+        return np.array(tree.words(name), dtype=np.float64).astype(dtype)
 
     try:
         values, documents = read_numbers(b"leaf_value"), read_numbers(b"leaf_count")
@@ -273,7 +282,9 @@ class LightGBMFormat(ModelFormat):
             "the model is a random forest, whose trees LightGBM averages",
         )
         counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in model.trees]
-        leaf_count = np.array([float(word) for words in counts for word in words])
+        leaf_count = np.array(
+            [float(leaf_count) for tree_counts in counts for leaf_count in tree_counts]
+        )
         return ServedTrees(_forest(model, 0), leaf_count)
 
     def stamp(self, body: bytes) -> bytes:
@@ -291,15 +302,17 @@ class LightGBMFormat(ModelFormat):
             ModelError: a model is a random forest of LightGBM.
         """
         # One start for all models, then their trees with new numbers.
-        grown: list[Tree] = []
+        grown_trees: list[Tree] = []
         for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
             refuse(
                 b"\naverage_output" in model.head,
                 "a random forest of LightGBM cannot be averaged with others",
             )
-            grown += [_divided(tree, divisor) for tree in model.trees[model.start_trees :]]
+            grown_trees += [_divided(tree, divisor) for tree in model.trees[model.start_trees :]]
         # LightGBM counts the importances in the tail again.
-        return _with_trees(models[0], sum_of_starts(list(map(_start_of, models)), weights), grown)
+        return _with_trees(
+            models[0], sum_of_starts(list(map(_start_of, models)), weights), grown_trees
+        )
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the text in which a missing value goes where its fill value goes.
@@ -320,18 +333,18 @@ class LightGBMFormat(ModelFormat):
                 return decision
             return decisions[int(fill_value <= float(threshold))]
 
-        grown = []
+        grown_trees = []
         for tree in model.trees[model.start_trees :]:
             columns = (
                 tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold")
             )
-            grown.append(tree.with_words(b"decision_type", map(fill, *columns)))
-        return _with_trees(model, filled_start(_start_of(model), values), grown)
+            grown_trees.append(tree.with_words(b"decision_type", map(fill, *columns)))
+        return _with_trees(model, filled_start(_start_of(model), values), grown_trees)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
         """Return the values of each tree's leaves, without those of a linear start."""
-        ends = np.cumsum([tree.leaves for tree in model.trees])
-        return np.split(model.leaf_value, ends[:-1])[model.start_trees :]
+        leaf_ends = np.cumsum([tree.leaves for tree in model.trees])
+        return np.split(model.leaf_value, leaf_ends[:-1])[model.start_trees :]
 
     def with_leaves(
         self,
@@ -340,10 +353,10 @@ class LightGBMFormat(ModelFormat):
         start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the text with other values of the leaves, and another start if there is one."""
-        grown = model.trees[model.start_trees :]
+        grown_trees = model.trees[model.start_trees :]
         changed = [
             tree.with_numbers(b"leaf_value", leaves)
-            for tree, leaves in zip(grown, values, strict=True)
+            for tree, leaves in zip(grown_trees, values, strict=True)
         ]
         return _with_trees(model, start, changed)
 
@@ -376,30 +389,29 @@ def _forest(model: LightGBMText, first_tree: int) -> Forest:
     """Return the trees whose number is at least `first_tree`, where linear leaves have their
     `leaf_value` only.
     """
-    grown = model.trees[first_tree:]
-    leaves = np.array([tree.leaves for tree in grown], np.int64)
+    trees = model.trees[first_tree:]
+    leaves = np.array([tree.leaves for tree in trees], np.int64)
     skipped_leaves = model.leaf_value.size - int(leaves.sum())
     nodes = {name: column[skipped_leaves - first_tree :] for name, column in model.nodes.items()}
     threshold, decision = nodes["threshold"], nodes["decision_type"]
     left, right = nodes["left_child"], nodes["right_child"]
-    tree = np.repeat(np.arange(len(grown)), leaves - 1)
+    tree = np.repeat(np.arange(len(trees)), leaves - 1)
     # Convert numbers within a tree to numbers over all trees.
     first_node, first_leaf = np.cumsum(leaves - 1) - (leaves - 1), np.cumsum(leaves) - leaves
     left = np.where(left >= 0, left + first_node[tree], left - first_leaf[tree])
     right = np.where(right >= 0, right + first_node[tree], right - first_leaf[tree])
     # Bits 2 and 3, missing values: 0: none, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
-    missing = decision >> 2 & 3
-    categorical = (
-        decision & 1
-    ) != 0  # the threshold is the number of a set; missing values go right
+    missing_type = decision >> 2 & 3
+    # Thresholds of categorical splits are numbers of sets; missing values go right.
+    categorical = (decision & 1) != 0
     # LightGBM treats values near 0 as 0, so no threshold may separate them.
     bounds = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
     bounds = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, bounds)
-    nan_left = np.where(missing == 0, bounds >= 0.0, decision & 2)
-    kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
-    n_sets = np.array([tree.categorical_splits for tree in grown], np.int64)
+    nan_left = np.where(missing_type == 0, bounds >= 0.0, decision & 2)
+    split_kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing_type == 1, ZERO_IS_MISSING, 0)
+    n_sets = np.array([tree.categorical_splits for tree in trees], np.int64)
     first_set = np.cumsum(n_sets) - n_sets
-    sets_of_trees = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
+    sets_of_trees = [model.sets[tree.number] for tree in trees if tree.categorical_splits]
     return make_forest(
         [
             set_words
@@ -408,7 +420,7 @@ def _forest(model: LightGBMText, first_tree: int) -> Forest:
         ],
         feature=nodes["split_feature"],
         threshold=np.where(categorical, threshold + first_set[tree], bounds),
-        kind=np.where(categorical, CATEGORICAL, kind),
+        kind=np.where(categorical, CATEGORICAL, split_kind),
         left=left,
         right=right,
         value=model.leaf_value[skipped_leaves:],
@@ -444,13 +456,13 @@ def _start_of(model: LightGBMText) -> dict[int, Curve]:
 
 
 def _with_trees(
-    model: LightGBMText, start: Mapping[int, Curve] | None, grown: Sequence[Tree]
+    model: LightGBMText, start: Mapping[int, Curve] | None, grown_trees: Sequence[Tree]
 ) -> bytes:
     """Return the file with other grown trees, and with another linear start unless that is None."""
     texts = [tree.to_bytes() for tree in model.trees[: model.start_trees]]
     if start is not None:
         texts = [tree.encode() for tree in write_start(start)]
-    numbered = enumerate(grown, len(texts))
+    numbered = enumerate(grown_trees, len(texts))
     texts += [replace(tree, number=number).to_bytes() for number, tree in numbered]
     return join_texts(model.head, texts, model.tail)
 
@@ -458,6 +470,8 @@ def _with_trees(
 def _divided(tree: Tree, divisor: float) -> Tree:
     """Return a tree with its scores divided."""
     for key in _IN_SCORE:
-        if words := tree.words(key):
-            tree = tree.with_words(key, [repr(float(word) / divisor).encode() for word in words])
+        if numbers := tree.words(key):
+            tree = tree.with_words(
+                key, [repr(float(number) / divisor).encode() for number in numbers]
+            )
     return tree

@@ -173,17 +173,23 @@ def parse_text(data: bytes) -> LightGBMText:
     lacks_end = _END not in data
     if lacks_end:
         data = _AFTER.sub(_END, data, 1)
-    start, end = data.find(b"\n\n"), data.find(_END)
-    wrong = not data.startswith(b"tree\n") or start < 0
-    refuse(wrong, "this is not LightGBM model text: it must begin with a line 'tree' and a header")
-    refuse(end < 0, "model text has no line 'end of trees': the file is truncated")
+    header_end, trees_end = data.find(b"\n\n"), data.find(_END)
+    is_other_file = not data.startswith(b"tree\n") or header_end < 0
+    refuse(
+        is_other_file,
+        "this is not LightGBM model text: it must begin with a line 'tree' and a header",
+    )
+    refuse(trees_end < 0, "model text has no line 'end of trees': the file is truncated")
     # Parse the parts, and check each against the header's numbers.
-    header = _header(data[:start].decode())
+    header = _header(data[:header_end].decode())
     n_features = _check_header(header)
     trees = [
-        _tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))
+        _tree(block, i)
+        for i, block in enumerate(_sized_blocks(data, header_end + 2, trees_end + 1, header))
     ]
-    parsed = _check_trees(data[:start], trees, data[end + 1 :], n_features)
+    parsed = _check_trees(
+        data[:header_end], trees, tail=data[trees_end + 1 :], n_features=n_features
+    )
     _check_tail(parsed.tail.decode())
     if lacks_end:
         _check_importances(parsed)
@@ -215,13 +221,17 @@ def read_leaves(data: bytes) -> Leaves | None:
     if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
         return None
     values = [tree.words(b"leaf_value") for tree in trees]
-    counts = [
-        tree.words(b"leaf_count") or [b"1"] * len(of)
-        for tree, of in zip(trees, values, strict=True)
+    count_words = [
+        tree.words(b"leaf_count") or [b"1"] * len(tree_values)
+        for tree, tree_values in zip(trees, values, strict=True)
     ]
     tree = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
-    value = np.array([word for words in values for word in words], np.float64)
-    return Leaves(tree, value, np.array([word for words in counts for word in words], np.float64))
+    leaf_values = np.array([number for tree_values in values for number in tree_values], np.float64)
+    return Leaves(
+        tree,
+        leaf_values,
+        np.array([number for tree_values in count_words for number in tree_values], np.float64),
+    )
 
 
 def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
@@ -242,8 +252,8 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
         if tree.leaves > 1:
             threshold = np.array(tree.words(b"threshold"), np.float64)
             is_set = np.array(tree.words(b"decision_type"), int) & 1
-            numbers = np.where(is_set, threshold, of_doubles(threshold))
-            tree = tree.with_numbers(b"threshold", numbers)
+            new_thresholds = np.where(is_set, threshold, of_doubles(threshold))
+            tree = tree.with_numbers(b"threshold", new_thresholds)
         texts.append(tree.to_bytes())
     return join_texts(data[: data.find(b"\n\n")], texts, data[data.find(_END) + 1 :])
 
@@ -391,7 +401,9 @@ class _Column:
     def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
         self.key = key.decode()
         self.tokens = list(itertools.chain.from_iterable(tokens))
-        self.tree = np.repeat([t.number for t in trees], [len(t) for t in tokens]).astype(np.int64)
+        self.tree = np.repeat(
+            [each_tree.number for each_tree in trees], [len(each_tree) for each_tree in tokens]
+        ).astype(np.int64)
 
     def parse_whole(self, low: int, high: int | Int64Array) -> Int64Array:
         values = self._parse(_INTEGER).astype(np.int64)
@@ -461,21 +473,23 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
         nodes["left_child"],
         nodes["right_child"],
         tree_of_node,
-        np.array([t.leaves for t in trees], np.int64),
+        np.array([tree.leaves for tree in trees], np.int64),
     )
     nodes["split_feature"] = _at_nodes(b"split_feature", trees).parse_whole(0, n_features - 1)
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero,
     # NaN).
     nodes["decision_type"] = _at_nodes(b"decision_type", trees).parse_whole(0, 11)
     nodes["threshold"] = _at_nodes(b"threshold", trees).real(finite=False)
-    n_sets = np.array([t.categorical_splits for t in trees], np.int64)[tree_of_node]
-    _check_thresholds(nodes["decision_type"], nodes["threshold"], tree_of_node, n_sets)
+    n_sets = np.array([tree.categorical_splits for tree in trees], np.int64)[tree_of_node]
+    _check_thresholds(nodes["decision_type"], nodes["threshold"], tree=tree_of_node, n_sets=n_sets)
     nodes["split_gain"] = _parse_other_fields(trees, tree_of_node)
     categories = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
     leaf_features = {
         tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
     }
-    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, categories, leaf_features)
+    return LightGBMText(
+        head, tuple(trees), tail, nodes, leaf_value, sets=categories, leaf_features=leaf_features
+    )
 
 
 def _check_thresholds(
@@ -487,9 +501,8 @@ def _check_thresholds(
         decision, threshold, tree: decision type, threshold and tree of each node, [M].
         n_sets: int64[M], number of sets of the node's tree.
     """
-    has_no_set = (decision % 2 == 1) & ~(
-        (threshold >= 0) & (threshold < n_sets) & (threshold == np.floor(threshold))
-    )
+    is_set = (threshold >= 0) & (threshold < n_sets) & (threshold == np.floor(threshold))
+    has_no_set = (decision % 2 == 1) & ~is_set
     _refuse_tree(
         has_no_set,
         tree,

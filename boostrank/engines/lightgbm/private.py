@@ -21,6 +21,7 @@ from boostrank.core.machine import return_memory
 from boostrank.core.types import Array, Float64Array, Int64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
+from boostrank.engines.base import Peers
 from boostrank.files.blocks import zeroed
 from boostrank.files.store import Entry, Origin, entry_name
 
@@ -123,7 +124,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         peers: workers that share the bin bounds; None if this process has all rows.
     """
 
-    def __init__(self, data: Features, *, peers: Any = None, **options: Any) -> None:
+    def __init__(self, data: Features, *, peers: Peers | None = None, **options: Any) -> None:
         super().__init__(data, **options)
         self._peers = peers
         self.cache_key: Any = None
@@ -159,20 +160,18 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         rows, peers = data.shape[0], self._peers
         first_row, n_rows = 0, rows
         if peers is not None:
-            counts = peers.share(rows)
-            first_row, n_rows = sum(counts[: peers.rank]), sum(counts)
+            rows_of_workers = peers.share(rows)
+            first_row, n_rows = sum(rows_of_workers[: peers.rank]), sum(rows_of_workers)
         sampled = self.sampled_rows(n_rows).astype(np.int64)
         own_rows = sampled[(sampled >= first_row) & (sampled < first_row + rows)] - first_row
         sample = _sample_columns(data, own_rows)
         if peers is not None:
             sample = _gather_columns(peers, sample, own_rows.size)
         lengths = np.array([values.size for values in sample.values], np.int32)
+        addresses = [[array.ctypes.data for array in columns] for columns in sample]
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
-            *(
-                (ctypes.c_void_p * len(columns))(*(array.ctypes.data for array in columns))
-                for columns in sample
-            ),
+            *((ctypes.c_void_p * len(pointers))(*pointers) for pointers in addresses),
             ctypes.c_int32(len(sample.values)),
             _pointer(lengths),
             ctypes.c_int32(sampled.size),
@@ -248,14 +247,13 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def sampled_rows(self, rows: int) -> Array:
         """Return the ascending numbers of the rows from which LightGBM finds the bin bounds."""
-        params, count, n_sampled = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
-        _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))
-        sampled = np.zeros(count.value, np.int32)
+        params, sample_size, n_sampled = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(
-            _LIB.LGBM_SampleIndices(
-                ctypes.c_int32(rows), params, _pointer(sampled), ctypes.byref(n_sampled)
-            )
+            _LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(sample_size))
         )
+        sampled = np.zeros(sample_size.value, np.int32)
+        arguments = ctypes.c_int32(rows), params, _pointer(sampled), ctypes.byref(n_sampled)
+        _safe_call(_LIB.LGBM_SampleIndices(*arguments))
         return sampled[: n_sampled.value]
 
     def push(self, piece: Any, start: int) -> None:
@@ -265,8 +263,8 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         dtype = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
             indptr, indices, data = map(_pointer, (piece.indptr, piece.indices, piece.data))
-            numbers = piece.indptr.size, piece.nnz, piece.shape[1], start
-            sizes = [ctypes.c_int64(number) for number in numbers]
+            shape_numbers = piece.indptr.size, piece.nnz, piece.shape[1], start
+            sizes = [ctypes.c_int64(number) for number in shape_numbers]
             arguments = (indptr, ctypes.c_int(_INT32), indices, data, dtype, *sizes)
             _safe_call(_LIB.LGBM_DatasetPushRowsByCSR(self._handle, *arguments))
         else:
@@ -310,12 +308,15 @@ class SampledColumns(NamedTuple):
 def _sample_columns(data: Features, sampled: Int64Array) -> SampledColumns:
     """Return the columns of the sample, in two passes to save memory."""
     # First pass: count the values of each column.
-    counts = np.zeros(data.shape[1], np.int64)
+    column_counts = np.zeros(data.shape[1], np.int64)
     for _, piece in _sampled(data, sampled):
-        counts += np.diff(piece.indptr)
-    ends = np.cumsum(counts)
-    values, positions = zeroed(int(ends[-1]), np.float64), zeroed(int(ends[-1]), np.int32)
-    next_place = ends - counts
+        column_counts += np.diff(piece.indptr)
+    column_ends = np.cumsum(column_counts)
+    values, positions = (
+        zeroed(int(column_ends[-1]), np.float64),
+        zeroed(int(column_ends[-1]), np.int32),
+    )
+    next_place = column_ends - column_counts
     # Second pass: fill them in.
     for start, piece in _sampled(data, sampled):
         for column, (begin, stop) in enumerate(
@@ -325,22 +326,24 @@ def _sample_columns(data: Features, sampled: Int64Array) -> SampledColumns:
             values[rows_of_column] = piece.data[begin:stop]
             positions[rows_of_column] = piece.indices[begin:stop] + start
             next_place[column] += stop - begin
-    return SampledColumns(np.split(values, ends[:-1]), np.split(positions, ends[:-1]))
+    return SampledColumns(np.split(values, column_ends[:-1]), np.split(positions, column_ends[:-1]))
 
 
 def _sampled(data: Features, sampled: Int64Array) -> Iterator[tuple[int, Any]]:
     """Iterate over pairs of a position in the sample and sampled rows as CSC without zeros."""
     for start, rows in pieces(data):
-        first, last = np.searchsorted(sampled, [start, start + rows.shape[0]]).tolist()
-        if first < last:
-            piece = sparse.csc_matrix(rows[sampled[first:last] - start])
+        first_position, last_position = np.searchsorted(
+            sampled, [start, start + rows.shape[0]]
+        ).tolist()
+        if first_position < last_position:
+            piece = sparse.csc_matrix(rows[sampled[first_position:last_position] - start])
             piece.data[np.abs(piece.data) <= ZERO] = 0.0  # NaN stays
             piece.eliminate_zeros()
             piece.sort_indices()
-            yield first, piece
+            yield first_position, piece
 
 
-def _gather_columns(peers: Any, sample: SampledColumns, n_rows: int) -> SampledColumns:
+def _gather_columns(peers: Peers, sample: SampledColumns, n_rows: int) -> SampledColumns:
     """Return the columns of the samples of all workers, given this worker's sample of `n_rows`."""
     values = [column.astype(np.float32) for column in sample.values]
     shared = peers.share((n_rows, values, sample.positions))
@@ -351,8 +354,8 @@ def _gather_columns(peers: Any, sample: SampledColumns, n_rows: int) -> SampledC
         for worker_positions, offset in zip(all_positions, offsets, strict=False)
     ]
     return SampledColumns(
-        [np.concatenate(parts).astype(np.float64) for parts in zip(*all_values, strict=True)],
-        [np.concatenate(parts) for parts in zip(*shifted, strict=True)],
+        [np.concatenate(columns).astype(np.float64) for columns in zip(*all_values, strict=True)],
+        [np.concatenate(columns) for columns in zip(*shifted, strict=True)],
     )
 
 

@@ -19,7 +19,7 @@ from lightgbm.basic import _LIB, _safe_call
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Trained, TrainRequest
+from boostrank.engines.base import Peers, Trained, TrainRequest
 from boostrank.engines.lightgbm.adapter import LightGBM, LightGBMBooster
 from boostrank.engines.lightgbm.private import StreamedDataset
 
@@ -29,7 +29,7 @@ _SCATTER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INT, _INTS, _INTS, _INT, _ADD
 _GATHER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INTS, _INTS, _INT, _ADDRESS, _INT)
 
 
-def member(peers: Any) -> contextlib.nullcontext[Member]:
+def member(peers: Peers) -> contextlib.nullcontext[Member]:
     """Return a context manager in which this process is one of the workers."""
     return contextlib.nullcontext(Member(peers))
 
@@ -37,7 +37,7 @@ def member(peers: Any) -> contextlib.nullcontext[Member]:
 class Member(LightGBM):
     """The LightGBM engine on one worker, which is connected to its `peers`."""
 
-    def __init__(self, peers: Any) -> None:
+    def __init__(self, peers: Peers) -> None:
         self._peers = peers
         # Filtering depends on the rows of this worker, so the workers' histograms would differ in
         # length.
@@ -115,10 +115,10 @@ class Member(LightGBM):
         # of blocks, their number, output and its size, function that adds.
         values, _, number_size, starts, lengths, n_blocks, output, _, reducer = arguments
         blocks = [_memory(values + starts[i], lengths[i]) for i in range(n_blocks)]
-        first, *others = self._peers.all_to_all(blocks)
-        ctypes.memmove(output, _buffer(first), len(first))
+        first_block, *other_blocks = self._peers.all_to_all(blocks)
+        ctypes.memmove(output, _buffer(first_block), len(first_block))
         # Add in the order of the ranks, so that sums do not depend on the worker.
-        for piece in others:
+        for piece in other_blocks:
             address = ctypes.cast(_buffer(piece), ctypes.c_void_p)
             reducer[0](address, output, number_size, len(piece))
 

@@ -226,7 +226,10 @@ class Linear(Backend):
         else:
             scaling = reference.rows.scaling
         return LinearData(
-            ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names
+            ScaledRows(data.features, scaling),
+            data.labels,
+            queries=data.queries,
+            feature_names=data.feature_names,
         )
 
     def train(self, request: TrainRequest) -> Trained:
@@ -416,9 +419,8 @@ def _choose_optimizer(
         or first_part.options.get("scale_control", 0.0) != 0.0
     )
     # A line search needs a gradient that is the derivative of the loss.
-    can_compare = (
-        len(objective.parts) == 1 and not _draws(objective) and is_exact and not is_changed
-    )
+    is_single = len(objective.parts) == 1
+    can_compare = is_single and is_exact and not is_changed and not _draws(objective)
     if optimizer == "auto":
         is_margin = objective.name == "margin-ndcg"
         has_kinks = (
@@ -447,27 +449,27 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
         DataError: a feature has infinite values.
     """
     columns = features.shape[1]
-    count, total = np.zeros(columns), np.zeros(columns)
-    low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+    n_values, total = np.zeros(columns), np.zeros(columns)
+    lowest, highest = np.full(columns, np.inf), np.full(columns, -np.inf)
     with np.errstate(invalid="ignore"):  # infinite values raise an error below
         for _, block in _row_blocks(features):
             sums = _sum_columns(block, np.zeros(columns))
-            count, total = count + sums.n_values, total + sums.total
-            low, high = np.minimum(low, sums.least), np.maximum(high, sums.most)
-    infinite = np.flatnonzero((low == -np.inf) | (high == np.inf))
+            n_values, total = n_values + sums.n_values, total + sums.total
+            lowest, highest = np.minimum(lowest, sums.least), np.maximum(highest, sums.most)
+    infinite = np.flatnonzero((lowest == -np.inf) | (highest == np.inf))
     if infinite.size:
         raise DataError(
             f"feature {infinite[0]} (from 0) has infinite values, which a linear model does not"
             " support"
         )
-    mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
-    changes = high > low
+    mean = np.divide(total, n_values, out=np.zeros(columns), where=n_values > 0)
+    changes = highest > lowest
     if kind != STANDARD:
         return Scaling(kind, mean, changes.astype(np.float64))
-    square = np.zeros(columns)
+    squares = np.zeros(columns)
     for _, block in _row_blocks(features):
-        square += _sum_columns(block, mean, squares=True).total
-    deviation = np.sqrt(np.divide(square, count, out=np.zeros(columns), where=count > 0))
+        squares += _sum_columns(block, mean, squares=True).total
+    deviation = np.sqrt(np.divide(squares, n_values, out=np.zeros(columns), where=n_values > 0))
     return Scaling(kind, mean, np.where(changes, deviation, 0.0))
 
 
@@ -497,9 +499,8 @@ class ScaledRows:
         total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
         for start, block in _row_blocks(self.features):
-            sums += (
-                _fill_missing(block, self.scaling.mean).T @ gradient[start : start + block.shape[0]]
-            )
+            rows = _fill_missing(block, self.scaling.mean)
+            sums += rows.T @ gradient[start : start + block.shape[0]]
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:
@@ -526,9 +527,8 @@ class ScaledRows:
         for start, block in _row_blocks(self.features):
             block_rows = block.toarray() if sparse.issparse(block) else block
             dense = _fill_missing(block_rows, self.scaling.mean)
-            contributions[start : start + block.shape[0], :-1] = (
-                dense - self.scaling.mean
-            ) * coefficients
+            products = (dense - self.scaling.mean) * coefficients
+            contributions[start : start + block.shape[0], :-1] = products
         return contributions
 
 
@@ -547,14 +547,14 @@ def _fill_missing(rows: Any, mean: Float64Array) -> Any:
     """Return rows in float64, in which missing values are replaced by the mean."""
     if sparse.issparse(rows):
         rows = sparse.csr_matrix(rows, dtype=np.float64)
-        missing = np.isnan(rows.data)
-        if missing.any():
+        is_missing = np.isnan(rows.data)
+        if is_missing.any():
             rows = rows.copy()
-            rows.data[missing] = mean[rows.indices[missing]]
+            rows.data[is_missing] = mean[rows.indices[is_missing]]
         return rows
     rows = rows.astype(np.float64)
-    missing = np.isnan(rows)
-    return np.where(missing, mean, rows) if missing.any() else rows
+    is_missing = np.isnan(rows)
+    return np.where(is_missing, mean, rows) if is_missing.any() else rows
 
 
 class _ColumnSums(NamedTuple):
@@ -573,19 +573,19 @@ def _sum_columns(block: Any, centre: Float64Array, *, squares: bool = False) -> 
     power = 2 if squares else 1
     if not sparse.issparse(block):
         rows = block.astype(np.float64)
-        present = ~np.isnan(rows)
+        is_present = ~np.isnan(rows)
         return _ColumnSums(
-            total=np.sum((rows - centre) ** power, axis=0, where=present),
-            n_values=np.count_nonzero(present, axis=0).astype(np.float64),
-            least=np.min(rows, axis=0, where=present, initial=np.inf),
-            most=np.max(rows, axis=0, where=present, initial=-np.inf),
+            total=np.sum((rows - centre) ** power, axis=0, where=is_present),
+            n_values=np.count_nonzero(is_present, axis=0).astype(np.float64),
+            least=np.min(rows, axis=0, where=is_present, initial=np.inf),
+            most=np.max(rows, axis=0, where=is_present, initial=-np.inf),
         )
     # Absent entries of sparse rows are zeros, so they add (-centre)^power each.
     values, columns = block.data.astype(np.float64), block.indices
-    missing = np.isnan(values)
-    n_missing = np.bincount(columns[missing], minlength=n_columns)
+    is_missing = np.isnan(values)
+    n_missing = np.bincount(columns[is_missing], minlength=n_columns)
     n_absent = block.shape[0] - np.bincount(columns, minlength=n_columns).astype(np.float64)
-    values, columns = values[~missing], columns[~missing]
+    values, columns = values[~is_missing], columns[~is_missing]
     total = np.bincount(columns, (values - centre[columns]) ** power, n_columns)
     least = np.where(n_absent > 0, 0.0, np.inf)
     most = np.where(n_absent > 0, 0.0, -np.inf)
@@ -681,7 +681,10 @@ class WeightPath(Resettable):
         self.weights: list[Float64Array] = []
         self.learning_rate = learning_rate
         self.rounds = Rounds(
-            request, self, earlier_rounds, lambda data: data.rows.scores(self.weights[-1])
+            request,
+            self,
+            before=earlier_rounds,
+            scores=lambda data: data.rows.scores(self.weights[-1]),
         )
         self._rounds_left = iter(self.rounds)
 

@@ -143,9 +143,8 @@ class LinearFormat(ModelFormat):
                 f" {', '.join(sorted(_KEYS))}"
             )
         names, rounds = content["features"], content["rounds"]
-        are_names = (
-            isinstance(names, list) and names and all(isinstance(name, str) for name in names)
-        )
+        is_list = isinstance(names, list) and bool(names)
+        are_names = is_list and all(isinstance(name, str) for name in names)
         refuse(not are_names, "'features' must be a list of names")
         refuse(len(set(names)) < len(names), "'features' has a name twice")
         try:

@@ -75,8 +75,8 @@ def read(document: Any) -> TreeFile:
     return read_trees(
         ensemble["feature_names"],
         [(tree, 0) for tree in trees],
-        _parse_node,
-        RULES,
+        parse=_parse_node,
+        rules=RULES,
         weights=weights,
     )
 

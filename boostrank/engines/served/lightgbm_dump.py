@@ -20,7 +20,7 @@ def read(document: Any) -> TreeFile:
     refuse(document.get("num_class", 1) != 1, "it has several outputs")
     refuse(bool(document.get("average_output")), "it is a random forest, whose trees are averaged")
     roots = [tree["tree_structure"] for tree in document["tree_info"]]
-    return read_trees(document["feature_names"], roots, _parse_node, Rules())
+    return read_trees(document["feature_names"], roots, parse=_parse_node, rules=Rules())
 
 
 def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | float:

@@ -82,19 +82,20 @@ class LinearScore:
         if self.weights[column] == 0.0:
             return self
         shift[column] -= self.bias * self.divisor[column] / self.weights[column]
-        return LinearScore(self.weights, shift, self.divisor, self.missing)
+        return LinearScore(self.weights, shift, divisor=self.divisor, missing=self.missing)
 
     def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
         number_type, total = rules.values, np.full(len(rows), rules.sums(self.bias))
-        missing = self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
+        missing_values = (
+            self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
+        )
         with np.errstate(all="ignore"):
             for column in self.used:
                 values = rows[:, column].astype(number_type)
-                values = np.where(np.isnan(values), number_type(missing[column]), values)
-                scaled = (values - number_type(self.shift[column])) / number_type(
-                    self.divisor[column]
-                )
+                values = np.where(np.isnan(values), number_type(missing_values[column]), values)
+                shift, divisor = number_type(self.shift[column]), number_type(self.divisor[column])
+                scaled = (values - shift) / divisor
                 total += (rules.leaves(self.weights[column]) * scaled).astype(rules.sums)
             return total.astype(rules.gives)
 
@@ -107,9 +108,8 @@ class LinearScore:
         n_roundings = self.weights.size + 8
         if np.float32 in (rules.values, rules.leaves, rules.sums):
             # Rows are exact in float32, so only the constants and the terms are rounded.
-            constant_magnitudes = (
-                np.abs(self.shift) + np.where(is_missing, np.abs(self.missing), 0.0)
-            ) @ factors
+            replaced = np.where(is_missing, np.abs(self.missing), 0.0)
+            constant_magnitudes = (np.abs(self.shift) + replaced) @ factors
             return np.asarray(
                 (0.5 * constant_magnitudes + n_roundings * magnitudes) * np.finfo(np.float32).eps
             )
@@ -123,8 +123,8 @@ class LinearScore:
     def draw(self, rows: int) -> Float32Array:
         """Return random rows, float32[n, d], around the shift of each column."""
         rng = np.random.default_rng(0)
-        drawn = rng.normal(size=(rows, self.weights.size))
-        return (self.shift + self.divisor * drawn).astype(np.float32)
+        normal_values = rng.normal(size=(rows, self.weights.size))
+        return (self.shift + self.divisor * normal_values).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,9 @@ class LinearFile:
         """Return the same model in the format of boostrank's linear models."""
         score = self.score
         path = np.append(score.weights, score.bias).reshape(1, -1)
-        return LinearModel(self.names, Scaling(NONE, score.shift, score.divisor), 1, path)
+        return LinearModel(
+            self.names, Scaling(NONE, score.shift, score.divisor), rounds=1, path=path
+        )
 
 
 def read_weights(

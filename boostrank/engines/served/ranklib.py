@@ -36,8 +36,8 @@ def recognises(document: Any) -> bool:
 def read(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFile:
     """Read a model, whose features are called f1, f2, ... without `names`."""
     refuse(not isinstance(document, str), "RankLib's model must be text")
-    head = re.match(r"## *(.*)", document)
-    kind = head[1].strip() if head else "MART"
+    heading = re.match(r"## *(.*)", document)
+    kind = heading[1].strip() if heading else "MART"
     if kind in _LINEAR:
         return _read_linear(document, names)
     refuse(kind not in ("LambdaMART", "MART"), f"its kind {kind!r} cannot be read")
@@ -78,7 +78,7 @@ def _read_trees(document: str, names: Sequence[str]) -> TreeFile:
     names = _names(max(features, default=1), names)
     weights = [float(np.float32(tree.get("weight", "1"))) for tree in trees]
     roots = [tree.find("split") for tree in trees]
-    return read_trees(names, roots, _parse_node, RULES, weights=weights)
+    return read_trees(names, roots, parse=_parse_node, rules=RULES, weights=weights)
 
 
 def _parse_whole(element: Any) -> int:

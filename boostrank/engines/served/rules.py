@@ -142,7 +142,9 @@ def walk(roots: Sequence[Any], parse: Tree, rows: Array, rules: Rules, base: flo
 
 def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
     """Return the scores of trees under these rules, as `walk` does."""
-    return walk(trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, trees.base)
+    return walk(
+        trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, base=trees.base
+    )
 
 
 def _node(forest: Forest, node: int) -> Split | float:

@@ -34,10 +34,12 @@ def recognises_dump(document: Any) -> bool:
     """Return whether JSON is a list of XGBoost's trees, or of their texts."""
     if not isinstance(document, list) or not document:
         return False
-    first = document[0]
-    if isinstance(first, str):
-        return first.lstrip().startswith('{ "nodeid"') or first.lstrip().startswith('{"nodeid"')
-    return isinstance(first, dict) and "nodeid" in first
+    first_tree = document[0]
+    if isinstance(first_tree, str):
+        return first_tree.lstrip().startswith('{ "nodeid"') or first_tree.lstrip().startswith(
+            '{"nodeid"'
+        )
+    return isinstance(first_tree, dict) and "nodeid" in first_tree
 
 
 def read_dump(document: Any) -> TreeFile:
@@ -58,7 +60,9 @@ def read_roots(
     scales: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> TreeFile:
     """Read the trees of a dump. Without `names`, the features are those that occur."""
-    return read_trees(names or _names_of(roots), roots, _parse_node, RULES, scales=scales)
+    return read_trees(
+        names or _names_of(roots), roots, parse=_parse_node, rules=RULES, scales=scales
+    )
 
 
 def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:

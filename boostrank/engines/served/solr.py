@@ -48,8 +48,8 @@ def read(document: Any) -> TreeFile | LinearFile:
     return read_trees(
         names,
         [tree["root"] for tree in trees],
-        _parse_node,
-        rules,
+        parse=_parse_node,
+        rules=rules,
         weights=[float(tree.get("weight", 1)) for tree in trees],
         scales=scales,
     )

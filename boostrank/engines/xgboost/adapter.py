@@ -115,7 +115,9 @@ class XGBoostBooster(Booster):
         """
         outputs = self._parts(features, request)
         if request.what == LEAVES:
-            return np.concatenate([part.reshape(len(part), -1) for part in outputs])
+            return np.concatenate(
+                [batch_leaves.reshape(len(batch_leaves), -1) for batch_leaves in outputs]
+            )
         if request.what == SCORES:
             return np.concatenate([np.zeros(0), *outputs]).astype(np.float64)
         no_rows = np.zeros((0, features.shape[1] + 1))
@@ -256,8 +258,10 @@ def join_start(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoost
     """Join the trees of a linear start, if there is one, and the grown trees."""
     if start is None:
         return booster
-    grown, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
-    return XGBoostBooster.load(grown.with_trees(curves, grown.forest["trees"], grown.ends))
+    grown_model, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
+    return XGBoostBooster.load(
+        grown_model.with_trees(curves, grown_model.forest["trees"], grown_model.ends)
+    )
 
 
 def _has_tree_weights(body: bytes) -> bool:
@@ -363,7 +367,9 @@ class XGBoost(Backend):
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         scores = partial(booster.predict, output_margin=gradient is not None)
-        rounds = Rounds(request, _Model(booster, request.train), earlier_rounds, scores)
+        rounds = Rounds(
+            request, _Model(booster, request.train), before=earlier_rounds, scores=scores
+        )
         # Sampling is seeded in each round because XGBoost hides its random state.
         samples = any(float(params.get(name, 1.0)) < 1 for name in SAMPLED_FRACTIONS)
         tree_method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))

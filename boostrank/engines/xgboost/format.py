@@ -67,13 +67,13 @@ class XGBoostModel:
         return [end - self.start_trees for end in ends[self.start_trees :]]
 
     def with_trees(
-        self, start: Mapping[int, Curve], grown: Sequence[Json], ends: Sequence[int]
+        self, start: Mapping[int, Curve], grown_trees: Sequence[Json], ends: Sequence[int]
     ) -> bytes:
         """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
         start_trees = write_start(start, int(learner["learner_model_param"]["num_feature"]))
-        trees = [dict(tree) | {"id": i} for i, tree in enumerate([*start_trees, *grown])]
-        count = str(len(trees))
+        trees = [dict(tree) | {"id": i} for i, tree in enumerate([*start_trees, *grown_trees])]
+        n_trees = str(len(trees))
         forest = self.forest | {
             "trees": trees,
             "tree_info": [0] * len(trees),
@@ -81,7 +81,7 @@ class XGBoostModel:
                 *range(len(start_trees)),
                 *(end + len(start_trees) for end in ends),
             ],
-            "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": count},
+            "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": n_trees},
         }
         new_parts = {
             "gradient_booster": learner["gradient_booster"] | {"model": forest},
@@ -146,8 +146,8 @@ class XGBoostFormat(ModelFormat):
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves."""
         curves = model.start
-        grown = _served(model, model.start_trees)
-        forest = grown.forest
+        served = _served(model, model.start_trees)
+        forest = served.forest
         if curves:
             forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
         trees = model.forest["trees"][model.start_trees :]
@@ -179,8 +179,8 @@ class XGBoostFormat(ModelFormat):
             )
         trees, ends = [], [0]
         for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
-            grown = model.forest["trees"][model.start_trees :]
-            trees += [_divided(tree, divisor) for tree in grown]
+            grown_trees = model.forest["trees"][model.start_trees :]
+            trees += [_divided(tree, divisor) for tree in grown_trees]
             ends += [ends[-1] + end for end in model.ends[1:]]
         start = sum_of_starts([model.start for model in models], weights)
         return models[0].with_trees(start, trees, ends)
@@ -294,18 +294,21 @@ def _base(learner: Json) -> float:
     """Return the base score as a raw score, because the file stores a prediction, which some
     objectives transform.
     """
-    text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
-    base = np.float32(float(text))
+    score_text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
+    base_score = np.float32(float(score_text))
     with np.errstate(all="ignore"):
         if learner["objective"]["name"] in ("binary:logistic", "reg:logistic"):
-            base = np.float32(-np.log(np.float64(np.float32(1.0) / base - np.float32(1.0))))
+            base_score = np.float32(
+                -np.log(np.float64(np.float32(1.0) / base_score - np.float32(1.0)))
+            )
         elif learner["objective"]["name"] in _LOGARITHMIC:
-            base = np.float32(np.log(np.float64(base)))
-    if not np.isfinite(base):
+            base_score = np.float32(np.log(np.float64(base_score)))
+    if not np.isfinite(base_score):
         raise ModelError(
-            f"base_score {text[:40]} is not a prediction of {learner['objective']['name'][:40]}"
+            f"base_score {score_text[:40]} is not a prediction of"
+            f" {learner['objective']['name'][:40]}"
         )
-    return float(base)
+    return float(base_score)
 
 
 def _column(trees: Sequence[Json], key: str, dtype: type[np.generic]) -> Array:
@@ -334,11 +337,11 @@ def with_even_leaves(body: bytes) -> bytes:
     document = json.loads(body)
     learner = document["learner"]
     param, booster = learner["learner_model_param"], learner["gradient_booster"]
-    base = param["base_score"].strip("[]")
+    base_text = param["base_score"].strip("[]")
     if (
         booster["name"] != "gbtree"
         or tree_weights(booster) is not None
-        or _base(learner) != np.float32(float(base))
+        or _base(learner) != np.float32(float(base_text))
     ):
         return body
     # Round the leaves of all trees together, without those of inner or deleted nodes.
@@ -348,16 +351,18 @@ def with_even_leaves(body: bytes) -> bytes:
     tree = np.repeat(np.arange(len(trees)), [len(tree["left_children"]) for tree in trees])
     conditions = _column(trees, "split_conditions", np.float64)
     hessians = _column(trees, "sum_hessian", np.float64)
-    leaves = Leaves(tree[is_leaf], conditions[is_leaf], hessians[is_leaf], base=float(base))
+    leaves = Leaves(tree[is_leaf], conditions[is_leaf], hessians[is_leaf], base=float(base_text))
     rounded = leaves.in_units()
     if rounded is None:
         return body
     conditions[is_leaf] = rounded.value
     # Write the rounded leaves and base back to the document.
-    ends = np.cumsum([len(tree["left_children"]) for tree in trees])
-    for document_tree, tree_conditions in zip(trees, np.split(conditions, ends[:-1]), strict=True):
+    node_ends = np.cumsum([len(tree["left_children"]) for tree in trees])
+    for document_tree, tree_conditions in zip(
+        trees, np.split(conditions, node_ends[:-1]), strict=True
+    ):
         document_tree["split_conditions"] = tree_conditions.tolist()
-    param["base_score"] = param["base_score"].replace(base, repr(rounded.base))
+    param["base_score"] = param["base_score"].replace(base_text, repr(rounded.base))
     return write_json(document)
 
 
@@ -378,7 +383,7 @@ def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list
         if "split_type" not in tree:
             continue
         nodes += [first_node + node for node in tree["categories_nodes"]]
-        ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
-        categories = np.split(np.array(tree["categories"], np.int64), ends)
+        set_ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
+        categories = np.split(np.array(tree["categories"], np.int64), set_ends)
         sets += map(category_words, categories[:-1])
     return nodes, sets

@@ -218,8 +218,8 @@ def _read(tree: Json) -> tuple[int, Curve]:
     nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
     conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
-    below = np.nextafter(conditions[nodes[1:]].astype(np.float32), -np.inf)
-    steps = Curve(just_above(below), levels[1:], float(levels[0]))
+    just_below = np.nextafter(conditions[nodes[1:]].astype(np.float32), -np.inf)
+    steps = Curve(just_above(just_below), levels[1:], float(levels[0]))
     return int(tree["split_indices"][0]), replace(steps, documents=np.roll(documents, -1))
 
 

@@ -189,8 +189,10 @@ def _check_learner(learner: Learner) -> int:
         f"base_score is {param.base_score[:40]!r}, not a finite number",
     )
     for name in ("feature_names", "feature_types"):
-        count = len(getattr(learner, name))
-        refuse(count not in (0, n_features), f"{name} has {count} words for {n_features} features")
+        n_names = len(getattr(learner, name))
+        refuse(
+            n_names not in (0, n_features), f"{name} has {n_names} words for {n_features} features"
+        )
     if n_features > _MOST_UNNAMED and not learner.feature_names:
         raise ModelError(
             f"num_feature is {n_features:,} but the file has no feature names; without names at"
@@ -230,8 +232,8 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
 
 
 def _check_length(owner: Struct, name: str, length: int, where: str) -> None:
-    count = len(getattr(owner, name))
-    refuse(count != length, f"{where}: {name} has {count} entries, but needs {length}")
+    n_entries = len(getattr(owner, name))
+    refuse(n_entries != length, f"{where}: {name} has {n_entries} entries, but needs {length}")
 
 
 def _check_ends(ends: list[int], count: int, fault: str) -> None:

@@ -15,7 +15,7 @@ from xgboost.tracker import RabitTracker
 from boostrank.core.errors import TrainingError
 from boostrank.core.types import Array, ParamValues
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import LostContact, Trained, TrainRequest
+from boostrank.engines.base import LostContact, Peers, Trained, TrainRequest
 from boostrank.engines.xgboost.adapter import (
     XGBoost,
     XGBoostBooster,
@@ -59,7 +59,7 @@ def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def member(peers: Any) -> Iterator[Member]:
+def member(peers: Peers) -> Iterator[Member]:
     """Connect XGBoost in this thread to the other workers.
 
     Raises:
@@ -108,7 +108,7 @@ def _contact(*, every: bool = False) -> Iterator[None]:
 class Member(XGBoost):
     """The XGBoost engine on one worker, which is connected to its `peers`."""
 
-    def __init__(self, peers: Any) -> None:
+    def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._start: XGBoostBooster | None = None
 

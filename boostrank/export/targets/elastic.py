@@ -24,9 +24,8 @@ def write(model: ServedModel) -> bytes:
             f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase"
             " letters and digits, with - _ . between them (--name)"
         )
-    names = [model.feature_names[i] for i in model.trees.forest.used] or list(
-        model.feature_names[:1]
-    )
+    names = [model.feature_names[i] for i in model.trees.forest.used]
+    names = names or [model.feature_names[0]]
     ensemble = {
         "feature_names": names,
         "trained_models": [{"tree": _tree(tree)} for tree in dump(model, exact_text=True)],

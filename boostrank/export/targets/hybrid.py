@@ -33,6 +33,7 @@ def _weights(model: ServedModel, kind: str = "minmax") -> dict[str, float]:
     """
     linear, names = model.linear, model.feature_names
     assert linear is not None
+    # Only columns of this kind may weigh, and no weight may be negative.
     column = re.compile(rf"{kind}\((.*)\|query\)")
     score_of_column = {
         column_number: match[1]

@@ -142,12 +142,14 @@ class _Language:
         columns = ["".join(_strings(tables))]
         if self.arrays:
             columns = re.findall(r'= \{([^"{}]*)\};', text)[:10]
-        numbers = [np.array(column.split(","), np.float64) for column in columns]
+        tables_of_numbers = [np.array(column.split(","), np.float64) for column in columns]
         if "thresholds" not in text:
-            bias, weights, fill = np.split(np.concatenate(numbers), [1, 1 + n_features])
+            bias, weights, fill = np.split(np.concatenate(tables_of_numbers), [1, 1 + n_features])
             linear = LinearScore.of_weights(weights, fill, float(bias[0]))
             return lambda rows: linear.score(rows, Rules())
-        trees = _trees(numbers, [*map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", head))])
+        trees = _trees(
+            tables_of_numbers, [*map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", head))]
+        )
         rules = replace(Rules.of_engine(trees), gives=np.float64)
         return lambda rows: scores(trees, rows, rules)
 
@@ -245,9 +247,9 @@ def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
     """Return the trees from the columns in a file. `sizes` are given if all columns are
     concatenated.
     """
-    constants, threshold, value, *int_columns = (
-        np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
-    )
+    if sizes:
+        columns = np.split(columns[0], np.cumsum(sizes)[:-1])
+    constants, threshold, value, *int_columns = columns
     feature, left, right, kind, roots, sets, set_ptr = [
         column.astype(np.int32) for column in int_columns
     ]
@@ -262,7 +264,9 @@ def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
         roots=roots,
         tree=np.zeros_like(feature),
     )
-    return ServedTrees(forest, np.zeros(value.size), float(constants[0]), bool(constants[1]))
+    return ServedTrees(
+        forest, np.zeros(value.size), base=float(constants[0]), single=bool(constants[1])
+    )
 
 
 def _run(command: list[str], folder: str, values: str = "") -> str:

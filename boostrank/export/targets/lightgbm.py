@@ -28,19 +28,19 @@ _PLAIN = (b"lambdarank", b"rank_xendcg")
 def _write(model: ServedModel) -> bytes:
     objective = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
     body = model.body if objective and objective[1] in _PLAIN else stamped(model.body)
-    text, names = LIGHTGBM.parse(body), engine_names(model.feature_names)
-    (line,) = re.findall(rb"^feature_names=(.*)$", text.head, re.MULTILINE)
+    model_text, names = LIGHTGBM.parse(body), engine_names(model.feature_names)
+    (line,) = re.findall(rb"^feature_names=(.*)$", model_text.head, re.MULTILINE)
     new_names: dict[bytes, bytes] = dict(
         zip(line.split(b" "), [name.encode() for name in names], strict=True)
     )
 
-    def rename(count: re.Match[bytes]) -> bytes:
-        return new_names.get(count[1], count[1]) + count[2]
+    def rename(importance: re.Match[bytes]) -> bytes:
+        return new_names.get(importance[1], importance[1]) + importance[2]
 
-    counts, separator, parameters = text.tail.partition(b"\nparameters:\n")
-    counts = re.sub(rb"^(.+)(=\d+)$", rename, counts, flags=re.MULTILINE)
-    head = with_line(text.head, "feature_names", " ".join(names))
-    return replace(text, head=head, tail=counts + separator + parameters).to_bytes()
+    importances, separator, parameters = model_text.tail.partition(b"\nparameters:\n")
+    importances = re.sub(rb"^(.+)(=\d+)$", rename, importances, flags=re.MULTILINE)
+    head = with_line(model_text.head, "feature_names", " ".join(names))
+    return replace(model_text, head=head, tail=importances + separator + parameters).to_bytes()
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:

@@ -72,22 +72,22 @@ def _write(model: ServedModel) -> bytes:
 
     if not model.trees.forest.roots.size:
         raise ExportError("the model has no trees")
-    text, constants = f"values = Cast <to = 11> ({_INPUT})\n", dict[str, Array]()
+    graph_text, constants = f"values = Cast <to = 11> ({_INPUT})\n", dict[str, Array]()
     columns, tables, forest = _tables(model.trees.forest, len(model.feature_names))
     if columns.size:
         end = np.array([len(table) - 2.0 for table in tables])
         turned = np.any(model.trees.forest.kind & LISTED_RIGHT)
         least = np.array(np.where(turned, 0.0, np.nextafter(-1.0, 0.0)))
         constants = {"columns": columns, "least": least, "end": end, "none": end + 1.0}
-        text += _FROM_CODES
+        graph_text += _FROM_CODES
         for i, table in enumerate(tables):
             constants |= {f"at{i}": np.array(i), f"table{i}": table}
-            text += _FROM_TABLE.format(i)
-        text += _FROM_SIDES.format(", ".join(f"side{i}" for i in range(columns.size)))
+            graph_text += _FROM_TABLE.format(i)
+        graph_text += _FROM_SIDES.format(", ".join(f"side{i}" for i in range(columns.size)))
     inputs = ["all" if columns.size else "values"]
     ensemble = _ensemble(forest, model.trees.base)
     trees = make_node("TreeEnsembleRegressor", inputs, [_OUTPUT], domain="ai.onnx.ml", **ensemble)
-    return _saved(model, [*_parse(text), trees], constants)
+    return _saved(model, [*_parse(graph_text), trees], constants)
 
 
 def _write_linear(model: ServedModel) -> bytes:
@@ -114,18 +114,11 @@ def _saved(model: ServedModel, steps: Sequence[Any], constants: Mapping[str, Arr
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    tensors = [numpy_helper.from_array(part, name) for name, part in constants.items()]
-    graph = helper.make_graph(
-        steps,
-        model.name,
-        [
-            helper.make_tensor_value_info(
-                _INPUT, TensorProto.FLOAT, [None, len(model.feature_names)]
-            )
-        ],
-        [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])],
-        tensors,
-    )
+    tensors = [numpy_helper.from_array(constant, name) for name, constant in constants.items()]
+    width = len(model.feature_names)
+    inputs = helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, [None, width])
+    outputs = helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])
+    graph = helper.make_graph(steps, model.name, [inputs], [outputs], tensors)
     # Oldest versions with float64 trees.
     opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
     onnx_model = helper.make_model(
@@ -226,8 +219,8 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
         with np.errstate(over="ignore"):
             float32_rows = np.ascontiguousarray(rows, dtype=np.float32)
         batches = (
-            float32_rows[first : first + _TOGETHER]
-            for first in range(0, len(float32_rows), _TOGETHER)
+            float32_rows[start : start + _TOGETHER]
+            for start in range(0, len(float32_rows), _TOGETHER)
         )
         scores = [
             np.asarray(session.run([_OUTPUT], {_INPUT: batch})[0]).reshape(-1) for batch in batches

@@ -68,11 +68,11 @@ def _numbered(tree: Json) -> Json:
         if "children" not in node:
             del node["depth"]  # leaves have none in XGBoost's own dumps
             continue
-        yes, no = ids = len(nodes), len(nodes) + 1
-        missing = yes if node.pop("missing") else no
+        yes_id, no_id = ids = len(nodes), len(nodes) + 1
+        missing_id = yes_id if node.pop("missing") else no_id
         children = zip(ids, node.pop("children"), strict=True)
         child_nodes = [{"nodeid": i, "depth": node["depth"] + 1, **child} for i, child in children]
-        node |= {"yes": yes, "no": no, "missing": missing, "children": child_nodes}
+        node |= {"yes": yes_id, "no": no_id, "missing": missing_id, "children": child_nodes}
         nodes += child_nodes
     return nodes[0]
 

@@ -88,15 +88,15 @@ def _before_slack(forest: Forest) -> Float32Array:
     Near 0, store the next smaller number, because zeros must stay on the same side.
     """
     cut = cuts(forest)
-    near = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
+    rounded = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        below = np.nextafter(near, -np.inf)
-        higher = np.nextafter(near, np.inf)
-        up, down = higher, below
-        for number in (near, below):
-            up = np.where(number + SLACK >= cut, number, up)
-        for number in (near, higher):
-            down = np.where(number + SLACK <= cut, number, down)
+        next_below = np.nextafter(rounded, -np.inf)
+        higher = np.nextafter(rounded, np.inf)
+        up, down = higher, next_below
+        for candidate in (rounded, next_below):
+            up = np.where(candidate + SLACK >= cut, candidate, up)
+        for candidate in (rounded, higher):
+            down = np.where(candidate + SLACK <= cut, candidate, down)
         stored = np.where(np.abs(cut) < _ZERO, down, up)
     # Adjacent thresholds of a feature that differ in the model and are equal in Solr.
     order = np.lexsort((cut, forest.feature))

@@ -180,14 +180,14 @@ def _list_codes(name: str, codes: Int64Array, *, in_float32: bool) -> str:
     runs = np.split(codes, 1 + np.flatnonzero(np.diff(codes) > 1)) if codes.size else []
     tests = []
     for run in runs:
-        first, last = float(run[0]), float(run[-1])
+        first_code, last_code = float(run[0]), float(run[-1])
         if in_float32:  # values that round to a negative number are no category
-            ends = np.nextafter(np.array([first, last + 1.0], np.float32), -np.inf)
+            ends = np.nextafter(np.array([first_code, last_code + 1.0], np.float32), -np.inf)
             low, high = map(_number, _turns(ends).tolist())
             tests.append(f"{name} > {low} AND {name} <= {high}")
         else:
-            low = f"{name} >= {_number(first)}" if first else f"{name} > -1e0"
-            tests.append(f"{low} AND {name} < {_number(last + 1.0)}")
+            low = f"{name} >= {_number(first_code)}" if first_code else f"{name} > -1e0"
+            tests.append(f"{low} AND {name} < {_number(last_code + 1.0)}")
     while len(tests) > 1:
         tests = [f"({' OR '.join(tests[i : i + 2])})" for i in range(0, len(tests), 2)]
     return f"({tests[0]})" if tests else f"({name} IS NULL AND {name} IS NOT NULL)"

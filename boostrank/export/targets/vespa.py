@@ -48,9 +48,15 @@ _FUNCTION = re.compile(rf"({'|'.join(_FUNCTIONS.split())}|a?(cos|sin|tan)|(cos|s
 
 
 def _name_fault(names: Sequence[str]) -> str | None:
-    wrong = [name for name in names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)]
-    words = "is not a rank feature of Vespa, such as attribute(price) or bm25(title)"
-    return f"{wrong[0]!r} {words} ({count_of(len(wrong), 'such name')})" if wrong else None
+    unfit_names = [
+        name for name in names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)
+    ]
+    fault = "is not a rank feature of Vespa, such as attribute(price) or bm25(title)"
+    return (
+        f"{unfit_names[0]!r} {fault} ({count_of(len(unfit_names), 'such name')})"
+        if unfit_names
+        else None
+    )
 
 
 def _write(model: ServedModel) -> bytes:
@@ -114,19 +120,28 @@ def _write_linear(model: ServedModel) -> bytes:
     assert model.linear is not None
     linear = model.linear.folded()
     lines = [repr(linear.bias)]
-    for j in linear.used:
-        name, weight, missing = model.feature_names[j], linear.weights[j], linear.missing[j]
-        lines.append(f"+ {float(weight)!r} * if(isNan({name}), {float(missing)!r}, {name})")
+    for column in linear.used:
+        name, weight, fill_value = (
+            model.feature_names[column],
+            linear.weights[column],
+            linear.missing[column],
+        )
+        lines.append(f"+ {float(weight)!r} * if(isNan({name}), {float(fill_value)!r}, {name})")
     return "\n".join([*lines, ""]).encode()
 
 
 def _read_linear(body: bytes, names: Sequence[str]) -> Score:
-    first, *terms = body.decode().splitlines()
-    weights, missing = np.zeros((2, len(names)))
+    bias, *terms = body.decode().splitlines()
+    weights, fill_values = np.zeros((2, len(names)))
     for term in terms:
-        weight, value, name = re.findall(r"\+ (\S+) \* if\(isNan\(.*\), (\S+), (.*)\)", term)[0]
-        weights[names.index(name)], missing[names.index(name)] = float(weight), float(value)
-    linear = LinearScore.of_weights(weights, missing, float(first))
+        weight, fill_value, name = re.findall(r"\+ (\S+) \* if\(isNan\(.*\), (\S+), (.*)\)", term)[
+            0
+        ]
+        weights[names.index(name)], fill_values[names.index(name)] = (
+            float(weight),
+            float(fill_value),
+        )
+    linear = LinearScore.of_weights(weights, fill_values, float(bias))
     return lambda rows: linear.score(rows, Rules())
 
 

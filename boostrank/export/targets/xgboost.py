@@ -88,10 +88,10 @@ def _write(model: ServedModel) -> bytes:
 
 def _add_trees(learner: Json, model: ServedModel) -> None:
     """Add the trees of LightGBM, each of which is a round."""
-    text, columns = LIGHTGBM.parse(model.body), len(model.feature_names)
-    trees, forest = _trees(model, text.nodes["split_gain"], columns), model.trees.forest
+    lightgbm_text, columns = LIGHTGBM.parse(model.body), len(model.feature_names)
+    trees, forest = _trees(model, lightgbm_text.nodes["split_gain"], columns), model.trees.forest
     n_start_trees = start_trees(trees)
-    if n_start_trees and n_start_trees == text.start_trees:
+    if n_start_trees and n_start_trees == lightgbm_text.start_trees:
         learner["attributes"] = {ATTRIBUTE: str(n_start_trees)}
     categorical_columns = set(forest.feature[forest.categorical].tolist())
     learner["feature_types"] = [

@@ -39,15 +39,15 @@ class Calibration(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the reliability by bin and by segment."""
-        numbers = (
+        number_columns = (
             "documents #",
             "predicted .3f",
             Column("observed", format=".3f", ends=("low", "high")),
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
         groups = ("by", "part", "queries #")
-        return Table("calibration", bins, numbers), Table(
-            "calibration-parts", self.parts, (*groups, *numbers)
+        return Table("calibration", bins, number_columns), Table(
+            "calibration-parts", self.parts, (*groups, *number_columns)
         )
 
 
@@ -78,7 +78,9 @@ def calibration(context: Context) -> Calibration:
     bins = reliability(values, grades, queries, seed=context.seed)
     uncalibrated = reliability(context.scores, grades, queries, seed=context.seed)
     fitted_here = record["fingerprint"] == context.data.fingerprint
-    return Calibration(bins, uncalibrated.error[0], concatenate(segment_tables), fitted_here)
+    return Calibration(
+        bins, uncalibrated.error[0], parts=concatenate(segment_tables), fitted_here=fitted_here
+    )
 
 
 def _template_variables(result: Calibration) -> dict[str, Any]:
@@ -101,8 +103,8 @@ def _template_variables(result: Calibration) -> dict[str, Any]:
 SPEC = Section(
     "calibration",
     "Calibration",
-    calibration,
-    _template_variables,
+    run=calibration,
+    variables=_template_variables,
     position=55,
     after=("learning",),
     applies=lambda context: context.model.info.calibration is not None,

@@ -137,7 +137,9 @@ def click_data(context: Context) -> ClickData:
         if previous is not None:
             name, scores_before = previous
             previous_scores = data.in_input_order(np.asarray(scores_before, np.float64))
-            judged = Judged(data, log, propensities, previous_scores, data.in_input_order(scores))
+            judged = Judged(
+                data, log, propensities, old=previous_scores, new=data.in_input_order(scores)
+            )
             try:
                 against = Against(name, gate(judged, k=TOP, seed=context.seed), "")
             except BoostrankError as error:
@@ -228,8 +230,8 @@ def propensities_by_position(propensities: Propensities) -> Data:
 
 def _positions(log: ClickLog, curve: Propensities) -> Data:
     impressions, clicks = [
-        np.bincount(log.positions - 1, counts, log.depth).astype(int)
-        for counts in (log.impressions, log.clicks)
+        np.bincount(log.positions - 1, row_counts, log.depth).astype(int)
+        for row_counts in (log.impressions, log.clicks)
     ]
     displayed, unknown = np.flatnonzero(impressions), np.full(log.depth, np.nan)
     data: Data = {
@@ -293,8 +295,8 @@ def curve_chart(positions: Data) -> Chart:
 SPEC = Section(
     "clicks",
     "Clicks",
-    click_data,
-    _template_variables,
+    run=click_data,
+    variables=_template_variables,
     position=60,
     after=("learning",),
     applies=lambda context: context.clicks is not None,

@@ -208,15 +208,22 @@ class Importance(Result):
         columns = (
             "feature",
             Column("verdict", help="Explained below the table."),
-            Column("loss", "", "+.4f", help, ends=("loss_low", "loss_high"), drawn=True),
-            Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
+            Column(
+                "loss", "", format="+.4f", help=help, ends=("loss_low", "loss_high"), drawn=True
+            ),
+            Column(
+                "p_holm",
+                "p (Holm)",
+                format=".4f",
+                help="p-value of the loss, adjusted for all features",
+            ),
             Column("gain", format=".1%", help="share of the gain of all splits"),
             Column("splits", format="", help="number of splits"),
             Column(
                 "shap",
                 "SHAP",
-                ".3f",
-                "mean absolute contribution to the score, centred within the query",
+                format=".3f",
+                help="mean absolute contribution to the score, centred within the query",
             ),
         )
         return (
@@ -278,10 +285,10 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
-    numbers = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
-    for name, (value, least) in {**numbers, "negligible": (negligible, 0)}.items():
-        if value is not None and not value >= least:
-            raise ParameterError(f"{name} must be at least {least}, but got {value}")
+    minima = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
+    for name, (value, minimum) in {**minima, "negligible": (negligible, 0)}.items():
+        if value is not None and not value >= minimum:
+            raise ParameterError(f"{name} must be at least {minimum}, but got {value}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
     return measure_importance(context, repeats, shap_documents, negligible)
@@ -310,7 +317,7 @@ def measure_importance(
         Unit(f"cluster {i + 1}", cluster.positions, stream=n_features + i)
         for i, cluster in enumerate(clusters)
     ]
-    measure = _shuffling(context, rows, trees, work.repeats)
+    measure = _shuffling(context, rows, trees, repeats=work.repeats)
     losses = measure(units, progress=partial(context.progress, "shuffling"))
     effects = _effects(losses, units, names)
     cluster_effects = [
@@ -530,8 +537,16 @@ def _chart(frame: Any, metric: str) -> Chart:
     tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain")
     colour_channel, title = alt.Color("verdict:N", title=None, scale=scale), f"loss of {metric}"
     return row_chart(
-        "importance-loss", frame, "feature:N", tips, title, "loss", color=colour_channel
+        "importance-loss",
+        frame,
+        y="feature:N",
+        tips=tips,
+        title=title,
+        value="loss",
+        color=colour_channel,
     )
 
 
-SPEC = Section("importance", "Features", measure_importance, _template_variables, position=20)
+SPEC = Section(
+    "importance", "Features", run=measure_importance, variables=_template_variables, position=20
+)

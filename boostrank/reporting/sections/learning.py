@@ -219,7 +219,9 @@ def _measure_prefixes(context: Context, trees: Trees, data: RankingDataset) -> _
     conventions = context.rules.without_names
     threads = context.workers
     # Raises if the metric is undefined.
-    BoundMetrics([metric], data.labels, data.queries, conventions, threads)
+    BoundMetrics(
+        [metric], data.labels, queries=data.queries, conventions=conventions, threads=threads
+    )
     assert trees.forest is not None
     rounds = points(model.best_iteration)
     # Keep the trees of a round together (XGBoost's num_parallel_tree).
@@ -228,7 +230,7 @@ def _measure_prefixes(context: Context, trees: Trees, data: RankingDataset) -> _
     # Each walker adds the trees between two points to the scores.
     forests = [
         start_alone(trees.forest),
-        *(some_trees(trees.forest, first, last) for first, last in pairwise(tree_ends.tolist())),
+        *(some_trees(trees.forest, begin, end) for begin, end in pairwise(tree_ends.tolist())),
     ]
     walkers = [Walker(forest, trees.used) for forest in forests]
     per_query, final_scores = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
@@ -251,14 +253,14 @@ def _measure_prefixes(context: Context, trees: Trees, data: RankingDataset) -> _
     return _Prefixes(curve, int(value.queries[0]), final_scores)
 
 
-def some_trees(forest: Forest, first: int, last: int) -> Forest:
-    """Return the trees `first` to `last` (exclusive) without the linear start; node and leaf
+def some_trees(forest: Forest, begin: int, end: int) -> Forest:
+    """Return the trees `begin` to `end` (exclusive) without the linear start; node and leaf
     numbers stay.
     """
-    if last <= first:
+    if end <= begin:
         return replace(start_alone(forest), start=None)
-    tree = np.clip(forest.tree - first, 0, last - first - 1)
-    return replace(forest, roots=forest.roots[first:last], tree=tree, start=None)
+    tree = np.clip(forest.tree - begin, 0, end - begin - 1)
+    return replace(forest, roots=forest.roots[begin:end], tree=tree, start=None)
 
 
 def _beginning(trees: Trees, rules: Conventions) -> str:
@@ -274,9 +276,9 @@ def _template_variables(result: Learning) -> dict[str, Any]:
     if result.prefixes["rounds"].size > 1:
         charts = {"value": _value(result), "lost": _lost(result)}
     recorded = list(dict.fromkeys(result.history.get("metric", ())))
-    first = [name for name in recorded if name == result.metric] or recorded[:1]
-    drawn = dict.fromkeys([*first, *(name for name in recorded if name == LOSS)])
-    histories = {metric: _history(result, metric) for metric in drawn}
+    main_metric = [name for name in recorded if name == result.metric] or recorded[:1]
+    charted_metrics = dict.fromkeys([*main_metric, *(name for name in recorded if name == LOSS)])
+    histories = {metric: _history(result, metric) for metric in charted_metrics}
     return charts | {"histories": histories, "recorded": recorded}
 
 
@@ -321,8 +323,8 @@ def _history(result: Learning, metric: str) -> Chart:
 SPEC = Section(
     "learning",
     "Learning",
-    learning,
-    _template_variables,
+    run=learning,
+    variables=_template_variables,
     position=40,
     applies=lambda context: not context.model.info.averaged,
 )

@@ -96,7 +96,7 @@ class QueryValues(Result):
             "name - part",
             "kind - by",
             "queries #",
-            Column("mean", self.metric, ".4f", help, ends=("low", "high"), drawn=True),
+            Column("mean", self.metric, format=".4f", help=help, ends=("low", "high"), drawn=True),
             "q05 .3f 5%",
             "q50 .3f median",
             "q95 .3f 95%",
@@ -125,7 +125,7 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
         sizes=data.queries.sizes,
         of_part=of_part,
         parts=concatenate(
-            [_segments_of(partition, values, data, context.seed) for partition in partitions]
+            [_segments_of(partition, values, data, seed=context.seed) for partition in partitions]
         ),
         worst=tuple(worst_queries),
         notes=tuple(notes),
@@ -142,11 +142,18 @@ def _segments_of(
         means = means_over_queries(
             values[in_segment, None], data.queries.each_weight[in_segment], seed=seed
         )
-        ends = np.concatenate([means.low, means.high])
-        ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
+        interval_ends = np.concatenate([means.low, means.high])
+        interval_ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
         quantiles = np.quantile(values[in_segment], _QUANTILES)
         rows.append(
-            (partition.kind, partition.names[i], *means.queries, *means.mean, *ends, *quantiles)
+            (
+                partition.kind,
+                partition.names[i],
+                *means.queries,
+                *means.mean,
+                *interval_ends,
+                *quantiles,
+            )
         )
     return {
         name: np.array(column) for name, column in zip(_PARTS, zip(*rows, strict=True), strict=True)
@@ -206,19 +213,26 @@ def _worst_queries(
 def _template_variables(result: QueryValues) -> dict[str, Any]:
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
-    parts = result.table("parts").rows()
-    certain = [part for part in parts if not math.isnan(part["low"])]
+    segments = result.table("parts").rows()
+    certain = [segment for segment in segments if not math.isnan(segment["low"])]
     template = partial(block, "queries.html", "list", top=_TOP)
     return {
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
         "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
-        "histogram": histogram("queries-values", values, _BINS, limits, result.metric, ".2f"),
+        "histogram": histogram(
+            "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
+        ),
         "lists": [template(query=query, number=i) for i, query in enumerate(result.worst, 1)],
     }
 
 
 SPEC = Section(
-    "queries", "Queries", query_values, _template_variables, position=50, after=("learning",)
+    "queries",
+    "Queries",
+    run=query_values,
+    variables=_template_variables,
+    position=50,
+    after=("learning",),
 )

@@ -104,8 +104,17 @@ def _template_variables(result: Ranking) -> dict[str, Any]:
         frame = result.to_frame("grades")
         tips = ("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
         title = "score minus its query's mean"
-        variables["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, title, "median")
+        variables["by_grade"] = row_chart(
+            "ranking-grades", frame, y="grade:O", tips=tips, title=title, value="median"
+        )
     return variables
 
 
-SPEC = Section("ranking", "Ranking", ranking, _template_variables, position=15, after=("learning",))
+SPEC = Section(
+    "ranking",
+    "Ranking",
+    run=ranking,
+    variables=_template_variables,
+    position=15,
+    after=("learning",),
+)

@@ -153,11 +153,16 @@ class Shapes(Result):
                 help="Direction of at least 90% of the curve's movement. Categories have none.",
             ),
             Column("swing", format=".4f", help="range of the curve, in score units"),
-            Column("lowest", "from", ".5g", "lowest value"),
-            Column("highest", "to", ".5g", "highest value"),
-            Column("share_missing", "missing", ".1%", "share of documents without a value"),
+            Column("lowest", "from", format=".5g", help="lowest value"),
+            Column("highest", "to", format=".5g", help="highest value"),
             Column(
-                "missing_effect", "if missing", "+.4f", "mean change of the score without the value"
+                "share_missing", "missing", format=".1%", help="share of documents without a value"
+            ),
+            Column(
+                "missing_effect",
+                "if missing",
+                format="+.4f",
+                help="mean change of the score without the value",
             ),
         )
         # Add what JSON has besides the columns.
@@ -272,7 +277,9 @@ def shapes(
 def _template_variables(result: Shapes) -> dict[str, Any]:
     curves = {curve.feature: curve for curve in result.curves}
     features = enumerate(result.top, 1)
-    charts = [(_chart(result, n, curves[feature]), curves[feature]) for n, feature in features]
+    charts = [
+        (_chart(result, number, curves[feature]), curves[feature]) for number, feature in features
+    ]
     return {
         "largest": max(result.curves, key=lambda curve: curve.swing, default=None),
         "charts": charts,
@@ -352,8 +359,8 @@ class _BinnedValues:
             column_values = values[:, column].astype(np.float64)
             edges.append(_ends(column_values[~missing_rows] + 0.0, bins))
             if edges[column].size > 1:
-                numbers = np.maximum(np.searchsorted(edges[column], column_values), 1)
-                intervals[:, column] = np.where(missing_rows, 0, numbers)
+                interval_numbers = np.maximum(np.searchsorted(edges[column], column_values), 1)
+                intervals[:, column] = np.where(missing_rows, 0, interval_numbers)
         return cls(values, is_missing, edges, intervals)
 
 
@@ -463,13 +470,14 @@ def _measure_local_effects(
         lower, upper = values.copy(), values.copy()
         for column in range(n_columns):
             has_interval = intervals[:, column] > 0
-            numbers = intervals[has_interval, column]
-            lower[has_interval, column] = binned.edges[column][numbers - 1]
-            upper[has_interval, column] = binned.edges[column][numbers]
+            interval_numbers = intervals[has_interval, column]
+            lower[has_interval, column] = binned.edges[column][interval_numbers - 1]
+            upper[has_interval, column] = binned.edges[column][interval_numbers]
         for batch in in_batches(np.arange(n_columns), values.shape[0]):
             units = units_of(batch, n_columns)
             to_lower, to_upper = [
-                scorer.changes(values, end, units, batch.size) for end in (lower, upper)
+                scorer.changes(values, moved_rows, units, batch.size)
+                for moved_rows in (lower, upper)
             ]
             across[documents, batch] = (to_upper - to_lower).T
         # Remove the values of columns that lack some.
@@ -504,4 +512,11 @@ def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
     )
 
 
-SPEC = Section("shapes", "Shapes", shapes, _template_variables, position=30, after=("importance",))
+SPEC = Section(
+    "shapes",
+    "Shapes",
+    run=shapes,
+    variables=_template_variables,
+    position=30,
+    after=("importance",),
+)

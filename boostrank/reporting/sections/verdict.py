@@ -354,18 +354,18 @@ def single_feature(context: Context) -> SingleFeature | None:
             return None
         choices.append(choice)
     # Rank each half by the other half's choice.
-    first, second = choices
-    columns = np.array([first.column, second.column], dtype=np.int64)
+    first_choice, second_choice = choices
+    columns = np.array([first_choice.column, second_choice.column], dtype=np.int64)
     values = DenseRows(data, columns)[: data.n_documents]
     in_second = np.zeros(n_queries, dtype=bool)
     in_second[halves[1]] = True
     scores = np.where(
         np.repeat(in_second, data.queries.sizes),
-        _as_scores(values[:, 0], first.sign),
-        _as_scores(values[:, 1], second.sign),
+        _as_scores(values[:, 0], first_choice.sign),
+        _as_scores(values[:, 1], second_choice.sign),
     )
-    names = data.feature_names[first.column], data.feature_names[second.column]
-    return SingleFeature(names, (first.sign, second.sign), scores)
+    names = data.feature_names[first_choice.column], data.feature_names[second_choice.column]
+    return SingleFeature(names, (first_choice.sign, second_choice.sign), scores)
 
 
 class _FeatureChoice(NamedTuple):
@@ -379,7 +379,13 @@ def _choose_feature(context: Context, data: RankingDataset) -> _FeatureChoice | 
     """Return the choice with the best metric, or None if all queries are excluded."""
     rules = replace(context.rules, ties="expected")
     try:
-        bound = BoundMetrics([context.main], data.labels, data.queries, rules, context.threads)
+        bound = BoundMetrics(
+            [context.main],
+            data.labels,
+            queries=data.queries,
+            conventions=rules,
+            threads=context.threads,
+        )
     except DataError:
         return None
     best_value, best_choice = -np.inf, None
@@ -416,7 +422,16 @@ def _chart(result: Verdict) -> Chart:
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
     colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
-    return row_chart("verdict-rankings", frame, "ranking:N", tips, result.metric, color=colour)
+    return row_chart(
+        "verdict-rankings", frame, y="ranking:N", tips=tips, title=result.metric, color=colour
+    )
 
 
-SPEC = Section("verdict", "Verdict", verdict, _template_variables, position=10, after=("learning",))
+SPEC = Section(
+    "verdict",
+    "Verdict",
+    run=verdict,
+    variables=_template_variables,
+    position=10,
+    after=("learning",),
+)
