@@ -51,6 +51,7 @@ from boostrank.data.rows import (
     fingerprint,
     is_on_disk,
     is_sparse,
+    joined_arrays,
     joined_rows,
     missing_columns,
 )
@@ -552,12 +553,17 @@ class RankingDataset:
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
         counts, rows = (len(first), len(second)), (self.n_documents, other.n_documents)
-        weights = _both(first.weights, second.weights, counts, 1.0)
+        weights = joined_arrays([first.weights, second.weights], counts, 1.0)
         k = None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
-        of_documents = _both(first.document_weights, second.document_weights, rows, 1.0)
+        of_documents = joined_arrays([first.document_weights, second.document_weights], rows, 1.0)
         ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
         queries = QueryIndex(
-            ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, "")
+            ptr,
+            names,
+            weights,
+            k,
+            of_documents,
+            words=joined_arrays([first.words, second.words], counts, ""),
         )
         # The result is as sparse as this data set.
         same_kind = self.is_sparse or not other.is_sparse
@@ -574,7 +580,7 @@ class RankingDataset:
             provenance=replace(
                 self.provenance, files=(*self.provenance.files, *other.provenance.files)
             ),
-            document_names=_both(self.document_names, other.document_names, rows, ""),
+            document_names=joined_arrays([self.document_names, other.document_names], rows, ""),
             input_rows=None,
             candidates=candidates,
         )
@@ -702,19 +708,6 @@ def _hash_numbers(values: Array | None) -> str | None:
     if values is None:
         return None
     return hashlib.sha256(np.asarray(values, dtype=np.float64).tobytes()).hexdigest()[:32]
-
-
-def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> Array | None:
-    """Concatenate two arrays, and fill a missing one with `fill`. Return None if both are
-    missing."""
-    if first is None and second is None:
-        return None
-    kind = (second if first is None else first).dtype
-    parts = (
-        np.full(n, fill, kind) if array is None else array
-        for array, n in zip((first, second), sizes, strict=True)
-    )
-    return np.concatenate(list(parts))
 
 
 def is_lightgbms(data: Any) -> bool:

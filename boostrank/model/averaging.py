@@ -128,10 +128,8 @@ def count_trees(model: RankingModel) -> int:
 
 def limit_trees(model: RankingModel, trees: int) -> RankingModel:
     """Truncate a model to a maximum number of trees, and record the truncation in `info.price`."""
-    start, each = model.tree_counts
-    if trees < start + each:
-        raise _too_few(trees, start, each)
-    return with_price(cut_model(model, (trees - start) // each), trees)
+    (limited,) = cap_trees([model], trees)
+    return with_price(limited, trees)
 
 
 def with_price(model: RankingModel, trees: int) -> RankingModel:
