@@ -31,7 +31,7 @@ from boostrank.core.text import list_names
 from boostrank.core.types import Array
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
-from boostrank.data.rows import Stacked
+from boostrank.data.rows import Stacked, joined_arrays
 from boostrank.engines import workers_of
 from boostrank.engines.base import LostContact
 from boostrank.files.assemble import read_files
@@ -411,24 +411,16 @@ def stacked(
         reading: the options with which the data sets were read.
     """
     indices = [data.queries for data in sets]
-    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
-    weights = document_weights = None
-    if any(index.weights is not None for index in indices):
-        weights = np.concatenate([index.each_weight for index in indices])
-    if any(index.document_weights is not None for index in indices):
-        each = [index.document_weights for index in indices]
-        pairs = zip(indices, each, strict=True)
-        document_weights = np.concatenate(
-            [np.ones(index.n_documents) if values is None else values for index, values in pairs]
-        )
-    ptr, ids = (
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        joined_ids([index.qid for index in indices]),
-    )
+    documents = [index.n_documents for index in indices]
+    weights = joined_arrays([index.weights for index in indices], list(map(len, indices)), 1.0)
+    of_documents = joined_arrays([index.document_weights for index in indices], documents, 1.0)
+    sizes = np.concatenate([np.zeros(1, np.int64), *(index.sizes for index in indices)])
+    ptr = np.cumsum(sizes)
+    ids = joined_ids([index.qid for index in indices])
     return RankingDataset(
         Stacked(sets, space.n_features),
         np.concatenate([np.zeros(0), *(data.labels for data in sets)]),
-        QueryIndex(ptr, ids, weights, document_weights=document_weights),
+        QueryIndex(ptr, ids, weights, document_weights=of_documents),
         tuple(space.feature_names),
         Provenance((), space.index_base, reading),
         categories=space.categories,

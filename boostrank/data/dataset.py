@@ -52,6 +52,7 @@ from boostrank.data.rows import (
     fingerprint,
     is_on_disk,
     is_sparse,
+    joined_arrays,
     joined_rows,
     missing_columns,
 )
@@ -552,16 +553,14 @@ class RankingDataset:
         names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
-        n_queries, n_rows = (
-            (len(queries), len(other_queries)),
-            (self.n_documents, other.n_documents),
-        )
-        weights = _both(queries.weights, other_queries.weights, sizes=n_queries, fill=1.0)
+        n_queries = len(queries), len(other_queries)
+        n_rows = self.n_documents, other.n_documents
+        weights = joined_arrays([queries.weights, other_queries.weights], n_queries, 1.0)
         cutoffs = None
         if queries.k is not None and other_queries.k is not None:
             cutoffs = np.concatenate([queries.k, other_queries.k])
-        document_weights = _both(
-            queries.document_weights, other_queries.document_weights, sizes=n_rows, fill=1.0
+        document_weights = joined_arrays(
+            [queries.document_weights, other_queries.document_weights], n_rows, 1.0
         )
         ptr = np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]])
         joined_queries = QueryIndex(
@@ -570,7 +569,7 @@ class RankingDataset:
             weights,
             k=cutoffs,
             document_weights=document_weights,
-            words=_both(queries.words, other_queries.words, sizes=n_queries, fill=""),
+            words=joined_arrays([queries.words, other_queries.words], n_queries, ""),
         )
         # The result is as sparse as this data set.
         is_same_kind = self.is_sparse or not other.is_sparse
@@ -587,7 +586,7 @@ class RankingDataset:
             provenance=replace(
                 self.provenance, files=(*self.provenance.files, *other.provenance.files)
             ),
-            document_names=_both(self.document_names, other.document_names, sizes=n_rows, fill=""),
+            document_names=joined_arrays([self.document_names, other.document_names], n_rows, ""),
             input_rows=None,
             candidates=candidates,
         )
@@ -713,19 +712,6 @@ def _hash_numbers(values: Array | None) -> str | None:
     if values is None:
         return None
     return hashlib.sha256(np.asarray(values, dtype=np.float64).tobytes()).hexdigest()[:32]
-
-
-def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> Array | None:
-    """Concatenate two arrays, and fill a missing one with `fill`. Return None if both are
-    missing."""
-    if first is None and second is None:
-        return None
-    dtype = (second if first is None else first).dtype
-    filled = (
-        np.full(size, fill, dtype) if array is None else array
-        for array, size in zip((first, second), sizes, strict=True)
-    )
-    return np.concatenate(list(filled))
 
 
 def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:

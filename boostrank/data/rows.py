@@ -332,6 +332,20 @@ def joined_rows(rows: Sequence[Any]) -> Any:
     return np.concatenate(rows)
 
 
+def joined_arrays(
+    arrays: Sequence[Array | None], sizes: Sequence[int], fill: float | str
+) -> Array | None:
+    """Concatenate arrays of these sizes, with `fill` in place of one that is None. Return None if
+    all are.
+    """
+    kinds = [array.dtype for array in arrays if array is not None]
+    if not kinds:
+        return None
+    pairs = zip(arrays, sizes, strict=True)
+    parts = [np.full(n, fill, kinds[0]) if array is None else array for array, n in pairs]
+    return np.concatenate(parts)
+
+
 def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
     return features.pieces() if isinstance(features, Rows) else [(0, features)]
 

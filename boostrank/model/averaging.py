@@ -128,10 +128,8 @@ def count_trees(model: RankingModel) -> int:
 
 def limit_trees(model: RankingModel, trees: int) -> RankingModel:
     """Truncate a model to a maximum number of trees, and record the truncation in `info.price`."""
-    counts = model.tree_counts
-    if trees < counts.after(1):
-        raise _too_few(trees, counts)
-    return with_price(cut_model(model, (trees - counts.start) // counts.each_round), trees)
+    (limited,) = cap_trees([model], trees)
+    return with_price(limited, trees)
 
 
 def with_price(model: RankingModel, trees: int) -> RankingModel:
