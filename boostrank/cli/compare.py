@@ -21,6 +21,7 @@ from boostrank.options import (
     PropensityOptions,
     StudyOptions,
     argument,
+    declared,
     option,
 )
 from boostrank.reporting.table import printable
@@ -163,12 +164,12 @@ def _compare_runs(
 
     # Refuse what runs do not have.
     qrels, machine, roles = options.data[0], options.machine, _roles_of(reading)
-    unfit = sorted(reading.changed.keys() - {"label", "qid", "id"}) + ["clicks"] * options.clicks
-    if len(options.data) > 1 or unfit:
-        flags = "".join(f" --{name.replace('_', '-')}" for name in unfit)
+    unfit = sorted(reading.changed.keys() - {"label", "qid", "id"})
+    flags = [declared(FileOptions)[name].spelled for name in unfit] + ["--clicks"] * options.clicks
+    if len(options.data) > 1 or flags:
         raise InputError(
-            "runs are compared by one file of judgements, as DATA, so leave out"
-            f"{flags or ' the others'}"
+            "runs are compared by one file of judgements, as DATA: leave out"
+            f" {', '.join(flags) or 'the others'}"
         )
     # Read the judgements, of which a table may have two columns.
     by_machine: Any = None

@@ -276,7 +276,7 @@ def is_list(path: str, what: str) -> bool:
     if path == "-" or not os.path.isfile(path) or format_of(path).begins:
         return False
     _, line = next(lines_of(path), (0, b""))
-    return len(_cells(line)) > _OF_PAIRS and b" qid:" not in line and _is_list(line, what)
+    return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, what)
 
 
 def _add_list(rows: DocumentRows) -> None:

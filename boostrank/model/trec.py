@@ -86,7 +86,7 @@ def data_of_runs(
         runs, judgements: see `boostrank.files.judgements.values_by_query`. Judgements are by judge.
 
     Returns:
-        The data set; the scores of each run, float64[N], -inf for documents that it does not list;
+        The data set; the scores of each run, float64[N], NaN for documents that it does not list;
         and the grades of each judge, float64[N], NaN where it did not judge. Negative grades are 0.
 
     Raises:
@@ -113,17 +113,17 @@ def data_of_runs(
     sources = [*lists, *graded.values()]
     names = [list(dict.fromkeys(chain(*(each.get(qid, ()) for each in sources)))) for qid in asked]
 
-    def column(values: Values, missing: float) -> Float64Array:
+    def column(values: Values) -> Float64Array:
         of_queries = [values.get(qid, {}) for qid in asked]
         pairs = zip(of_queries, names, strict=True)
-        return np.array([each.get(name, missing) for each, of_query in pairs for name in of_query])
+        return np.array([each.get(name, np.nan) for each, of_query in pairs for name in of_query])
 
-    grades = {judge: np.maximum(column(each, np.nan), 0.0) for judge, each in graded.items()}
+    grades = {judge: np.maximum(column(each), 0.0) for judge, each in graded.items()}
     labels = np.nan_to_num(next(iter(grades.values())))
     queries = QueryIndex(np.cumsum([0, *map(len, names)]), np.array(asked, object))
     documents, features = list(chain(*names)), np.zeros((labels.size, 0), np.float32)
     data = RankingDataset(features, labels, queries, document_names=np.array(documents, object))
-    return data, [column(scores, -np.inf) for scores in lists], grades
+    return data, list(map(column, lists)), grades
 
 
 def bind_run(
@@ -140,7 +140,7 @@ def bind_run(
     Args:
         data, scores: see `data_of_runs`.
     """
-    rows, queries = np.flatnonzero(scores > -np.inf), data.queries
+    rows, queries = np.flatnonzero(~np.isnan(scores)), data.queries
     sizes = np.bincount(queries.of_rows()[rows], minlength=len(queries))
     bound = BoundMetrics(
         metrics,

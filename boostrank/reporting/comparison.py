@@ -51,7 +51,7 @@ from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
 
-_BINS, _SIDES = 40, ("old", "new")
+_BINS = 40
 GRAMMAR = (
     "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the"
     " interval"
@@ -547,7 +547,8 @@ def compare_runs(
     # Read the runs of each side, and say which queries they and the judges do not share.
     sides = [side if isinstance(side, list | tuple) else [side] for side in (old, new)]
     runs = [values_by_query(run, run=True) for side in sides for run in side]
-    names = [path_of(run) or side for side, each in zip(_SIDES, sides, strict=True) for run in each]
+    of_sides = zip(("old", "new"), sides, strict=True)
+    names = [path_of(run) or name for name, side in of_sides for run in side]
     judged = Values(ChainMap(*graded.values()))
     notes = [describe_left_out(*each, judged) for each in zip(runs, names, strict=True)]
     # Compare the lists.

@@ -25,7 +25,7 @@ class Ranker:
     Args:
         scores: float64[N], in row order.
         trees: number of trees, if known.
-        is_run: whether it lists only the documents with a score above -inf; see `model.trec`.
+        is_run: whether it lists only the documents whose score is not NaN; see `model.trec`.
     """
 
     name: str

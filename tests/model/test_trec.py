@@ -130,6 +130,8 @@ def test_two_runs_compare_as_each_is_evaluated() -> None:
     assert [note.partition(":")[0] for note in compared.notes] == ["old", "new"]
     with pytest.raises(DataError, match="no query"):
         compare_runs(old, {"x": {"d": 1.0}}, qrels)
+    with pytest.raises(DataError, match="inf"):
+        compare_runs(old, {qid: {**new[qid], "d": -np.inf} for qid in new}, qrels)
 
 
 def longest(labels: np.ndarray, scores: np.ndarray) -> float:
