@@ -207,7 +207,8 @@ class Join(QueryIdOptions):
         needs="machine",
     )
     segments: str | None = option(
-        "File with lines `qid,segment`. The agreement is also printed for each segment.",
+        "File with lines `qid,segment`. The agreement is also printed for each segment, which has"
+        " gains and a weight of its own if they explain more.",
         file="read",
         needs="machine",
     )
