@@ -447,8 +447,9 @@ def _code_version() -> str:
     """Return a name for the machine code of these sources by this Numba."""
     digest = hashlib.sha256(numba.__version__.encode())  # other versions would overwrite the files
     for folder in ("kernels", "files/text"):  # folders with helpers that files outside inline
-        for source in sorted((_PACKAGE / folder).rglob("*.py")):
-            digest.update(source.read_bytes())
+        for source in sorted((_PACKAGE / folder).rglob("*")):
+            if source.suffix in (".py", ".npz"):
+                digest.update(source.read_bytes())
     return f"kernels-{digest.hexdigest()[:16]}"
 
 

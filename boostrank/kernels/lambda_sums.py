@@ -45,11 +45,12 @@ from boostrank.kernels.expsum import (
 from boostrank.kernels.intrinsics import WIDE, add_outer, inner
 from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.primitives import LARGEST_LOSS
+from boostrank.kernels.tables import TABLES
 
 TILE = 32
 """The number of documents that move together."""
-_NEAREST = TILE + 1  # least rank difference between documents of tiles that are not neighbours
-_ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
+ONE, DISCOUNT, FIRST_NODE = 0, 1, 2
+"""The columns: 1, d, then the nodes."""
 _FAR, _NEAR, _NEARER, _WRONG = range(4)
 """Rows of sums: the curvature's, that for misordered pairs; then the powers of t."""
 _T = 3
@@ -85,35 +86,10 @@ _FAST_SOFTPLUS = np.array(
 _EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID[EXACT]), np.array(SOFTPLUS[EXACT])
 
 
-def _drops(m: Float64Array) -> Float64Array:
-    """Return 1 / log2(1 + m) - 1 / log2(2 + m) without cancellation."""
-    return math.log(2.0) * np.log1p(1.0 / (1.0 + m)) / (np.log1p(m) * np.log(2.0 + m))
-
-
-def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
-    """Return the rates -ln z and the weights that fit delta for rank differences >= `_NEAREST`, by
-    column.
-    """
-    nodes = columns - _NODES
-    nearest = np.arange(_NEAREST, 4 * _NEAREST)
-    m = np.unique(np.concatenate([nearest, np.geomspace(_NEAREST, longest, 300).round()]))
-    rates = np.zeros(columns)
-    rates[_NODES:] = np.geomspace(1.0 / longest, min(6.0 + 0.25 * nodes, 12.0) / _NEAREST, nodes)
-    drops = _drops(m)
-    powers = np.exp(-np.outer(m, rates))
-    # Nearly relative errors, because the sum over all ranks must be right.
-    powers *= drops[:, None] ** -0.9
-    size = np.linalg.norm(powers, axis=0)
-    powers[:, _DISCOUNT] = 0.0
-    return rates, np.linalg.lstsq(powers / size, drops**0.1, rcond=1e-15)[0] / size
-
-
-_LENGTHS = (4096, 1 << 20)
-_COLUMNS = (WIDE, 2 * WIDE, 2 * WIDE, 3 * WIDE)  # with fast and exact sums, by length
-_RATES, _WEIGHTS = np.zeros((4, max(_COLUMNS))), np.zeros((4, max(_COLUMNS)))
-# One row for fast and one for exact sums, by length.
-for _row, _columns in enumerate(_COLUMNS):
-    _RATES[_row, :_columns], _WEIGHTS[_row, :_columns] = _fit(_LENGTHS[_row // 2], _columns)
+LENGTHS = (4096, 1 << 20)
+COLUMNS = (WIDE, 2 * WIDE, 2 * WIDE, 3 * WIDE)  # with fast and exact sums, by length
+_RATES, _WEIGHTS = TABLES["rank drop rates"], TABLES["rank drop weights"]
+"""The rates -ln z and the weights of delta as a sum of powers, one row for each of COLUMNS."""
 
 
 class RankedList(NamedTuple):
@@ -146,7 +122,7 @@ class PairWeights(NamedTuple):
 @inline
 def find_table_row(n: int, sums: int) -> int:
     """Return the row of the tables that is used for a list of n documents."""
-    row = 0 if n <= _LENGTHS[0] else 2
+    row = 0 if n <= LENGTHS[0] else 2
     return row + int(sums == EXACT)
 
 
@@ -177,7 +153,7 @@ def add_far_pairs(
     """
     n, loss = ranked.scores.shape[0], 0.0
     row = find_table_row(n, sums)
-    columns = _COLUMNS[row]
+    columns = COLUMNS[row]
     sigmoid = _EXACT if sums == EXACT else _FAST
     softplus = _EXACT_SOFTPLUS if sums == EXACT else _FAST_SOFTPLUS
     # Weight of each column in W, and z^m for each rank difference m within reach.
@@ -186,7 +162,7 @@ def add_far_pairs(
         column_weights[a] = (1.0 - blend) * pairs.by_delta * _WEIGHTS[row, a]
         for m in range(2 * TILE + 1):
             node_powers[m, a] = math.exp(-m * _RATES[row, a])
-    column_weights[_ONE] += blend * pairs.by_delta / n
+    column_weights[ONE] += blend * pairs.by_delta / n
     for side in (1.0, -1.0):
         # Both sides meet every pair, but its loss counts once.
         costs = softplus if with_loss and side > 0.0 else softplus[:0]
@@ -244,7 +220,7 @@ def _pass(
             if i < n:
                 powers = node_powers[end - k]
                 for a in range(columns):
-                    document[a] = side * d[i] if a == _DISCOUNT else powers[a]
+                    document[a] = side * d[i] if a == DISCOUNT else powers[a]
                 _climb(alpha * (side * s[i] - reference), ladder)
                 for at in range(0, columns, WIDE):
                     add_outer(tile_sums[grade[i]], at, columns, ladder[:rows], document)
@@ -262,8 +238,8 @@ def _pass(
                 for a in range(columns):
                     document[a] = (
                         by_rank
-                        if a == _DISCOUNT
-                        else powers[a] * column_weights[a] - (shift if a == _ONE else 0.0)
+                        if a == DISCOUNT
+                        else powers[a] * column_weights[a] - (shift if a == ONE else 0.0)
                     )
                 _climb(alpha * (reference - side * s[i]), ladder)
                 row_factors[_FAR] = CURVATURE_FAR

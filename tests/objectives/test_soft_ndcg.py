@@ -26,58 +26,6 @@ def drawn(n, seed=0, spread=2.0):
     return make_query(rng.integers(0, 5, n)), spread * rng.normal(size=n)
 
 
-@pytest.mark.parametrize(
-    ("longest", "bound", "rates", "weights"), soft_ranks.DISCOUNTS, ids=lambda v: str(v)[:8]
-)
-def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_it(
-    longest, bound, rates, weights
-):
-    assert np.all(np.array(weights) > 0)
-    assert np.all(np.array(rates) > 0)
-    ranks = np.unique(
-        np.concatenate([np.arange(min(longest, 5000) + 1), np.geomspace(1, longest, 5000).round()])
-    )
-    error = np.exp(-np.outer(ranks, rates)) @ np.array(weights) - 1 / np.log2(2 + ranks)
-    assert bound / 20 < np.abs(error).max() <= bound
-
-
-@pytest.mark.parametrize(
-    ("exponents", "table", "of_curve", "of_slope"),
-    [
-        (soft_ranks.FAST_EXPONENTS, soft_ranks.FAST_TABLES, 3e-8, 6e-8),
-        (soft_ranks.EXACT_EXPONENTS, soft_ranks.EXACT_TABLES, 4e-12, 2e-11),
-    ],
-    ids=["fast", "exact"],
-)
-def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_distance(
-    exponents, table, of_curve, of_slope
-):
-    u = np.linspace(0, 50, 5001)
-    waves = soft_ranks.evaluate_waves(exponents, u)
-    for c, powers in enumerate(soft_ranks.DISCOUNTS):
-        rows = soft_ranks.FIRST_NODE + len(powers.rates)
-        for curve, slope, above in (
-            (soft_ranks.ABOVE, soft_ranks.SLOPE_ABOVE, True),
-            (soft_ranks.BELOW, soft_ranks.SLOPE_BELOW, False),
-        ):
-            values, slopes = soft_ranks.evaluate_curves(np.array(powers.rates), u, above)
-            errors = np.abs(waves @ table[c, curve, :rows].T - values.T)
-            assert errors.max() < of_curve
-            assert errors[0].max() < 1e-11, "tied documents differ"
-            assert np.abs(waves @ table[c, slope, :rows].T - slopes.T).max() < of_slope
-
-
-@pytest.mark.parametrize("above", [True, False])
-def test_slopes_are_those_of_the_curves(above):
-    rates, u, h = np.array([0.01, 0.5, 3.0]), np.linspace(0.1, 6.0, 60), 1e-5
-    left, _ = soft_ranks.evaluate_curves(rates, u - h, above)
-    right, _ = soft_ranks.evaluate_curves(rates, u + h, above)
-    values, slopes = soft_ranks.evaluate_curves(rates, u, above)
-    h = h if above else -h
-    np.testing.assert_allclose(slopes, (right - left) / (2 * h), rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(values[0], ndtr(u) * ndtr(-u), rtol=1e-12)
-
-
 def test_the_tables_fit_the_room_that_the_kernel_asks_for():
     assert soft_ranks.ROWS <= WORK_COLUMNS
     assert soft_ranks.EXACT_TABLES.shape[-1] <= WORK_COLUMNS
