@@ -248,11 +248,9 @@ def _check_pairs(objective: Any, queries: QueryIndex) -> None:
         depth, cause = longest, "sums=direct"
         remedy = "Use sums=fast or sums=exact, which have no such limit"
     elif "truncation_level" in values:
-        depth, remedy = (
-            values["truncation_level"],
-            f"Set truncation_level to at most {depth_limit:,}",
-        )
+        depth = values["truncation_level"]
         cause = f"truncation_level={depth:,}"
+        remedy = f"Set truncation_level to at most {depth_limit:,}"
     elif values.get("neighbors") == 0 and values["mode"] != "classic":
         depth, cause = values["k"] or longest, "neighbors=0"
         remedy = f"Set neighbors, or set k to at most {depth_limit:,}"

@@ -30,7 +30,7 @@ def kernel(
     grad[:] = 0.0
     hess[:] = 0.0
     alpha = 1.0 / params[0]
-    value = 0.0
+    loss = 0.0
     for i in range(n):
         for j in range(n):
             if gains[i] > gains[j]:
@@ -38,7 +38,7 @@ def kernel(
                 # The exponential of a negative number: no overflow, whatever the scores.
                 z = math.exp(-abs(u))
                 wrong = z / (1.0 + z) if u > 0.0 else 1.0 / (1.0 + z)
-                value += max(-u, 0.0) + math.log1p(z)
+                loss += max(-u, 0.0) + math.log1p(z)
                 # The loss is minimised: the better document's derivative is negative, its score
                 # goes up.
                 grad[i] -= alpha * wrong
@@ -46,7 +46,7 @@ def kernel(
                 curvature = alpha * alpha * z / ((1.0 + z) * (1.0 + z))
                 hess[i] += curvature
                 hess[j] += curvature
-    return value
+    return loss
 
 
 SPEC = ObjectiveSpec(

@@ -80,7 +80,7 @@ SHARED = [
         "missing term",
     ),
     (
-        ("    return value\n", "    return 0.0\n"),
+        ("    return loss\n", "    return 0.0\n"),
         "gradient",
         "not the derivative",
         "2 documents",
@@ -94,7 +94,7 @@ SHARED = [
         "guard divisions",
     ),
     (
-        (U, U + "                value += 1e300 * u * 1e10 if abs(u) > 1e4 else 0.0\n"),
+        (U, U + "                loss += 1e300 * u * 1e10 if abs(u) > 1e4 else 0.0\n"),
         "finite",
         "inf at scores 20,000 apart",
         "labels [1, 0]",
@@ -145,7 +145,7 @@ SHARED = [
     ),
     (("range(n)", "range(n + 1)"), "memory", "out of bounds", "no document", "keep every index"),
     (
-        ("value = 0.0\n", "value = 1.0 / (n - n)\n"),
+        ("loss = 0.0\n", "loss = 1.0 / (n - n)\n"),
         "runs",
         "raises ZeroDivisionError",
         "",
@@ -175,7 +175,7 @@ OF_ARRAYS = [
         "before any return",
     ),
     (
-        ("value = 0.0\n", "value = scratch[0] if n > 0 else 0.0\n"),
+        ("loss = 0.0\n", "loss = scratch[0] if n > 0 else 0.0\n"),
         "memory",
         "previous content of scratch",
         "one document",
@@ -184,7 +184,7 @@ OF_ARRAYS = [
 ]
 OF_NAMES = [
     (
-        ("value = 0.0\n", "value = 0.0\n    if n > 0:\n        gains[0] += 1.0\n"),
+        ("loss = 0.0\n", "loss = 0.0\n    if n > 0:\n        gains[0] += 1.0\n"),
         "inputs",
         "writes to gains",
         "one document",
@@ -205,9 +205,7 @@ def test_a_fault_is_found_with_its_smallest_example_and_what_to_mend(
     tmp_path: Path, fault: tuple[str, str], check: str, message: str, example: str, mend: str
 ) -> None:
     row = (
-        [("value = 0.0\n", "value = scratch.row[0] if n > 0 else 0.0\n")]
-        if check == "memory"
-        else []
+        [("loss = 0.0\n", "loss = scratch.row[0] if n > 0 else 0.0\n")] if check == "memory" else []
     )
     _is_found(with_faults(tmp_path, template_text(), fault, *row), check, message, example, mend)
 

@@ -267,6 +267,7 @@ def test_smooth_ndcg_of_two_documents():
 @pytest.mark.parametrize("stop", [200, 150])
 def test_smooth_ndcg_takes_the_lattice_where_each_document_is_seen_often_enough(stop):
     first, s = 3, -np.sort(np.random.default_rng(stop).normal(size=200))
+    run = smooth_ndcg.Run(first, 200, stop)
     apart = np.abs(s[first:stop, None] - s[None, first:])
     reaches, seen = np.sort(apart.ravel()), np.sort(apart.min(axis=0))
     pairs, documents = (
@@ -277,7 +278,7 @@ def test_smooth_ndcg_takes_the_lattice_where_each_document_is_seen_often_enough(
     turn = int(np.argmax(worth))
     assert worth[turn:].all()
     for at in (1000, *range(turn - 4, turn + 4), -1):
-        assert smooth_ndcg._many_pairs(s, first, 200, stop, reaches[at]) == worth[at]
+        assert smooth_ndcg._has_many_pairs(s, run, reaches[at]) == worth[at]
 
 
 def test_smooth_ndcg_has_no_gradient_at_tied_scores_and_is_ndcg_at_small_sigma():
