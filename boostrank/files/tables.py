@@ -157,7 +157,9 @@ class Batch:
         """Return a numeric column as float[n], where NaN is missing."""
         pa, array = arrow(), self.decoded(position)
         if not is_number(array.type):
-            raise self.refuse_column(position, f"is of type {array.type}; expected numbers: convert it")
+            raise self.refuse_column(
+                position, f"is of type {array.type}; expected numbers: convert it"
+            )
         if array.type not in (pa.float32(), pa.float64()):
             array = arrow(".compute").cast(array, pa.float64(), safe=False)
         return np.asarray(array)
