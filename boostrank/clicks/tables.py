@@ -123,53 +123,37 @@ def _counted(
     """
     pa, (position, impressions, clicked) = arrow(), columns
     n_rows, lacking, first = 0, 0, ""
-    numbers: Sequence[str] = columns
-    truths: tuple[str, ...] = ()
-    if not impressions:
-        numbers, truths = (position,), (clicked,)
-    if not keys:
-        numbers = (*numbers, row)
-    waiting = [
-        pa.table(
-            {name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")}
-        )
-    ]
+    numbers = [position, impressions, clicked] if impressions else [position]
+    numbers += [] if keys else [row]
+    truths = () if impressions else (clicked,)
+    nothing = pa.array([], pa.int64())
+    waiting = [pa.table(4 * [nothing], ["row", "position", "shown", "clicked"])]
     for path in paths:
         own_keys = _keys_in(path, keys) if keys else ()
         for batch in batches(path, numbers=numbers, texts=own_keys, truths=truths):
             if keys:
                 rows, lost = _documents(batch, own_keys, index)
-                n_rows, lacking, first = (
-                    n_rows + rows.size,
-                    lacking + int((rows == 0).sum()),
-                    first or lost,
-                )
+                n_rows += rows.size
+                lacking += int((rows == 0).sum())
+                first = first or lost
             else:
                 rows = batch.whole_column(row, 1, n_documents or MAX_ROWS)
             if impressions:
                 counts = checked_counts(batch.number, columns, batch.refuse)
             else:
-                counts = (
-                    batch.whole_column(position, 1, MAX_POSITION),
-                    np.ones(len(batch), np.int64),
-                    batch.truth(clicked),
-                )
-            columns_of_batch = [rows, *counts]
-            if keys and not rows.all():
-                columns_of_batch = [column[rows > 0] for column in columns_of_batch]
-            waiting.append(_summed(pa.table(columns_of_batch, waiting[0].column_names)))
+                positions = batch.whole_column(position, 1, MAX_POSITION)
+                counts = positions, np.ones(len(batch), np.int64), batch.truth(clicked)
+            impression_columns = [column[rows > 0] for column in (rows, *counts)]
+            waiting.append(_summed(pa.table(impression_columns, waiting[0].column_names)))
             # Merge the sums of batches once they are twice as large, so that memory contains little
             # more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
     if lacking:
         _say_lacking(lacking, n_rows, first, index)
-    table = pa.concat_tables(waiting)
-    rows, positions = table["row"].to_numpy(), table["position"].to_numpy()
+    rows, ranks, shown, clicks = [column.to_numpy() for column in pa.concat_tables(waiting).columns]
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
-    return ClickLog(
-        rows - 1, positions, table["shown"].to_numpy(), table["clicked"].to_numpy(), count
-    )
+    return ClickLog(rows - 1, ranks, shown, clicks, count)
 
 
 def _summed(table: Any) -> Any:
@@ -207,13 +191,11 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
         own_keys = _keys_in(file, keys)
         parts += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
-    if pc.count_distinct(index).as_py() != len(index):
-        name = next(
-            repeated["values"]
-            for repeated in pc.value_counts(index).to_pylist()
-            if repeated["counts"] > 1
-        )
-        words = f"two rows have the keys {_describe_key(name)}, so impressions cannot be assigned"
+    counts = pc.value_counts(index)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        name = _describe_key(repeated[0]["values"].as_py())
+        words = f"two rows have the keys {name}, so impressions cannot be assigned"
         raise FileFormatError(words, file=str(path))
     return index
 

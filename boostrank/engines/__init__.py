@@ -16,6 +16,7 @@ from boostrank.core.errors import (
     did_you_mean,
 )
 from boostrank.core.files import LOGGED, foreign_kind
+from boostrank.records import from_json
 
 if TYPE_CHECKING:
     from boostrank.engines.base import Backend, Booster
@@ -181,10 +182,12 @@ def format_of(body: bytes) -> ModelFormat:
             )
     kind = foreign_kind(_ends_of(body)) if body else "empty"
     if kind in (None, LOGGED):
-        kind = next(
-            (description for pattern, description in _OTHERS if re.match(pattern, body[:1000])),
-            None,
-        )
+        kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
+    elif re.match(rb"\s*[\[{]", body):
+        try:
+            from_json(body)
+        except ValueError as error:
+            kind = f"{kind}, but its JSON is damaged or cut: {error}"
     reason = f": it is {kind}" if kind else ""
     titles = [model_format.title for model_format in model_formats]
     raise ModelError(f"the file is not {', '.join(titles[:-1])} or {titles[-1]}{reason}")

@@ -252,7 +252,7 @@ def _distribute(
         if empty:
             queries = sum(out.queries for out in outputs)
             if queries < len(outputs):
-                if_empty = f"there are fewer queries ({queries}) than files"
+                if_empty = f"take fewer shards or parts: there are only {queries:,} queries"
             raise DataError(
                 f"there is no query for {list_names(empty)}, so nothing was written; {if_empty}"
             )

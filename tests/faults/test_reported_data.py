@@ -209,7 +209,7 @@ def test_scores_in_a_form_that_is_not_written_are_refused(model: str, name: str)
 
 def test_parts_for_more_files_than_queries_name_the_queries(model: str) -> None:
     path = write("one.txt", rows()[:5])
-    result = refuse("data", "split", path, "--parts", "a=.5,b=.5", "-o", "part", says=("(1)",))
+    result = refuse("data", "split", path, "--parts", "a=.5,b=.5", "-o", "part", says=("only 1 ",))
     assert "seed" not in result.stderr
 
 

@@ -233,6 +233,14 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: {"class": f"{SOLR}MultipleAdditiveTreesModel"},
         ("a model of Solr", "scores"),
     ),
+    "8 of Solr, cut": (
+        lambda: json.dumps({"class": f"{SOLR}LinearModel", "name": "m"})[:-1].encode(),
+        ("a model of Solr", "cut"),
+    ),
+    "8 upload of XGBoost, cut": (
+        lambda: json.dumps(upload("xgboost+json", "[]"))[:-2].encode(),
+        ("_createmodel", "cut"),
+    ),
     "8 of Solr, by name": (
         lambda: {"store": "s", "name": "m", "class": f"{SOLR}LinearModel"},
         ("a model of Solr",),
