@@ -22,5 +22,5 @@ def test_an_interpreter_is_found_by_its_version(capsys: pytest.CaptureFixture[st
 def test_a_short_run_leaves_out_this_python_and_what_is_absent() -> None:
     assert matrix.find_interpreter("2.0") is None
     assert matrix.main(["--short", OWN, "2.0", "--uv", "no-such-program"]) == 0
-    with pytest.raises(SystemExit, match="2.0"):
+    with pytest.raises(SystemExit, match=r"2\.0"):
         matrix.main(["2.0"])
