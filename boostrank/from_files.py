@@ -377,8 +377,7 @@ class _LocalTraining:
         every = (*(loaded.callbacks or ()), *observer.callbacks, *log, stopper)
         self._options = replace(loaded, callbacks=every)
         self._settings, self._names = check_options(self._options), name_sets_of_files(files.valid)
-        self._on_folds = bool(options.folds) or options.quality == GOOD
-        if self._settings.patience and not self._names and not self._on_folds:
+        if self._settings.patience and not self._names and not self._options.on_folds:
             raise ParameterError("early stopping needs --valid, or --folds")
         self._features, self._reading = split_declared_features(files.target, reading, files.train)
         self._gain = None if expression is None else expression.text
@@ -397,11 +396,11 @@ class _LocalTraining:
         # Without a validation set, show the metric of the training set; folds have held-out
         # queries.
         watched = list(zip(self._names, valid_sets, strict=True))
-        if not watched and not self._on_folds:
+        if not watched and not self._options.on_folds:
             watched = [("training", train_set)]
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
             plan = resolve(options, train_set, watched)
-        if self._on_folds and not plan.preset.folds and not valid_sets:
+        if self._options.on_folds and not plan.preset.folds and not valid_sets:
             plan = plan.with_trainings(valid=(("training", plan.train_set),))
         if plan.preset.quality != PLAIN:
             say(plan.preset.summary)
@@ -415,7 +414,7 @@ class _LocalTraining:
         route = (
             "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
         )
-        work = {"params": self._settings.params, "folds": self._on_folds}
+        work = {"params": self._settings.params, "folds": self._options.on_folds}
         if files.clicks:
             work["copies"] = count_copies(files.valid)
         sets, sampling = (
@@ -467,7 +466,7 @@ class _LocalTraining:
         self._say_constant(train_set)
         sets = [self._read([path], like=train_set) for path in files.valid]
         pairs = zip(files.valid, sets, strict=True)
-        sets = [clicked.label(path, data, self._on_folds) for path, data in pairs]
+        sets = [clicked.label(path, data, self._options.on_folds) for path, data in pairs]
         estimated = files.propensities is None
         report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
         return train_set, sets
@@ -540,17 +539,17 @@ def _train_on_cluster(
     options = replace(options, params=loaded.params)
     changed = options.changed
     user_callbacks = changed.pop("callbacks", ())
-    on_folds, so_far = bool(options.folds) or options.quality == GOOD, None
-    if files.model is not None and not on_folds:
+    so_far = None
+    if files.model is not None and not options.on_folds:
         so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
-    elif files.checkpoint_every and on_folds:
+    elif files.checkpoint_every and options.on_folds:
         raise ParameterError(
             "folds on a cluster write no checkpoints; leave out --checkpoint-every"
         )
     elif files.checkpoint_every:
         raise ParameterError("checkpoint_every needs model: checkpoints are written next to it")
     request = observer.request
-    with observer.training(settings.headline, [], on_folds):
+    with observer.training(settings.headline, [], options.on_folds):
         with contextlib.redirect_stdout(sys.stderr):
             model = train(
                 files.cluster,

@@ -650,6 +650,11 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         return TrainOptions(**{name: getattr(self, name) for name in declared(SingleOptions)})
 
     @property
+    def on_folds(self) -> bool:
+        """Whether trainings on folds are requested."""
+        return bool(self.folds) or self.quality == GOOD
+
+    @property
     def tree_limit(self) -> int | None:
         """Maximum number of trees in the saved model."""
         return self.max_trees

@@ -45,7 +45,6 @@ from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param, split
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     DEFAULT_ROUNDS,
-    GOOD,
     KEYWORDS,
     Option,
     ReadOptions,
@@ -200,7 +199,7 @@ class ClusterTraining:
         workers_of(options.backend)
         # Refuse what workers cannot do before any of them starts.
         options = _leave_to_workers(options, reading)
-        self.on_folds = bool(options.folds) or options.quality == GOOD
+        self.on_folds = options.on_folds
         _check_options_of_cluster(options, on_folds=self.on_folds)
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
         self._model = None if options.init_model is None else as_model(options.init_model)

@@ -110,17 +110,19 @@ def train(
             "keep_training_booster must be False, as model.booster keeps no data for update; add"
             " rounds with init_model"
         )
+    # The parameters of a `lgb.Dataset` are merged with those of the training.
     options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
     params = {**_params_of(train_set), **(params or {})}
+    # Convert the data, where the training set stays the same object.
     data = as_dataset(train_set, "train_set")
     sets = [
         data if rows is train_set else as_dataset(rows, "valid_sets", data.feature_names)
         for rows in as_list(valid_sets)
     ]
     valid = name_sets(sets, valid_names, data)
-    return execute(
-        resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params), data, valid)
-    )
+    train_options = TrainOptions(rounds=num_boost_round, **options)
+    plan = resolve(with_params(train_options, params), data, valid)
+    return execute(plan)
 
 
 def _params_of(data: Any) -> Mapping[str, Any]:

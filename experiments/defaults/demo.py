@@ -110,7 +110,7 @@ def main() -> None:
         compare(options)
         return
     options.files = generate()
-    options.few, options.truth, options.model = FEW, DATA / "test-relevance.txt", MODEL
+    options.few, options.truth, options.model = FEW, str(DATA / "test-relevance.txt"), MODEL
     print("training for half a minute or longer, and compiling boostrank's arithmetic once ...\n")
     compare(options)
     print(NEXT)
