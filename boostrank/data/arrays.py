@@ -139,7 +139,8 @@ def as_features(X: Any) -> Features:
     except ValueError as error:
         raise DataError(f"features must be two-dimensional: {error}") from None
     if array.ndim != 2:
-        raise DataError(f"features must be two-dimensional, but have shape {array.shape}")
+        hint = "" if array.ndim else f"; this is a {type(X).__name__}: boostrank.read reads files"
+        raise DataError(f"features must be two-dimensional, but have shape {array.shape}{hint}")
     check_real(array, "features")
     if array.dtype.kind not in "fiub":
         try:

@@ -10,7 +10,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.engine_data import is_lightgbms
-from boostrank.fit.arguments import takes_foreign_arguments
+from boostrank.fit.arguments import by_name, takes_foreign_arguments
 from boostrank.fit.execute import execute
 from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import as_list
@@ -110,8 +110,8 @@ def train(
             "keep_training_booster must be False, as model.booster keeps no data for update; add"
             " rounds with init_model"
         )
-    options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
-    params = {**_params_of(train_set), **(params or {})}
+    options |= {"feval": feval, "init_model": init_model, "callbacks": as_list(callbacks)}
+    params = {**_params_of(train_set), **by_name(params)}
     data = as_dataset(train_set, "train_set")
     sets = [
         data if rows is train_set else as_dataset(rows, "valid_sets", data.feature_names)

@@ -45,7 +45,10 @@ def split_table(
     names, qid = names_of(table), None
     if usual:
         # ColumnTransformer adds the name of a step: `remainder__qid`.
-        plain = {name.rpartition("__")[2]: name for name in reversed(names) if name not in features}
+        plain: dict[str, str] = {}
+        for name in names:
+            if name not in features:
+                plain.setdefault(name.rpartition("__")[2], name)
         qid = plain.get(usual_column("qid", [*plain]) or "")
     elif QID in names:
         qid = QID
