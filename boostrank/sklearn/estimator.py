@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
-from boostrank.core.types import Float64Array, Int64Array, masked_as_missing, with_nan
+from boostrank.core.types import Array, Float64Array, Int64Array, masked_as_missing, with_nan
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.from_data import train
@@ -284,7 +284,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             options["threads"] = self._threads
         return self.model_.predict(rows, qid=qid, group=group, **options)
 
-    def apply(self, X: Any, **options: Any) -> Int64Array:
+    def apply(self, X: Any, **options: Any) -> Array:
         """Return the leaf of each row in each tree, under XGBRanker's name."""
         return self.predict(X, pred_leaf=True, **options)
 
@@ -387,7 +387,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if not sets:
             raise AttributeError("best_score needs a validation set: fit(..., eval_set=[(X, y)])")
         first = next(iter(sets.values()))
-        return first[headline(list(first)) or ""]
+        return float(first[headline(list(first)) or ""])
 
     n_estimators_ = n_iter_ = _of_model("best_iteration", "`best_iteration_`, as in LGBMRanker.")
     best_iteration = _of_model(
