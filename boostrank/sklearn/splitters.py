@@ -38,7 +38,9 @@ def split_table(
         warns: whether to warn about an index of pandas, and a query column not called `qid`.
         usual: whether a column with another usual name, such as `query_id`, contains the query ids.
     """
-    table = as_frame(with_query_level(X) if usual else X)
+    if usual:
+        X = with_query_level(X)
+    table = as_frame(X)
     if table is None:
         return X, None, None
     table = without_index(table, features, warns=warns)

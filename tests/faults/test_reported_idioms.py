@@ -248,6 +248,19 @@ def test_the_name_of_a_column_is_no_column_of_values(role: str) -> None:
 def test_what_has_no_rows_names_what_to_pass(fitted: BoostRanker, rows: Any, remedy: str) -> None:
     with pytest.raises(DataError, match=remedy):
         fitted.predict(rows)
+    if not isinstance(rows, RankingDataset):
+        with pytest.raises(DataError, match=remedy):
+            fitted.model_.predict(rows)
+
+
+def test_masked_query_ids_are_lacking_in_every_door() -> None:
+    masked = np.ma.masked_where(QID == 3, QID)
+    for door in (
+        lambda: ranker().fit(X, Y, qid=masked),
+        lambda: next(QueryKFold(2).split(X, Y, groups=masked)),
+    ):
+        with pytest.raises(DataError, match=r"row 24 .*masked"):
+            door()
 
 
 def test_query_ids_in_the_index_of_a_frame_or_behind_a_steps_name(fitted: BoostRanker) -> None:
