@@ -375,12 +375,16 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     for other ids.
     """
     # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to
-    # UTC.
+    # UTC. It lacks integers of 128 bits.
+    if (
+        isinstance(ids, np.ma.MaskedArray)
+        and (row := first_true(np.ma.getmaskarray(ids))) is not None
+    ):
+        raise DataError(f"row {row} has no query id: it is masked")
     kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
-    if getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None):
+    zoned = getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None)
+    if zoned or str(kinds[0]) in ("Int128", "UInt128"):
         ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
-    if str(kinds[0]).endswith("128"):  # polars' integers, which NumPy lacks
-        ids = list(ids)  # type: ignore[arg-type]
     array = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

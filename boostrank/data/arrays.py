@@ -125,6 +125,19 @@ def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
     return NumberedNames(f"f{i}" for i in range(base, base + columns))
 
 
+def check_rows(X: Any) -> None:
+    """Raise `DataError` with a remedy for an object that is neither a table nor has rows."""
+    if isinstance(X, list | tuple):
+        if any(isinstance(row, Mapping) for row in X):
+            raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
+    elif not any(hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")):
+        remedy = "boostrank.train and model_.predict take data sets, boostrank.read takes files"
+        if isinstance(X, Mapping):
+            remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
+        words = "but must be a frame, an array or a sparse matrix"
+        raise DataError(f"X is of type {type(X).__name__}, {words}: {remedy}")
+
+
 def as_features(X: Any) -> Features:
     """Convert to float32[N, d] in C order, or to a float32 CSR matrix."""
     if sparse.issparse(X):
@@ -143,6 +156,7 @@ def as_features(X: Any) -> Features:
                 copy=False,
             )
         return csr
+    check_rows(X)
     try:
         array = X.to_numpy() if hasattr(X, "to_numpy") else np.asanyarray(X)
     except ValueError as error:

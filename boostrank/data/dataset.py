@@ -228,7 +228,7 @@ class RankingDataset:
         if group is not None:
             queries = queries_of_sizes(group, n_rows)
         else:
-            ids = ids_of_rows(without_mask(qid, "query id"), n_rows)
+            ids = ids_of_rows(qid, n_rows)  # type: ignore[arg-type]
             if sort:
                 order = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
                 if not np.array_equal(order, np.arange(n_rows)):
@@ -729,11 +729,13 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
         return data
     content = content_of(data, what)
     queries = queries_given(content.sizes, content.weights, content.labels.size)
-    names = content.feature_names or (None if hasattr(content.features, "columns") else names)
+    if content.feature_names or hasattr(content.features, "columns"):
+        names = content.feature_names
     converted = RankingDataset.from_arrays(
         content.features, content.labels, group=queries.sizes, feature_names=names
     )
-    return replace(converted, queries=queries)
+    provenance = Provenance(options={"absent": "missing"} if content.absent_is_missing else {})
+    return replace(converted, queries=queries, provenance=provenance)
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:

@@ -24,6 +24,7 @@ class Content:
         sizes: rows of each query; None or empty if there are no queries.
         weights: one per query or per row; None or empty if there are none.
         feature_names: d names, or None.
+        absent_is_missing: whether absent entries of the user's sparse rows are missing values.
     """
 
     features: Any
@@ -31,6 +32,7 @@ class Content:
     sizes: Any
     weights: Any
     feature_names: Any
+    absent_is_missing: bool = False
 
 
 def is_lightgbms(data: Any) -> bool:
@@ -83,7 +85,8 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
     features = np.full(present.shape, np.nan, np.float32)
     features[present.row, present.col] = present.data
     sizes = np.diff(data.get_uint_info("group_ptr").astype(np.int64))
-    return Content(features, data.get_label(), sizes, data.get_weight(), data.feature_names)
+    weights, names = data.get_weight(), data.feature_names
+    return Content(features, data.get_label(), sizes, weights, names, absent_is_missing=True)
 
 
 def _classes(data: Any) -> set[str]:

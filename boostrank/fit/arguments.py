@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from boostrank.core.errors import ParameterError
@@ -65,6 +65,19 @@ def takes_foreign_arguments(train: F) -> F:
     return cast(F, called)
 
 
+def by_name(params: Any) -> dict[str, Any]:
+    """Return parameters by name, from a mapping or, as in XGBoost, pairs in which names recur."""
+    if params is None or isinstance(params, Mapping):
+        return dict(params or {})
+    merged: dict[str, Any] = {}
+    try:
+        for name, value in params:
+            merged[name] = [*as_list(merged[name]), value] if name in merged else value
+    except (TypeError, ValueError):
+        raise ParameterError(f"params={params!r} must be a dictionary") from None
+    return merged
+
+
 def _are_pairs(sets: Any) -> bool:
     return isinstance(sets, list | tuple) and any(isinstance(pair, tuple) for pair in sets)
 
@@ -72,7 +85,7 @@ def _are_pairs(sets: Any) -> bool:
 def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `boostrank.train`."""
     # Arguments replace the parameters that they name, as in LightGBM and XGBoost.
-    params, callbacks = dict(merged.pop("params", None) or {}), merged.pop("callbacks", None) or ()
+    params, callbacks = by_name(merged.pop("params", None)), merged.pop("callbacks", None) or ()
     for name, aliases in _OF_PARAMS.items():
         if name in foreign:
             params = {key: value for key, value in params.items() if key not in aliases}

@@ -10,7 +10,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.engine_data import is_lightgbms
-from boostrank.fit.arguments import takes_foreign_arguments
+from boostrank.fit.arguments import by_name, takes_foreign_arguments
 from boostrank.fit.execute import execute
 from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import as_list
@@ -111,8 +111,8 @@ def train(
             " rounds with init_model"
         )
     # The parameters of a `lgb.Dataset` are merged with those of the training.
-    options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
-    params = {**_params_of(train_set), **(params or {})}
+    options |= {"feval": feval, "init_model": init_model, "callbacks": as_list(callbacks)}
+    params = {**_params_of(train_set), **by_name(params)}
     # Convert the data, where the training set stays the same object.
     data = as_dataset(train_set, "train_set")
     sets = [

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
-from boostrank.core.types import Float64Array, Int64Array, masked_as_missing, with_nan
+from boostrank.core.types import Array, Float64Array, Int64Array, masked_as_missing, with_nan
+from boostrank.data.arrays import check_rows
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.from_data import train
@@ -284,7 +285,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             options["threads"] = self._threads
         return self.model_.predict(rows, qid=qid, group=group, **options)
 
-    def apply(self, X: Any, **options: Any) -> Int64Array:
+    def apply(self, X: Any, **options: Any) -> Array:
         """Return the leaf of each row in each tree, under XGBRanker's name."""
         return self.predict(X, pred_leaf=True, **options)
 
@@ -387,7 +388,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if not sets:
             raise AttributeError("best_score needs a validation set: fit(..., eval_set=[(X, y)])")
         first = next(iter(sets.values()))
-        return first[headline(list(first)) or ""]
+        return float(first[headline(list(first)) or ""])
 
     n_estimators_ = n_iter_ = _of_model("best_iteration", "`best_iteration_`, as in LGBMRanker.")
     best_iteration = _of_model(
@@ -471,7 +472,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
         is_table = name is not None
         if not is_table:
-            X = _plain_rows(X)
+            check_rows(X)
+            X = with_nan(masked_as_missing(X)) if isinstance(X, np.ndarray | list) else X
         if explicit and name == QID:
             raise DataError(
                 f"queries are given twice, as qid or group and as the column {QID!r}; remove one"
@@ -595,21 +597,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
-
-
-def _plain_rows(X: Any) -> Any:
-    """Return rows that are no table, with NaN for masked and missing values, or refuse them."""
-    if isinstance(X, list | tuple) and any(isinstance(row, Mapping) for row in X):
-        raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
-    if isinstance(X, np.ndarray | list):
-        return with_nan(masked_as_missing(X))
-    if isinstance(X, tuple) or hasattr(X, "shape") or hasattr(X, "__array__"):
-        return X
-    remedy = "boostrank.train and model_.predict take data sets, boostrank.read takes files"
-    if isinstance(X, Mapping):
-        remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
-    words = "but must be a frame, an array or a sparse matrix"
-    raise DataError(f"X is of type {type(X).__name__}, {words}: {remedy}")
 
 
 def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:

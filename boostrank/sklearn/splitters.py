@@ -38,14 +38,19 @@ def split_table(
         warns: whether to warn about an index of pandas, and a query column not called `qid`.
         usual: whether a column with another usual name, such as `query_id`, contains the query ids.
     """
-    table = as_frame(with_query_level(X) if usual else X)
+    if usual:
+        X = with_query_level(X)
+    table = as_frame(X)
     if table is None:
         return X, None, None
     table = without_index(table, features, with_warning=warns)
     names, qid = names_of(table), None
     if usual:
         # ColumnTransformer adds the name of a step: `remainder__qid`.
-        plain = {name.rpartition("__")[2]: name for name in reversed(names) if name not in features}
+        plain: dict[str, str] = {}
+        for name in names:
+            if name not in features:
+                plain.setdefault(name.rpartition("__")[2], name)
         qid = plain.get(usual_column("qid", [*plain]) or "")
     elif QID in names:
         qid = QID
