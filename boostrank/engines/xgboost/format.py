@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -376,8 +376,14 @@ def _divided(tree: Json, divisor: float) -> Json:
     }
 
 
-def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list[Array]]:
-    """Return the nodes with categorical splits, and the words of the set of each."""
+class _CategorySets(NamedTuple):
+    """The nodes with categorical splits, and the words of the set of each."""
+
+    nodes: list[int]
+    sets: list[Array]
+
+
+def _sets_of(trees: list[Any], first_nodes: Int64Array) -> _CategorySets:
     nodes, sets = list[int](), list[Array]()
     for tree, first_node in zip(trees, first_nodes.tolist(), strict=True):
         if "split_type" not in tree:
@@ -386,4 +392,4 @@ def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list
         set_ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
         categories = np.split(np.array(tree["categories"], np.int64), set_ends)
         sets += map(category_words, categories[:-1])
-    return nodes, sets
+    return _CategorySets(nodes, sets)
