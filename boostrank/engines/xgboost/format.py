@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from boostrank.engines.trees import (
 )
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_start, start_trees, write_start
 from boostrank.engines.xgboost.schema import DELETED, FLOAT32_MAX, largest_leaves
-from boostrank.kernels.curves import Curve, Curves
+from boostrank.kernels.curves import Curve
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT
 
 # Objectives that predict exponentials of scores.
@@ -145,15 +145,11 @@ class XGBoostFormat(ModelFormat):
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves."""
-        curves = model.start
-        served = _served(model, model.start_trees)
-        forest = served.forest
-        if curves:
-            forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
+        forest = _served(model, model.start_trees).forest
         trees = model.forest["trees"][model.start_trees :]
         is_inner = _column(trees, "left_children", np.int64) >= 0
         gain = _column(trees, "loss_changes", np.float64)[is_inner]
-        return Trees.summarise(forest, gain, n_features)
+        return Trees.summarise(forest, gain, n_features, start=model.start)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
         """Return all trees, those of a linear start too, with the hessians in every leaf."""
