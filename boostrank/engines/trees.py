@@ -75,7 +75,8 @@ class Trees:
         """
         is_counted = gain > 0.0  # the engines do not count forced splits without gain
         feature = forest.feature[is_counted]
-        used = [forest.feature, np.array(list(start or ()), np.int64), *linear_features]
+        start_features = np.array(list(start or ()), np.int64)
+        used: list[Array] = [forest.feature, start_features, *linear_features]
         why_not = "linear models in the leaves" if linear_features else ""
         if start:
             forest = replace(forest, start=Curves.from_pairs(list(start.items())))
