@@ -77,11 +77,14 @@ class Trees:
         feature = forest.feature[is_counted]
         start_features = np.array(list(start or ()), np.int64)
         used: list[Array] = [forest.feature, start_features, *linear_features]
-        why_not = "linear models in the leaves" if linear_features else ""
         if start:
             forest = replace(forest, start=Curves.from_pairs(list(start.items())))
+        scorable: Forest | None = forest
+        why_not = ""
+        if linear_features:
+            scorable, why_not = None, "linear models in the leaves"
         return cls(
-            forest=None if linear_features else forest,
+            forest=scorable,
             why_not=why_not,
             count=forest.roots.size,
             gain=np.bincount(feature, gain[is_counted], n_features).astype(np.float64),
