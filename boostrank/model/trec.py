@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,14 +30,14 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
             are not contiguous.
     """
     queries = set[str]()
-    for qid, rows in groupby(_rows(pieces), lambda row: row.qid):
+    for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
         if qid in queries:
             raise InputError(
                 f"the rows of query {qid!r} are not contiguous, as a run requires: run boostrank"
                 " data sort first"
             )
         queries.add(qid)
-        ranked_rows = sorted(rows, key=lambda row: (row.float32_score, row.name.encode()))[::-1]
+        ranked_rows = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1]
         seen_names = set[str]()
         for rank, (_, name, score, _) in enumerate(ranked_rows, 1):
             line = f"{qid} Q0 {name} {rank} {score!r} {tag}"
@@ -54,22 +54,20 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
             yield f"{line}\n".encode()
 
 
-class _RunRow(NamedTuple):
-    qid: str
-    name: str
-    score: float
-    float32_score: float
-
-
-def _rows(pieces: Iterable[Any]) -> Iterator[_RunRow]:
+def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
     for piece in pieces:
         if piece.qids is None or piece.document_names is None:
             raise InputError(
                 "a run needs query and document ids: use --id COLUMN, or comments in libsvm rows"
             )
         float32_scores = piece.values.astype(np.float32).tolist()
-        names, scores = map(str, piece.document_names), piece.values.tolist()
-        yield from map(_RunRow, map(str, piece.qids), names, scores, float32_scores)
+        yield from zip(
+            map(str, piece.qids),
+            map(str, piece.document_names),
+            piece.values.tolist(),
+            float32_scores,
+            strict=True,
+        )
 
 
 def evaluate_run(
