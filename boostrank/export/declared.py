@@ -55,9 +55,7 @@ def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
     listed_names = list(map(name_of, declared))
     model_names = set(names)
     declared_names = model_names & set(listed_names)
-    repeated = next(
-        (name for name, count_words in Counter(listed_names).items() if count_words > 1), None
-    )
+    repeated = next((name for name, count in Counter(listed_names).items() if count > 1), None)
     if repeated is not None:
         return f"two features have the name {repeated!r}"
     typed_list = ", ".join(names[:20]) + ", ..." * (len(names) > 20)

@@ -149,7 +149,10 @@ def write_choice(
         "qid": data.queries.row_ids()[rows].tolist(),
         "doc_id": data.document_names[rows].tolist(),
         "chance": np.round(chances, 6).tolist(),
-        "grade": [None if grade != grade else grade for grade in people[rows].tolist()],
+        "grade": [
+            None if people_grade != people_grade else people_grade
+            for people_grade in people[rows].tolist()
+        ],
     }
     if path.endswith(".quepid.csv"):
         names = {"query": "qid", "docid": "doc_id", "rating": "grade"}
