@@ -15,7 +15,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
-from boostrank.kernels.curves import Curve, combined
+from boostrank.kernels.curves import Curve, Curves, combined
 from boostrank.kernels.forest import Forest
 from boostrank.records import from_json
 
@@ -61,6 +61,8 @@ class Trees:
         forest: Forest,
         gain: Float64Array,
         n_features: int,
+        *,
+        start: Mapping[int, Curve] | None = None,
         linear_features: Sequence[Int64Array] = (),
         double: bool = False,
     ) -> Trees:
@@ -68,11 +70,15 @@ class Trees:
 
         Args:
             gain: float64[M], gain of each node.
+            start: functions of the linear start, by feature.
             linear_features: features of the linear leaves of each tree that has them.
         """
         is_counted = gain > 0.0  # the engines do not count forced splits without gain
         feature = forest.feature[is_counted]
-        start_features = [] if forest.start is None else [forest.start.feature]
+        start_features = np.array(list(start or ()), np.int64)
+        used: list[Array] = [forest.feature, start_features, *linear_features]
+        if start:
+            forest = replace(forest, start=Curves.from_pairs(list(start.items())))
         scorable: Forest | None = forest
         why_not = ""
         if linear_features:
@@ -83,9 +89,7 @@ class Trees:
             count=forest.roots.size,
             gain=np.bincount(feature, gain[is_counted], n_features).astype(np.float64),
             splits=np.bincount(feature, minlength=n_features).astype(np.int64),
-            used=np.unique(
-                np.concatenate([forest.feature, *start_features, *linear_features])
-            ).astype(np.int64),
+            used=np.unique(np.concatenate(used)).astype(np.int64),
             double=double,
         )
 

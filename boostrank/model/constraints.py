@@ -82,9 +82,9 @@ _Box = dict[int, "_Interval"]
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
     broken_features: list[int] = []
 
-    def leaves(child: int, box: _Box) -> list[tuple[_Box, float]]:
+    def leaves(child: int, box: _Box) -> list[_Leaf]:
         if child < 0:
-            return [(box, float(forest.value[~child]))]
+            return [_Leaf(box, float(forest.value[~child]))]
         halves = _halves(forest, child, box)
         left = leaves(int(forest.left[child]), halves[0])
         right = leaves(int(forest.right[child]), halves[1])
@@ -100,9 +100,7 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
     return broken_features[0] if broken_features else None
 
 
-def _crosses(
-    left: Sequence[tuple[_Box, float]], right: Sequence[tuple[_Box, float]], sign: int, feature: int
-) -> bool:
+def _crosses(left: Sequence[_Leaf], right: Sequence[_Leaf], sign: int, feature: int) -> bool:
     """Return True if a left leaf exceeds a right leaf and documents that differ only in the feature
     can reach both.
     """
@@ -113,6 +111,13 @@ def _crosses(
         for box, low in left
         for other_box, high in right
     )
+
+
+class _Leaf(NamedTuple):
+    """The documents that reach a leaf, and its value."""
+
+    box: _Box
+    value: float
 
 
 class _Interval(NamedTuple):

@@ -18,6 +18,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,15 @@ EVEN = 0.2
 _TOP = 10
 
 
+class Choice(NamedTuple):
+    """The rows to judge, ascending, with all those of a query if whole queries are drawn, and their
+    chances.
+    """
+
+    rows: Int64Array
+    chances: Float64Array
+
+
 def choose(
     scores: Sequence[Float64Array],
     queries: QueryIndex,
@@ -42,15 +52,12 @@ def choose(
     *,
     whole: bool,
     seed: int = 0,
-) -> tuple[Int64Array, Float64Array]:
+) -> Choice:
     """Draw `count` documents, or queries if `whole`, among those that people did not judge.
 
     Args:
         scores: of each ranker, float64[N].
         grades: by people and by a machine, float64[N], with NaN for documents without one.
-
-    Returns:
-        The rows to judge, ascending, with all those of a query if `whole`, and their chances.
 
     Raises:
         DataError: people judged everything, or a grade has no exponential gain.
@@ -60,7 +67,7 @@ def choose(
     unit_of_row = np.arange(people.size)
     with queries.naming_rows():
         gains = gains_from_labels(np.nan_to_num(people))
-    expected, variance = _moments(np.where(np.isnan(people), np.nan, gains), machine)
+    expected, variance = _estimate_moments(np.where(np.isnan(people), np.nan, gains), machine)
     sizes = np.var(_discounts(ranks), axis=0) * variance
     if whole:
         unit_of_row = queries.of_rows()
@@ -77,25 +84,30 @@ def choose(
     sampled_counts = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
     drawn_units = order[np.diff(sampled_counts, prepend=0.0) > 0.0]
     rows = np.flatnonzero(np.isin(unit_of_row, drawn_units))
-    return rows, chances[unit_of_row[rows]]
+    return Choice(rows, chances[unit_of_row[rows]])
 
 
 def _discounts(ranks: Int64Array) -> Float64Array:
     return np.where(ranks <= _TOP, 1.0 / np.log2(1.0 + ranks), 0.0)
 
 
-def _moments(people: Float64Array, machine: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return the mean and the variance of people's gain of each document given the machine's
-    grade.
-    """
+class _Moments(NamedTuple):
+    """The mean and the variance of people's gain of each document given the machine's grade."""
+
+    mean: Float64Array
+    variance: Float64Array
+
+
+def _estimate_moments(people: Float64Array, machine: Float64Array) -> _Moments:
     both_judged = ~np.isnan(people) & ~np.isnan(machine)
     if not both_judged.any():
-        return np.nan_to_num(machine), np.ones(machine.size)
+        return _Moments(np.nan_to_num(machine), np.ones(machine.size))
     moments = []
     for gain_powers in (people[both_judged], people[both_judged] ** 2):
         gain_map = fit_gains(machine[both_judged], gain_powers, np.ones(gain_powers.size))
         moments.append(np.nan_to_num(gain_map.expected(machine), nan=float(gain_powers.mean())))
-    return moments[0], np.maximum(moments[1] - moments[0] ** 2, 0.0)
+    mean, mean_square = moments
+    return _Moments(mean, np.maximum(mean_square - mean**2, 0.0))
 
 
 def chances_of(sizes: Float64Array, count: int) -> Float64Array:
@@ -137,7 +149,10 @@ def write_choice(
         "qid": data.queries.row_ids()[rows].tolist(),
         "doc_id": data.document_names[rows].tolist(),
         "chance": np.round(chances, 6).tolist(),
-        "grade": [None if grade != grade else grade for grade in people[rows].tolist()],
+        "grade": [
+            None if people_grade != people_grade else people_grade
+            for people_grade in people[rows].tolist()
+        ],
     }
     if path.endswith(".quepid.csv"):
         names = {"query": "qid", "docid": "doc_id", "rating": "grade"}

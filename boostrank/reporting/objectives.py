@@ -116,9 +116,9 @@ def compare_objectives(
 
     def train(objective: str, rate: float, repeat: int = 0) -> _Trained:
         model = execute(planner.plan(objectives[objective], rate, repeat))
-        value = model.evals_result["valid"][metric_name][model.best_iteration - 1]
-        progress(next(counter), n_trainings, objective, {metric_name: value})
-        return _Trained(model, value)
+        metric_value = model.evals_result["valid"][metric_name][model.best_iteration - 1]
+        progress(next(counter), n_trainings, objective, {metric_name: metric_value})
+        return _Trained(model, metric_value)
 
     # Choose a rate for each objective, train again with it, and compare on the test queries.
     best_of = max if metric.higher_is_better else min
@@ -127,8 +127,8 @@ def compare_objectives(
     first_models: list[RankingModel] = []
     for objective in objectives:
         by_rate = {rate: train(objective, rate) for rate in rates}
-        values = {rate: trained.value for rate, trained in by_rate.items()}
-        best_rate = best_of(rates, key=values.__getitem__)
+        metric_by_rate = {rate: trained.value for rate, trained in by_rate.items()}
+        best_rate = best_of(rates, key=metric_by_rate.__getitem__)
         models = [by_rate[best_rate].model]
         models += [train(objective, best_rate, repeat).model for repeat in range(1, repeats)]
         first_models = first_models or models
@@ -137,7 +137,7 @@ def compare_objectives(
         )
         tuned[objective] = TunedObjective(
             rate=best_rate,
-            valid=values,
+            valid=metric_by_rate,
             rounds=[model.best_iteration for model in models],
             test=comparison.models[metric_name]["old"],
         )

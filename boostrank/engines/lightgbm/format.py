@@ -28,7 +28,7 @@ from boostrank.engines.trees import (
     refuse,
     sum_of_starts,
 )
-from boostrank.kernels.curves import LOWEST, ZERO, Curve, Curves
+from boostrank.kernels.curves import LOWEST, ZERO, Curve
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 _HEAD = """tree
@@ -259,15 +259,17 @@ class LightGBMFormat(ModelFormat):
         """Return the trees with split gains, the linear start as curves, in double precision."""
         n_start_trees = model.start_trees
         forest = _forest(model, n_start_trees)
-        curves = _start_of(model)
-        if curves:
-            forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
         linear_features = [
             model.leaf_features[tree.number] for tree in model.trees[n_start_trees:] if tree.linear
         ]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
         return Trees.summarise(
-            forest, gain, n_features, linear_features=linear_features, double=True
+            forest,
+            gain,
+            n_features,
+            start=_start_of(model),
+            linear_features=linear_features,
+            double=True,
         )
 
     def served(self, model: LightGBMText) -> ServedTrees:

@@ -113,21 +113,21 @@ class Member(LightGBM):
         """Send each worker the sum of one block over all workers."""
         # LightGBM's ReduceScatterFunction: input and its size, size of a number, starts and lengths
         # of blocks, their number, output and its size, function that adds.
-        values, _, number_size, starts, lengths, n_blocks, output, _, reducer = arguments
-        blocks = [_memory(values + starts[i], lengths[i]) for i in range(n_blocks)]
+        address, _, number_size, starts, lengths, n_blocks, output, _, reducer = arguments
+        blocks = [_memory(address + starts[i], lengths[i]) for i in range(n_blocks)]
         first_block, *other_blocks = self._peers.all_to_all(blocks)
         ctypes.memmove(output, _buffer(first_block), len(first_block))
         # Add in the order of the ranks, so that sums do not depend on the worker.
         for piece in other_blocks:
-            address = ctypes.cast(_buffer(piece), ctypes.c_void_p)
-            reducer[0](address, output, number_size, len(piece))
+            addend = ctypes.cast(_buffer(piece), ctypes.c_void_p)
+            reducer[0](addend, output, number_size, len(piece))
 
     def _gather(self, *arguments: Any) -> None:
         """Send all blocks to each worker."""
         # LightGBM's AllgatherFunction: input and its size, starts and lengths of blocks, their
         # number, output and its size.
-        values, size, starts, _, n_blocks, output, _ = arguments
-        for i, piece in enumerate(self._peers.all_to_all([_memory(values, size)] * n_blocks)):
+        address, size, starts, _, n_blocks, output, _ = arguments
+        for i, piece in enumerate(self._peers.all_to_all([_memory(address, size)] * n_blocks)):
             ctypes.memmove(output + starts[i], _buffer(piece), len(piece))
 
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
-from boostrank.engines.served.rules import SINGLE, Rules, check_names
+from boostrank.engines.served.rules import SINGLE, Rules, Scale, check_names
 from boostrank.engines.trees import LARGEST_SCORE, refuse
 
 RULES = replace(SINGLE, missing=0.0)
 """The rules of linear models in Solr and the plugins, where missing values are 0."""
+
+
+class Term(NamedTuple):
+    """A term of a linear score, weight (x - shift) / divisor."""
+
+    weight: float = 0.0
+    shift: float = 0.0
+    divisor: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +51,9 @@ class LinearScore:
         return cls(weights, zeros, zeros + 1.0, zeros + np.asarray(missing, np.float64), bias)
 
     @classmethod
-    def of_terms(
-        cls, names: Sequence[str], terms: Mapping[str, tuple[float, float, float]]
-    ) -> LinearScore:
+    def of_terms(cls, names: Sequence[str], terms: Mapping[str, Term]) -> LinearScore:
         """Return the score by (weight, shift, divisor) of each feature; absent ones weigh 0."""
-        columns = np.array([terms.get(name, (0.0, 0.0, 1.0)) for name in names], np.float64)
+        columns = np.array([terms.get(name, Term()) for name in names], np.float64)
         weights, shift, divisor = columns.T
         return cls(weights, shift, divisor, np.zeros(weights.size))
 
@@ -64,10 +70,10 @@ class LinearScore:
         """The columns with a weight other than 0."""
         return np.flatnonzero(self.weights)
 
-    def terms(self, names: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+    def terms(self, names: Sequence[str]) -> dict[str, Term]:
         """Return (weight, shift, divisor) of each column with a weight, by name."""
         columns = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
-        return {names[column]: tuple(columns[column]) for column in self.used.tolist()}
+        return {names[column]: Term(*columns[column]) for column in self.used.tolist()}
 
     def folded(self) -> LinearScore:
         """Return the same score without shift and divisor, up to rounding."""
@@ -154,12 +160,12 @@ def read_weights(
     *,
     bias: float = 0.0,
     rules: Rules = RULES,
-    scales: Mapping[str, tuple[float, float]] | None = None,
+    scales: Mapping[str, Scale] | None = None,
 ) -> LinearFile:
     """Check the weights by name; a feature without a weight has weight 0.
 
     Args:
-        scales: (shift, divisor) of the features that the program normalises.
+        scales: scaling of the features that the program normalises.
 
     Raises:
         ModelError: there are no weights, a weight has no feature, or one is not finite.
@@ -172,7 +178,7 @@ def read_weights(
     refuse(~(np.abs(values) <= LARGEST_SCORE), "a weight is not finite")
     scale_of_name = scales or {}
     terms = {
-        name: (float(weight), *scale_of_name.get(name, (0.0, 1.0)))
+        name: Term(float(weight), *scale_of_name.get(name, Scale()))
         for name, weight in weights.items()
     }
     score = replace(LinearScore.of_terms(names, terms), bias=bias)

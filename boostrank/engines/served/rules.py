@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,11 +101,18 @@ def check_names(names: Sequence[str]) -> None:
     refuse(len(set(names)) < len(names), "it lists a feature twice")
 
 
-def check_scale(shift: float, divisor: float, what: str) -> tuple[float, float]:
-    """Return the shift and the divisor of a feature, or refuse those that float32 cannot hold."""
+class Scale(NamedTuple):
+    """The scaling of a feature, (x - shift) / divisor."""
+
+    shift: float = 0.0
+    divisor: float = 1.0
+
+
+def check_scale(shift: float, divisor: float, what: str) -> Scale:
+    """Return the scaling of a feature, or refuse one that float32 cannot hold."""
     refuse(not abs(shift) <= _LARGEST, f"{what} subtracts {shift:g}")
     refuse(not 1.0 / _LARGEST <= divisor <= _LARGEST, f"{what} divides by {divisor:g}")
-    return shift, divisor
+    return Scale(shift, divisor)
 
 
 Tree = Callable[[Any], Split | float]

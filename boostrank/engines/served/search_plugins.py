@@ -17,7 +17,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Split, check_scale
+from boostrank.engines.served.rules import SINGLE, Scale, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -57,7 +57,7 @@ def read_dump(document: Any) -> TreeFile:
 def read_roots(
     roots: Sequence[Any],
     names: Sequence[str] = (),
-    scales: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+    scales: Mapping[str, Scale] = MappingProxyType({}),
 ) -> TreeFile:
     """Read the trees of a dump. Without `names`, the features are those that occur."""
     return read_trees(
@@ -136,8 +136,8 @@ def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFi
     return read_roots(definition, names, scales)
 
 
-def _scales_of(normalizers: Json) -> dict[str, tuple[float, float]]:
-    """Return the shift and the divisor of each feature that the plugin normalises."""
+def _scales_of(normalizers: Json) -> dict[str, Scale]:
+    """Return the scaling of each feature that the plugin normalises."""
     scales = {}
     for name, normalizer in normalizers.items():
         if "standard" in normalizer:

@@ -10,7 +10,7 @@ import numpy as np
 
 from boostrank.core.types import Json
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Split, check_scale
+from boostrank.engines.served.rules import SINGLE, Scale, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.kernels.curves import LOWEST
@@ -36,7 +36,7 @@ def read(document: Any) -> TreeFile | LinearFile:
         for feature in document["features"]
         if feature.get("norm") is not None
     }
-    scales = {name: scale for name, scale in scales.items() if scale != (0.0, 1.0)}
+    scales = {name: scale for name, scale in scales.items() if scale != Scale()}
     params = document["params"]
     if kind == "LinearModel":
         return read_weights(names, params["weights"], scales=scales)
@@ -65,8 +65,8 @@ def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     return Split(columns[node["feature"]], threshold, missing_left, node["left"], node["right"])
 
 
-def _scale_of(norm: Json) -> tuple[float, float]:
-    """Return the shift and the divisor of a normaliser."""
+def _scale_of(norm: Json) -> Scale:
+    """Return the scaling of a normaliser."""
     kind, params = str(norm.get("class", "")).removeprefix(_NORM), norm.get("params") or {}
     if kind == "StandardNormalizer":
         shift, divisor = float(params.get("avg", 0.0)), float(params.get("std", 1.0))

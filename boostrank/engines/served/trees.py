@@ -12,7 +12,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
-from boostrank.engines.served.rules import Rules, Split, Tree, check_names, scores
+from boostrank.engines.served.rules import Rules, Scale, Split, Tree, check_names, scores
 from boostrank.engines.trees import (
     LARGEST_SCORE,
     MAX_DEPTH,
@@ -35,13 +35,13 @@ class TreeFile:
         names: names of the features, by which `parse` finds the columns.
         forest: the trees, with the file's own thresholds.
         rules: rules by which the program reads the thresholds and sums.
-        scale: (shift, divisor) of each feature that the program normalises first, by column.
+        scale: scaling of each feature that the program normalises first, by column.
     """
 
     names: tuple[str, ...]
     forest: Forest
     rules: Rules
-    scale: Mapping[int, tuple[float, float]] | None = None
+    scale: Mapping[int, Scale] | None = None
 
     def scores(self, rows: Any) -> Array:
         """Return the program's scores of dense rows float32[n, d], in its type."""
@@ -71,7 +71,7 @@ class TreeFile:
         return plain_text(self.names, forest, threshold, missing_left)
 
 
-def normalise(rows: Any, scale: Mapping[int, tuple[float, float]]) -> Any:
+def normalise(rows: Any, scale: Mapping[int, Scale]) -> Any:
     """Subtract the shift from each column with a scale, and divide, in float32 as Solr does."""
     if not scale:
         return rows
@@ -88,7 +88,7 @@ def read_trees(
     rules: Rules,
     *,
     weights: Sequence[float] | None = None,
-    scales: Mapping[str, tuple[float, float]] | None = None,
+    scales: Mapping[str, Scale] | None = None,
 ) -> TreeFile:
     """Check all nodes of a file and convert them to arrays.
 
@@ -96,7 +96,7 @@ def read_trees(
         roots: the trees.
         parse: function that takes the column of each name, and a node of the file.
         weights: factor of each tree's leaves, in the type of the leaves.
-        scales: (shift, divisor) of the features that the program normalises.
+        scales: scaling of the features that the program normalises.
 
     Raises:
         ModelError: a tree is damaged, too deep, or has a number that is not finite.

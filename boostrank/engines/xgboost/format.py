@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from boostrank.engines.trees import (
 )
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_start, start_trees, write_start
 from boostrank.engines.xgboost.schema import DELETED, FLOAT32_MAX, largest_leaves
-from boostrank.kernels.curves import Curve, Curves
+from boostrank.kernels.curves import Curve
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT
 
 # Objectives that predict exponentials of scores.
@@ -145,15 +145,11 @@ class XGBoostFormat(ModelFormat):
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves."""
-        curves = model.start
-        served = _served(model, model.start_trees)
-        forest = served.forest
-        if curves:
-            forest = replace(forest, start=Curves.from_pairs(list(curves.items())))
+        forest = _served(model, model.start_trees).forest
         trees = model.forest["trees"][model.start_trees :]
         is_inner = _column(trees, "left_children", np.int64) >= 0
         gain = _column(trees, "loss_changes", np.float64)[is_inner]
-        return Trees.summarise(forest, gain, n_features)
+        return Trees.summarise(forest, gain, n_features, start=model.start)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
         """Return all trees, those of a linear start too, with the hessians in every leaf."""
@@ -376,8 +372,14 @@ def _divided(tree: Json, divisor: float) -> Json:
     }
 
 
-def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list[Array]]:
-    """Return the nodes with categorical splits, and the words of the set of each."""
+class _CategorySets(NamedTuple):
+    """The nodes with categorical splits, and the words of the set of each."""
+
+    nodes: list[int]
+    sets: list[Array]
+
+
+def _sets_of(trees: list[Any], first_nodes: Int64Array) -> _CategorySets:
     nodes, sets = list[int](), list[Array]()
     for tree, first_node in zip(trees, first_nodes.tolist(), strict=True):
         if "split_type" not in tree:
@@ -386,4 +388,4 @@ def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list
         set_ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
         categories = np.split(np.array(tree["categories"], np.int64), set_ends)
         sets += map(category_words, categories[:-1])
-    return nodes, sets
+    return _CategorySets(nodes, sets)

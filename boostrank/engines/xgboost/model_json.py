@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -203,7 +203,7 @@ def _is_start(tree: Json) -> bool:
         or any(tree["loss_changes"])
     ):
         return False
-    nodes, _ = _in_order(left_children, right_children)
+    nodes = _in_order(left_children, right_children).nodes
     bounds = [conditions[node] for node in nodes]
     features = {tree["split_indices"][node] for node in nodes}
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
@@ -223,8 +223,14 @@ def _read(tree: Json) -> tuple[int, Curve]:
     return int(tree["split_indices"][0]), replace(steps, documents=np.roll(documents, -1))
 
 
-def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the nodes and leaves from left to right."""
+class _Order(NamedTuple):
+    """The nodes and leaves of a tree from left to right."""
+
+    nodes: list[int]
+    leaves: list[int]
+
+
+def _in_order(left: Sequence[int], right: Sequence[int]) -> _Order:
     nodes, leaves, ancestors, node = list[int](), list[int](), list[int](), 0
     while True:
         while left[node] >= 0:
@@ -232,6 +238,6 @@ def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], lis
             node = left[node]
         leaves.append(node)
         if not ancestors:
-            return nodes, leaves
+            return _Order(nodes, leaves)
         nodes.append(ancestors.pop())
         node = right[nodes[-1]]

@@ -24,7 +24,7 @@ from boostrank.engines.trees import Trees
 from boostrank.fit.settings import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import Chart, alt, lines, stretched, whole_numbers
+from boostrank.reporting.charts import Chart, alt, lines, stretch, whole_numbers
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
@@ -299,7 +299,7 @@ def _lost(result: Learning) -> Chart:
     linear_up_to = max(result.negligible, 1e-6)
     values = frame.drop(columns="rounds").to_numpy()
     ends = float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=linear_up_to))
-    scale, ticks = stretched(linear_up_to, ends)
+    scale, ticks = stretch(linear_up_to, ends)
     axis = alt.Axis(values=ticks, format="~g")
     y_options = {"title": "loss, stretched near 0", "scale": scale, "axis": axis}
     tips = ("rounds:Q ,d", "lost:Q +.4f", "lost_low:Q .4f from", "lost_high:Q .4f to")

@@ -22,7 +22,7 @@ import numpy as np
 from boostrank.core.errors import DataError
 from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
-from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
+from boostrank.reporting.charts import COLOURS, Chart, alt, stretch, tooltips
 from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.scoring import (
     DocumentProgress,
@@ -41,7 +41,7 @@ _WALKS = 30_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
 _HEIGHT = 220
-# The scale is stretched if the range exceeds this multiple of the median.
+# The scale is stretch if the range exceeds this multiple of the median.
 _SKEWED = 20.0
 _RESAMPLES = 400
 
@@ -327,7 +327,7 @@ def _across(curve: AleCurve) -> Any:
     scale = alt.Scale(zero=False, nice=False)
     if magnitudes.size and magnitudes.max() > _SKEWED * np.median(magnitudes):
         linear_up_to = 10.0 ** np.floor(np.log10(np.median(magnitudes)))
-        scale, axis["values"] = stretched(linear_up_to, (curve.lowest, curve.highest))
+        scale, axis["values"] = stretch(linear_up_to, (curve.lowest, curve.highest))
         axis["format"] = "~g"
     return alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(**axis))
 
