@@ -151,9 +151,11 @@ def _counted(
                 waiting = [_summed(pa.concat_tables(waiting))]
     if lacking:
         _say_lacking(lacking, n_rows, first, index)
-    rows, ranks, shown, clicks = [column.to_numpy() for column in pa.concat_tables(waiting).columns]
+    rows, ranks, impressions, clicks = [
+        column.to_numpy() for column in pa.concat_tables(waiting).columns
+    ]
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
-    return ClickLog(rows - 1, ranks, shown, clicks, count)
+    return ClickLog(rows - 1, ranks, impressions, clicks, count)
 
 
 def _summed(table: Any) -> Any:

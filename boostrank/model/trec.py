@@ -92,6 +92,7 @@ def data_of_runs(
     Raises:
         DataError: the runs answer no judged query, or a file cannot be read.
     """
+    # Read the files, and find the queries that all runs answer.
     lists = [values_by_query(run, run=True) for run in runs]
     graded = {judge: values_by_query(source) for judge, source in judgements.items()}
     judged = dict.fromkeys(chain.from_iterable(graded.values()))
@@ -101,6 +102,7 @@ def data_of_runs(
             f"no query in the run is judged: it has {next(iter(lists[0]))}, the qrels have"
             f" {next(iter(judged))}"
         )
+    # Warn where names of documents cannot be those of the judgements.
     for run in lists:
         pairs = [(qid, values[qid]) for values in graded.values() for qid in asked if qid in values]
         if not any(run[qid].keys() & judged_names.keys() for qid, judged_names in pairs):
@@ -110,13 +112,14 @@ def data_of_runs(
                 f" {qid!r} has {next(iter(run[qid]))!r} in the run, and"
                 f" {next(iter(judged_names))!r} in the qrels"
             )
+    # List the documents of each query, and make a column of what each file says of them.
     sources = [*lists, *graded.values()]
-    names = [list(dict.fromkeys(chain(*(each.get(qid, ()) for each in sources)))) for qid in asked]
+    names = [list(dict.fromkeys(chain(*(file.get(qid, ()) for file in sources)))) for qid in asked]
 
     def column(values: Values) -> Float64Array:
-        of_queries = [values.get(qid, {}) for qid in asked]
-        pairs = zip(of_queries, names, strict=True)
-        return np.array([each.get(name, np.nan) for each, of_query in pairs for name in of_query])
+        query_values = [values.get(qid, {}) for qid in asked]
+        pairs = zip(query_values, names, strict=True)
+        return np.array([scores.get(name, np.nan) for scores, listed in pairs for name in listed])
 
     grades = {judge: np.maximum(column(each), 0.0) for judge, each in graded.items()}
     labels = np.nan_to_num(next(iter(grades.values())))
