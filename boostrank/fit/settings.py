@@ -56,9 +56,7 @@ case.
 """
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
-_WITHOUT_EFFECT = (
-    *("enable_categorical", "use_label_encoder", "predictor", "silent", "validate_parameters"),
-)
+_WITHOUT_EFFECT = ("enable_categorical", "use_label_encoder", "predictor", "silent")
 """Parameters of the engines' rankers that change no model: the types of columns decide, or they are
 gone.
 """
