@@ -238,6 +238,9 @@ def _split_objective(
             "this is a kernel, not an objective: pass the result of boostrank.define_objective"
         )
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
+        if getattr(chosen, "__module__", None) == Objective.__module__:
+            name = getattr(chosen, "__name__", "Objective")
+            raise ParameterError(f"objective={name} makes an objective: call it, {name}()")
         function, gain = chosen, pop_param(params, ("gain",), gain)  # of metrics
     elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
         engine, native = of_native

@@ -43,25 +43,16 @@ _NAMES = {
     "threads": "n_jobs",
 }
 """Mapping from options to their names in scikit-learn."""
-_OF_FIT = (
-    "settings",
-    "params",
-    "metrics",
-    "gain",
-    "init_model",
-    "checkpoint",
-    "callbacks",
-    "feval",
-)
+_OF_FIT = "settings params metrics gain init_model checkpoint callbacks feval".split()
 _DECLARED = {name: option for name, option in declared(TrainOptions).items() if name not in _OF_FIT}
 _OF_TRAIN = tuple(name for name in _DECLARED if name in KEYWORDS)
 """Parameters that are keyword arguments of `boostrank.train`. The others go into its `params`."""
 _PARAMETERS: dict[str, Any] = {
     **{_NAMES.get(name, name): option.default for name, option in _DECLARED.items()},
     **dict.fromkeys(
-        ("max_depth", "min_child_samples", "min_child_weight", "subsample", "colsample_bytree")
+        "max_depth min_child_samples min_child_weight subsample colsample_bytree reg_alpha"
+        " reg_lambda".split()
     ),
-    **dict.fromkeys(("reg_alpha", "reg_lambda")),
     "sort": False,
     "importance_type": "gain",
 }
@@ -69,10 +60,11 @@ _PARAMETERS: dict[str, Any] = {
 _MOST_OF_ONE_QUERY = 1000
 _GENERATED = re.compile(r"(f|Column_)\d+")
 """Feature names that boostrank or LightGBM gives to columns of arrays."""
+_SETS = "eval_set eval_qid eval_group eval_sample_weight".split()
 _FIT = (
-    *("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight"),
-    *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
-    *("init_model", "callbacks", "checkpoint", "feature_name", "categorical_feature"),
+    *_SETS,
+    *"eval_names eval_X eval_y eval_metric eval_at feval early_stopping_rounds".split(),
+    *"init_model callbacks checkpoint feature_name categorical_feature".split(),
 )
 _RENAMED = {
     "xgb_model": "init_model",
@@ -83,7 +75,7 @@ _RENAMED = {
 _REFUSED_OF_FIT = {
     "feature_weights": "with backend='lightgbm', the parameter feature_contri weights gains",
     **dict.fromkeys(
-        ("groups", "query_id", "query_ids", "qids", "queries"),
+        "groups query_id query_ids qids queries".split(),
         "pass qid, one id per row, or group, one size per query",
     ),
     **dict.fromkeys(("weight", "weights"), "pass sample_weight"),
@@ -92,9 +84,7 @@ _REFUSED_OF_FIT = {
     "position": "to train by clicks, weight documents by sample_weight (docs/guide/clicks.md)",
 }
 """Arguments of `fit` elsewhere, with the remedy."""
-_NOT_OF_INIT = {"qid", "group", "sample_weight", "init_model", "checkpoint", "params"} | {
-    name for name in _FIT if name.startswith("eval_s") or name in ("eval_qid", "eval_group")
-}
+_NOT_OF_INIT = {*_SETS, *"qid group sample_weight init_model checkpoint params".split()}
 """Names that are no parameters of a ranker."""
 
 
@@ -662,4 +652,4 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in left.keys() & _REFUSED_OF_FIT.keys():
         if left[name] is not None:
             raise ParameterError(f"fit has no argument {name!r}: {_REFUSED_OF_FIT[name]}")
-    return rename(left, (*_FIT, "eval_X", "eval_y"), _RENAMED, "fit")
+    return rename(left, _FIT, _RENAMED, "fit")

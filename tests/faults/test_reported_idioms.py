@@ -190,6 +190,8 @@ def test_arguments_of_fit_are_no_parameters_and_metrics_are_in_order() -> None:
     for name, remedy in {"sample_weight": "fit", "params": r"BoostRanker\(\*\*params"}.items():
         with pytest.raises(ParameterError, match=f"{name}.*{remedy}"):
             ranker(**{name: {"num_leaves": 3}}).fit(X, Y, qid=QID)
+    with pytest.raises(ParameterError, match=r"call it, LambdaRank\(\)"):
+        ranker(objective=boostrank.LambdaRank).fit(X, Y, qid=QID)
     for metrics in ({"ndcg@5", "map"}, {"ndcg": 5}):
         with pytest.raises(ParameterError, match="list of names"):
             ranker(metric=metrics).fit(X, Y, qid=QID)
