@@ -34,12 +34,13 @@ def available_threads() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Return the number of threads (None or below 1: every available core), or raise
-    `ParameterError` for too many.
+    """Return the number of threads, or raise `ParameterError` for too many.
+
+    None, 0 and -1 mean every available core, -2 all but one, as in scikit-learn.
     """
-    return (
-        available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
-    )
+    if threads is None or threads < 1:
+        return max(1, available_threads() + 1 + min(threads or -1, -1))
+    return _checked(threads, "num_threads")
 
 
 def _checked(threads: int, name: str) -> int:

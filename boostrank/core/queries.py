@@ -455,18 +455,13 @@ def _ids_of_objects(objects: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return ids
 
 
+_NO_IDS = "<na> nat nan inf -inf infinity -infinity".split()
+
+
 def _id_of_object(value: Any, row: int) -> int | str:
     if isinstance(value, str):
         return value
-    if value is None or str(value).lower() in (
-        "<na>",
-        "nat",
-        "nan",
-        "inf",
-        "-inf",
-        "infinity",
-        "-infinity",
-    ):
+    if value is None or str(value).lower() in _NO_IDS:
         raise DataError(f"row {row} has no query id")
     if isinstance(value, date | time | np.datetime64) or type(value).__name__ == "Period":
         return time_text(str(value).replace("T", " "))

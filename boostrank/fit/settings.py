@@ -7,7 +7,8 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +56,7 @@ case.
 """
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
-_WITHOUT_EFFECT = (
-    *("enable_categorical", "use_label_encoder", "predictor", "silent", "validate_parameters"),
-)
+_WITHOUT_EFFECT = ("enable_categorical", "use_label_encoder", "predictor", "silent")
 """Parameters of the engines' rankers that change no model: the types of columns decide, or they are
 gone.
 """
@@ -169,7 +168,10 @@ def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> S
     left.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
     threads = pop_param(left, _THREADS, None)
     if threads is not None:
-        threads = max(0, as_whole(threads, "num_threads", -1)) or None
+        threads = as_whole(threads, "num_threads", -(2**31))
+        if threads < -1:
+            threads = resolve_threads(threads)
+        threads = max(0, threads) or None
         left["num_threads"] = resolve_threads(threads)
     names = pop_param(left, METRIC_NAMES, "ndcg")
     metrics = metric_names(names, pop_param(left, _EVAL_AT, DEFAULT_EVAL_AT))
@@ -235,6 +237,9 @@ def _split_objective(
             "this is a kernel, not an objective: pass the result of boostrank.define_objective"
         )
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
+        if getattr(chosen, "__module__", None) == Objective.__module__:
+            name = getattr(chosen, "__name__", "Objective")
+            raise ParameterError(f"objective={name} makes an objective: call it, {name}()")
         function, gain = chosen, pop_param(params, ("gain",), gain)  # of metrics
     elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
         engine, native = of_native
@@ -359,7 +364,8 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     """
     if callable(metric) or isinstance(metric, Metric):
         metric = [metric]
-    if not isinstance(metric, str | Iterable | None):
+    # Names in a set or a mapping have no order, which early stopping depends on.
+    if not isinstance(metric, str | Iterable | None) or isinstance(metric, AbstractSet | Mapping):
         raise ParameterError(
             f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names"
         )

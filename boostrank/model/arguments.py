@@ -18,12 +18,11 @@ _RENAMED = {
     **dict.fromkeys(THREADS, "threads"),
 }
 _NEEDLESS = (
-    *("raw_score", "output_margin", "validate_features"),
-    *("predict_disable_shape_check", "pred_early_stop"),
+    "raw_score output_margin validate_features predict_disable_shape_check pred_early_stop".split()
 )
 """Arguments without an effect: scores are always raw and complete, columns are checked by name."""
-_OFF = ("approx_contribs", "pred_interactions", "strict_shape", "training", "data_has_header")
-"""Arguments that are accepted if they are off."""
+_OFF = "approx_contribs pred_interactions strict_shape training data_has_header ntree_limit".split()
+"""Arguments that are accepted if they are off; an `ntree_limit` of 0 is none."""
 INITIAL_SCORES = ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set")
 
 
@@ -45,7 +44,7 @@ def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str,
     left = {
         name: value
         for name, value in options.items()
-        if name not in _NEEDLESS and (value or name not in (*_OFF, "ntree_limit"))
+        if name not in _NEEDLESS and (value or name not in _OFF)
     }
     first, last = left.pop("iteration_range", None) or (0, 0)
     for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():

@@ -43,25 +43,16 @@ _NAMES = {
     "threads": "n_jobs",
 }
 """Mapping from options to their names in scikit-learn."""
-_OF_FIT = (
-    "settings",
-    "params",
-    "metrics",
-    "gain",
-    "init_model",
-    "checkpoint",
-    "callbacks",
-    "feval",
-)
+_OF_FIT = "settings params metrics gain init_model checkpoint callbacks feval".split()
 _DECLARED = {name: option for name, option in declared(TrainOptions).items() if name not in _OF_FIT}
 _OF_TRAIN = tuple(name for name in _DECLARED if name in KEYWORDS)
 """Parameters that are keyword arguments of `boostrank.train`. The others go into its `params`."""
 _PARAMETERS: dict[str, Any] = {
     **{_NAMES.get(name, name): option.default for name, option in _DECLARED.items()},
     **dict.fromkeys(
-        ("max_depth", "min_child_samples", "min_child_weight", "subsample", "colsample_bytree")
+        "max_depth min_child_samples min_child_weight subsample colsample_bytree reg_alpha"
+        " reg_lambda".split()
     ),
-    **dict.fromkeys(("reg_alpha", "reg_lambda")),
     "sort": False,
     "importance_type": "gain",
 }
@@ -69,13 +60,32 @@ _PARAMETERS: dict[str, Any] = {
 _MOST_OF_ONE_QUERY = 1000
 _GENERATED = re.compile(r"(f|Column_)\d+")
 """Feature names that boostrank or LightGBM gives to columns of arrays."""
+_SETS = "eval_set eval_qid eval_group eval_sample_weight".split()
 _FIT = (
-    *("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight"),
-    *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
-    *("init_model", "callbacks", "checkpoint", "feature_name", "categorical_feature"),
+    *_SETS,
+    *"eval_names eval_X eval_y eval_metric eval_at feval early_stopping_rounds".split(),
+    *"init_model callbacks checkpoint feature_name categorical_feature".split(),
 )
-_RENAMED = {"xgb_model": "init_model", "sample_weight_eval_set": "eval_sample_weight"}
-"""Arguments of `fit` in XGBoost, with their names here."""
+_RENAMED = {
+    "xgb_model": "init_model",
+    "sample_weight_eval_set": "eval_sample_weight",
+    "eval_weight": "eval_sample_weight",
+}
+"""Arguments of `fit` in XGBoost and old code, with their names here."""
+_REFUSED_OF_FIT = {
+    "feature_weights": "with backend='lightgbm', the parameter feature_contri weights gains",
+    **dict.fromkeys(
+        "groups query_id query_ids qids queries".split(),
+        "pass qid, one id per row, or group, one size per query",
+    ),
+    **dict.fromkeys(("weight", "weights"), "pass sample_weight"),
+    "evals_result": "read the attribute evals_result_ after fit",
+    "verbose_eval": "pass verbose",
+    "position": "to train by clicks, weight documents by sample_weight (docs/guide/clicks.md)",
+}
+"""Arguments of `fit` elsewhere, with the remedy."""
+_NOT_OF_INIT = {*_SETS, *"qid group sample_weight init_model checkpoint params".split()}
+"""Names that are no parameters of a ranker."""
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -110,10 +120,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         eval_at: cut-offs for metrics, of which `score` uses the largest. None means 1, 3, 5, 10.
         sort: whether to sort the rows by query (stably). Otherwise, each query's rows must be
             contiguous.
-        importance_type: type of `feature_importances_`: "gain" or "split".
+        importance_type: type of `feature_importances_`: "gain" or "split" (in XGBoost's words
+            "total_gain" or "weight").
         random_state: seed, or a NumPy generator that draws a seed. None gives the same model each
             time.
-        n_jobs: number of threads; None and -1 mean every available core.
+        n_jobs: number of threads; None and -1 mean every available core, -2 all but one.
         params: other options and parameters of `boostrank.train`.
 
     Attributes:
@@ -418,7 +429,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Columns computed within queries are attributed to their feature. Linear models use the
         engine's measure.
         """
-        kinds = {"gain": "gain", "split": "splits"}
+        kinds = {"gain": "gain", "total_gain": "gain", "split": "splits", "weight": "splits"}
         kind = self.importance_type or "gain"  # None is XGBRanker's default
         if kind not in kinds:
             raise ParameterError(f"importance_type={kind!r} is not one of {' | '.join(kinds)}")
@@ -454,6 +465,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         for name, value in self.get_params().items():
             if value is None or name in (*_OF_TRAIN, "sort", "importance_type"):
                 continue
+            if name in _NOT_OF_INIT:
+                remedy = "pass its entries: BoostRanker(**params)"
+                if name != "params":
+                    remedy = f"pass fit(X, y, {name}=...)"
+                raise ParameterError(f"{name!r} is no parameter of {type(self).__name__}; {remedy}")
             if hasattr(value, "randint") or hasattr(value, "integers"):  # a random generator
                 value = getattr(value, "integers", None) or value.randint
                 value = int(value(np.iinfo(np.int32).max))
@@ -632,9 +648,7 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
         left = put(left, "eval_set", sets, "eval_X")
-    if left.get("feature_weights") is not None:
-        raise ParameterError(
-            "fit(feature_weights=...) is not supported: with backend='lightgbm', the parameter"
-            " feature_contri weights the gain of each feature"
-        )
-    return rename(left, (*_FIT, "eval_X", "eval_y"), _RENAMED, "fit")
+    for name in left.keys() & _REFUSED_OF_FIT.keys():
+        if left[name] is not None:
+            raise ParameterError(f"fit has no argument {name!r}: {_REFUSED_OF_FIT[name]}")
+    return rename(left, _FIT, _RENAMED, "fit")

@@ -154,11 +154,47 @@ def test_parameters_that_change_no_model_are_taken_and_renamed_ones_name_the_new
 ) -> None:
     gone = {"silent": True, "use_label_encoder": False, "predictor": "auto"}
     plain = ranker(backend=backend).fit(X, Y, qid=QID).predict(X)
-    model = ranker(backend=backend, validate_parameters=True, **gone).fit(X, Y, qid=QID)
+    if backend == "xgboost":
+        gone |= {"validate_parameters": True, "multi_strategy": "one_output_per_tree"}
+    model = ranker(backend=backend, **gone).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(model.predict(X), plain)
     for renamed, remedy in {"gpu_id": "device=", "max_position": "truncation_level=3"}.items():
         with pytest.raises(ParameterError, match=remedy):
             ranker(backend=backend, **{renamed: 3}).fit(X, Y, qid=QID)
+
+
+def test_threads_and_importances_in_the_words_of_others(fitted: BoostRanker) -> None:
+    model = ranker(n_jobs=-2, importance_type="weight").fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
+    splits = model.feature_importances_
+    np.testing.assert_array_equal(
+        model.set_params(importance_type="split").feature_importances_, splits
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        ({"groups": QID}, "qid"),
+        ({"weights": QID}, "sample_weight"),
+        ({"position": QID}, "clicks"),
+        ({"evals_result": {}}, "evals_result_"),
+    ],
+)
+def test_arguments_of_fit_elsewhere_name_ours(arguments: Any, remedy: str) -> None:
+    with pytest.raises(ParameterError, match=f"{next(iter(arguments))}.*: .*{remedy}"):
+        ranker().fit(X, Y, qid=QID, **arguments)
+
+
+def test_arguments_of_fit_are_no_parameters_and_metrics_are_in_order() -> None:
+    for name, remedy in {"sample_weight": "fit", "params": r"BoostRanker\(\*\*params"}.items():
+        with pytest.raises(ParameterError, match=f"{name}.*{remedy}"):
+            ranker(**{name: {"num_leaves": 3}}).fit(X, Y, qid=QID)
+    with pytest.raises(ParameterError, match=r"call it, LambdaRank\(\)"):
+        ranker(objective=boostrank.LambdaRank).fit(X, Y, qid=QID)
+    for metrics in ({"ndcg@5", "map"}, {"ndcg": 5}):
+        with pytest.raises(ParameterError, match="list of names"):
+            ranker(metric=metrics).fit(X, Y, qid=QID)
 
 
 @pytest.mark.parametrize("name", ["cv", "Dataset", "DMatrix", "LGBMRanker", "Booster"])

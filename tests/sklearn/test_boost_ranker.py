@@ -464,7 +464,7 @@ def test_importances_are_shares_of_the_features(rows: Rows) -> None:
     of_columns = trees.splits / trees.splits.sum()
     assert estimator.feature_importances_ == pytest.approx(of_columns[:4] + of_columns[4:])
     with pytest.raises(ParameterError, match=r"gain \| split"):
-        estimator.set_params(importance_type="weight").feature_importances_  # noqa: B018
+        estimator.set_params(importance_type="cover").feature_importances_  # noqa: B018
 
 
 def test_before_fit_there_are_no_attributes_and_predict_raises() -> None:

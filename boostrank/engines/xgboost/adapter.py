@@ -317,7 +317,7 @@ class XGBoost(Backend):
         method = translated.get("tree_method", "auto")
         if method not in ("auto", "hist"):
             raise ParameterError(
-                f"tree_method={method} does not use bins, but boostrank always bins: use hist"
+                f"tree_method={method}: use hist, as boostrank bins features (device='cuda': GPU)"
             )
         if reference is None:
             # Avoids the quantile sketch, the most expensive part of a matrix.

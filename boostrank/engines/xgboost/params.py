@@ -174,7 +174,14 @@ class XGBoostParams(Params):
 
     title = "XGBoost"
     of_objectives = OF_OBJECTIVES
-    refused, harmless = REFUSED, {"multi_strategy": ("one_output_per_tree",), "num_class": (1,)}
+    refused, harmless = (
+        REFUSED,
+        {
+            "multi_strategy": ("one_output_per_tree",),
+            "num_class": (1,),
+            "validate_parameters": (True, False),
+        },
+    )
     untried = frozenset(
         {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
     )
