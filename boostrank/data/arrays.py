@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -36,9 +36,7 @@ from boostrank.data.categories import (
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.data.roles import DEFAULTS, say_role_columns, usual_column
 
-if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
-
+Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one
 Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
@@ -355,9 +353,7 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
 # Gains of several columns -------------------------------------------------------------------------
 
 
-def with_gain(
-    data: RankingDataset, gain: str, others: Mapping[str, Float64Array] | None = None
-) -> RankingDataset:
+def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
     """Return a data set whose labels are the values of an expression, which the provenance
     records."""
     # Refuse a second gain, except the same.
@@ -392,13 +388,13 @@ def with_gain(
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
-def gain_of(data: RankingDataset) -> str | None:
+def gain_of(data: Data) -> str | None:
     """Return the expression that defines the labels of a data set, or None if there is none."""
     return data.provenance.options.get("gain")
 
 
 def feature_places(
-    data: RankingDataset, expression: GainExpression, others: Collection[str] = ()
+    data: Data, expression: GainExpression, others: Collection[str] = ()
 ) -> dict[str, int]:
     """Return the column number of each feature in an expression. `f12` also means feature number 12
     in libsvm text."""
@@ -437,11 +433,7 @@ def unknown_column(name: str, expression: GainExpression, column_names: Collecti
 
 
 def _refuse(
-    data: RankingDataset,
-    row: int,
-    expression: GainExpression,
-    value: float,
-    values: Mapping[str, float],
+    data: Data, row: int, expression: GainExpression, value: float, values: Mapping[str, float]
 ) -> None:
     """Raise an error for a row with an invalid gain."""
     listed = ", ".join(f"{name}={values[name]:g}" for name in expression.columns)

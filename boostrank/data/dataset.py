@@ -335,7 +335,8 @@ class RankingDataset:
             name: data.in_row_order(column)
             for name, column in read_columns(table, gain_columns).items()
         }
-        return with_gain(data, gain, gain_values)
+        gain_data: RankingDataset = with_gain(data, gain, gain_values)
+        return gain_data
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -516,7 +517,8 @@ class RankingDataset:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        return with_gain(self, gain)
+        dataset: RankingDataset = with_gain(self, gain)
+        return dataset
 
     @property
     def gain(self) -> str | None:

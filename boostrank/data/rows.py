@@ -7,7 +7,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from scipy import sparse
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import run_parallel
 
-if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
+Data = Any
+"""A `boostrank.data.dataset.RankingDataset`, whose module imports this one."""
 
 _DOCUMENTS_A_BLOCK = 4096  # rows per thread at a time
 
@@ -161,7 +161,7 @@ class View(Rows):
 class Stacked(InParts):
     """The features of several data sets with the same columns, concatenated without copying."""
 
-    def __init__(self, sets: Sequence[RankingDataset], columns: int) -> None:
+    def __init__(self, sets: Sequence[Data], columns: int) -> None:
         super().__init__()
         self.parts, self._sets = [dataset.features for dataset in sets], sets
         self.is_sparse = any(is_sparse(features) for features in self.parts)
@@ -195,12 +195,12 @@ class Whole:
         wider: the data set with the within-query columns that were last requested.
     """
 
-    def __init__(self, data: RankingDataset) -> None:
+    def __init__(self, data: Data) -> None:
         self.data = data
         self.bins: Any = None
         self.wider: Whole | None = None
 
-    def part(self, queries: npt.ArrayLike) -> RankingDataset:
+    def part(self, queries: npt.ArrayLike) -> Data:
         """Return a selection of queries in the given order, whose features are a `View`."""
         index, rows = self.data.queries.take(queries)
         return self.data.of_rows(index, rows, self.view(rows))
@@ -218,11 +218,11 @@ class Candidates:
     Within-query columns are computed over all candidates, both in training and in serving.
     """
 
-    data: RankingDataset
+    data: Data
     rows: Int64Array
 
     @classmethod
-    def of_data(cls, data: RankingDataset) -> Candidates:
+    def of_data(cls, data: Data) -> Candidates:
         """Return the candidates of a data set, which is complete by default."""
         return data.candidates or cls(data, np.arange(data.n_documents))
 
@@ -269,7 +269,7 @@ class DenseRows:
     """Selected columns of a data set as dense rows, in the model's order. Absent entries are zero
     or missing."""
 
-    data: RankingDataset
+    data: Data
     columns: Int64Array
     absent_is_missing: bool = False
 

@@ -235,8 +235,8 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
         for name, direction in directions.items():
             direction_of_column[_column(name, names, "monotone_constraints")] = direction
         directions = list(direction_of_column.values())
-    if not isinstance(directions, list | tuple | np.ndarray):
-        directions = [directions]
+    is_sequence = isinstance(directions, list | tuple | np.ndarray)
+    directions = list(directions) if is_sequence else [directions]
     if any(isinstance(direction, str) or direction not in (-1, 0, 1) for direction in directions):
         raise ParameterError(
             f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature"
