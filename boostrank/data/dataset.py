@@ -682,8 +682,9 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     converted = RankingDataset.from_arrays(
         content.features, content.labels, group=queries.sizes, feature_names=names
     )
-    provenance = Provenance(options={"absent": "missing"} if content.absent_is_missing else {})
-    return replace(converted, queries=queries, provenance=provenance)
+    if content.absent_is_missing:
+        converted = replace(converted, provenance=Provenance(options={"absent": "missing"}))
+    return replace(converted, queries=queries)
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
