@@ -56,16 +56,15 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
         ParameterError: the object is of another type, lacks rows or labels, or has what a
             `RankingDataset` cannot hold.
     """
+    # Refuse other objects, and data sets without rows or labels.
     if is_lightgbms(data):
-        faults, remedy = (
-            _faults_of_lightgbm(data),
-            (
-                '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()},'
-                " dataset)"
-            ),
+        kind, faults = "lgb.Dataset", _faults_of_lightgbm(data)
+        remedy = (
+            '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()},'
+            " dataset)"
         )
-    elif _XGBOOST in _classes(data):
-        faults, remedy = _faults_of_xgboost(data), ""
+    elif is_engines(data):
+        kind, faults, remedy = "xgb.DMatrix", _faults_of_xgboost(data), ""
     else:
         raise ParameterError(
             f"{what}=<{type(data).__name__}>: expected a RankingDataset, lgb.Dataset or"
@@ -74,8 +73,8 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
         )
     for fault, holds in faults.items():
         if holds and (labelled or fault != _NO_LABELS):
-            kind = "lgb.Dataset" if is_lightgbms(data) else "xgb.DMatrix"
             raise ParameterError(f"the {kind} {fault}: pass a RankingDataset as {what}{remedy}")
+    # LightGBM keeps the user's own rows.
     if is_lightgbms(data):
         names = None if data.feature_name == "auto" else data.feature_name
         labels = np.asarray(data.label).reshape(-1)

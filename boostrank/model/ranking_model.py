@@ -438,7 +438,7 @@ class RankingModel:
     def _with_queries(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> Any:
         """Add the queries to the data if scores depend on them."""
         if is_engines(data):
-            data = content_of(data, "data", labelled=False).features
+            data = self._rows_of_engine(data)
         if qid is None and group is None:
             return data
         if isinstance(data, RankingDataset):
@@ -462,6 +462,17 @@ class RankingModel:
             "feature_names": names,
         }
         return RankingDataset.from_arrays(rows, labels, **options)
+
+    def _rows_of_engine(self, data: Any) -> Any:
+        """Return the rows of an engine's data set, with columns in the model's order if named."""
+        content = content_of(data, "data", labelled=False)
+        names = [*map(str, content.feature_names or ())]
+        if hasattr(content.features, "columns") or not set(names) & set(self.feature_names):
+            return content.features
+        missing = [name for name in self.feature_names if name not in names]
+        if missing:
+            raise DataError(f"the data has no column {missing[0]!r}, which the model has")
+        return content.features[:, [names.index(name) for name in self.feature_names]]
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Return the number of rounds as the engine counts them, with 0 for all."""

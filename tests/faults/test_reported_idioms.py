@@ -78,6 +78,17 @@ def test_absent_entries_of_a_sparse_dmatrix_are_missing_in_training_and_scores()
     np.testing.assert_allclose(model.predict(rows), model.booster.predict(theirs), rtol=1e-6)
 
 
+def test_named_columns_of_an_engines_data_set_are_matched(models: dict[str, RankingModel]) -> None:
+    model = ranker().fit(FRAME, Y, qid=QID).model_
+    for make in (xgb.DMatrix, lambda frame: lgb.Dataset(frame, free_raw_data=False)):
+        swapped = make(FRAME[list("dcba")])
+        np.testing.assert_array_equal(model.predict(swapped), model.predict(FRAME))
+        with pytest.raises(DataError, match="'d'"):
+            model.predict(make(FRAME[list("abc")]))
+    rows = xgb.DMatrix(FRAME)  # the model has no names
+    np.testing.assert_array_equal(models["xgboost"].predict(rows), models["xgboost"].predict(X))
+
+
 def dmatrix(**more: Any) -> xgb.DMatrix:
     return xgb.DMatrix(X, Y, qid=QID, **more)
 
