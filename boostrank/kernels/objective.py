@@ -69,7 +69,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -78,6 +78,7 @@ from boostrank.core.params import Param, check_keywords
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.jit import F1, F2, FLOAT, I1, CompiledFunction, inline_whole
 from boostrank.kernels.primitives import SEED, gather, round_seed, scatter
+from boostrank.kernels.shared import Query as Query
 from boostrank.kernels.shared import default_constants
 
 KERNEL_SIGNATURE = FLOAT(F1, F1, I1, F2, F1, F1, F1, F1, F1, I1)
@@ -97,16 +98,6 @@ ARRAYS = (
     "iscratch",
 )
 """The arguments with which the driver calls a kernel."""
-
-
-class Query(NamedTuple):
-    """The arrays of one query, in the form that a kernel takes."""
-
-    scores: Float64Array
-    gains: Float64Array
-    order: Int64Array
-    doc_const: Float64Array
-    query_const: Float64Array
 
 
 class Params(Protocol):

@@ -5,7 +5,7 @@ squared error.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,16 @@ from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValue
 from boostrank.kernels.jit import inline
 from boostrank.kernels.primitives import IDEAL_LINEAR, IDEAL_LOG, bounded
 
-if TYPE_CHECKING:
-    from boostrank.kernels.objective import Query
+
+class Query(NamedTuple):
+    """The arrays of one query, in the form that a kernel takes."""
+
+    scores: Float64Array
+    gains: Float64Array
+    order: Int64Array
+    doc_const: Float64Array
+    query_const: Float64Array
+
 
 TRAIN_DISCOUNT = Param(
     "train_discount",
