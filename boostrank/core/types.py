@@ -91,23 +91,19 @@ def pandas_index(values: Any) -> Any:
     return index if hasattr(index, "symmetric_difference") else None
 
 
-def check_columns(**columns: Any) -> None:
-    """Raise `DataError` for a column's name where its values are expected, and as `check_in_step`
-    does.
+_MAY_BE_FILES = ("X", "old", "new")  # arguments that are also paths
+
+
+def check_in_step(**columns: Any) -> None:
+    """Raise `DataError` for names instead of values, and for pandas objects with the same index in
+    different orders, whose rows do not correspond.
     """
     for name, column in columns.items():
-        if isinstance(column, str) and name != "X":
+        if isinstance(column, str) and name not in _MAY_BE_FILES:
             raise DataError(
                 f"{name}={column!r} is a name: pass the values, {name}=X[{column!r}], and drop that"
                 " column from X; RankingDataset.from_frame takes names"
             )
-    check_in_step(**columns)
-
-
-def check_in_step(**columns: Any) -> None:
-    """Raise `DataError` for pandas objects with the same index in different orders, whose rows do
-    not correspond.
-    """
     indices = {
         name: index
         for name, column in columns.items()

@@ -20,7 +20,7 @@ from boostrank.core.types import (
     Float64Array,
     Int64Array,
     as_numbers,
-    check_columns,
+    check_in_step,
     first_true,
 )
 from boostrank.data.arrays import (
@@ -213,7 +213,7 @@ class RankingDataset:
         # Features and labels, then queries, whose rows may have to be sorted.
         if (qid is None) == (group is None):
             raise DataError("pass either qid (one id per row) or group (one size per query)")
-        check_columns(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
+        check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
         features, names, categories = read_rows(X, feature_names, categorical_feature, copy)
         blank = [i for i, name in enumerate(names) if not str(name).strip()]
         if blank:

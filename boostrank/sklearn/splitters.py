@@ -11,7 +11,7 @@ from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import checked_ids, query_numbers
-from boostrank.core.types import Int64Array, check_columns
+from boostrank.core.types import Int64Array, check_in_step
 from boostrank.data.frames import (
     as_frame,
     ids_of,
@@ -223,7 +223,7 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
     """Return the number of each row's query or group, int64[N], in order of appearance."""
     if qid is None:
         qid = split_table(X)[1]
-    check_columns(X=X, groups=groups, qid=qid)
+    check_in_step(X=X, groups=groups, qid=qid)
     numbers = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not numbers:
         raise DataError("splitters need queries: pass groups or qid, or a frame with a column qid")
