@@ -45,7 +45,7 @@ def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str,
     left = {
         name: value
         for name, value in options.items()
-        if name not in _NEEDLESS and (value or name not in (*_OFF, "ntree_limit"))
+        if name not in _NEEDLESS and (name not in (*_OFF, "ntree_limit") or value)
     }
     first, last = left.pop("iteration_range", None) or (0, 0)
     for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():
@@ -69,17 +69,16 @@ def rename(
     arguments: dict[str, Any] = {}
     for alias, value in options.items():
         name = renamed.get(alias, alias)
-        if value is None:
-            continue
-        if alias in INITIAL_SCORES:
+        if alias in INITIAL_SCORES and value is not None:
             raise ParameterError(
                 f"{method}({alias}=...): the model cannot add initial scores in predict; pass a"
                 " model to continue as init_model instead"
             )
-        if name not in names:
+        if name not in (*names, *INITIAL_SCORES):
             hint = did_you_mean(alias, (*names, *renamed), list_all=False)
             raise ParameterError(f"{method} has no argument {alias!r}.{hint}")
-        arguments = put(arguments, name, value, alias)
+        if value is not None:
+            arguments = put(arguments, name, value, alias)
     return arguments
 
 

@@ -17,6 +17,7 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.types import Array, Float64Array, Int64Array, masked_as_missing, with_nan
 from boostrank.data.arrays import check_rows
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.frames import with_query_level
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.from_data import train
 from boostrank.fit.gradient import of_labels
@@ -469,6 +470,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self, "model_")
         reset, explicit = what == "fit", qid is not None or group is not None
         features = () if reset else getattr(self, "feature_names_in_", ())
+        # An index has the query ids only where no argument has them.
+        X = X if explicit else with_query_level(X)
         X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
         is_table = name is not None
         if not is_table:
@@ -632,7 +635,7 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
         left = put(left, "eval_set", sets, "eval_X")
-    if left.get("feature_weights") is not None:
+    if left.pop("feature_weights", None) is not None:
         raise ParameterError(
             "fit(feature_weights=...) is not supported: with backend='lightgbm', the parameter"
             " feature_contri weights the gain of each feature"
