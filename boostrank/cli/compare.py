@@ -12,7 +12,7 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
-from boostrank.cli.reading import Reader, metrics_of, name_of
+from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of, name_of
 from boostrank.cli.show import print_json, print_table, print_wrapped, write_page
 from boostrank.core.errors import InputError, did_you_mean
 from boostrank.options import (
@@ -21,7 +21,6 @@ from boostrank.options import (
     PropensityOptions,
     StudyOptions,
     argument,
-    declared,
     option,
 )
 from boostrank.reporting.table import printable
@@ -164,8 +163,8 @@ def _compare_runs(
 
     # Refuse what runs do not have.
     qrels, machine, roles = options.data[0], options.machine, _roles_of(reading)
-    unfit = sorted(reading.changed.keys() - {"label", "qid", "id"})
-    flags = [declared(FileOptions)[name].spelled for name in unfit] + ["--clicks"] * options.clicks
+    flags = list_unfit_for_runs(reading, options.gain, ("label", "qid", "id"))
+    flags += ["--clicks"] * options.clicks
     if len(options.data) > 1 or flags:
         raise InputError(
             "runs are compared by one file of judgements, as DATA: leave out"

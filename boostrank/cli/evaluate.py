@@ -8,7 +8,7 @@ import click
 
 from boostrank.cli.command import command, readable
 from boostrank.cli.errors import say
-from boostrank.cli.reading import Reader, metrics_of
+from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of
 from boostrank.cli.show import print_json, print_table, print_wrapped
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, MeasureOptions, argument, option
@@ -55,6 +55,8 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
     runs = options.qrels is not None
     usual = "trec" if runs else None
     rules = Conventions.of(options.conventions or usual, options.gain)
+    if runs and (flags := list_unfit_for_runs(reading, options.gain)):
+        raise InputError(f"--qrels measures runs, which have no rows: leave out {', '.join(flags)}")
     results, weights = _of_runs(options, rules) if runs else _of_rankers(options, reading, rules)
     numbers = _numbers(results, weights, both=runs)
     first, *others = numbers

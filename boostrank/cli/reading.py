@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from boostrank.cli.errors import say
 from boostrank.cli.show import ReadProgress, duration
 from boostrank.core.errors import DataWarning, InputError
 from boostrank.data.feature_space import FeatureSpace
-from boostrank.options import FileOptions
+from boostrank.options import FileOptions, declared
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -239,6 +239,21 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
         f"{name_of(paths)}: {data.n_documents:,} rows, {len(data.queries):,} queries,"
         f" {data.n_features:,} features, {', '.join(notes)}"
     )
+
+
+def list_unfit_for_runs(
+    reading: FileOptions, gain: str | None, taken: Collection[str] = ()
+) -> list[str]:
+    """Return the options that runs and judgements, which have no rows of features, do not follow.
+
+    Args:
+        taken: names of reading options that apply to judgements too.
+    """
+    from boostrank.core.conventions import expression_of
+
+    unfit = sorted(reading.changed.keys() - set(taken))
+    flags = [declared(FileOptions)[name].spelled for name in unfit]
+    return flags + ["--gain with an expression"] * (expression_of(gain) is not None)
 
 
 def metrics_of(names: Sequence[str]) -> list[Any]:

@@ -390,7 +390,7 @@ def from_frame(
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)
     # The columns of clicks are no features.
-    table = as_table(frame)
+    table = as_table(frame, qid)
     roles = {"label": columns.position, "qid": qid, "weight": weight}
     X, read = read_frame(table, roles, [*dropped, *columns.names[1:]])
     values = {name: values_of(table, name) for name in columns.names}

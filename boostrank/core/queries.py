@@ -394,9 +394,8 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
             " list or an array"
         )
     if array.dtype.kind in "cVm":
-        raise DataError(
-            f"query ids must be whole numbers or text, not {array.dtype}; convert them to text"
-        )
+        remedy = "pass one of its fields" if array.dtype.names else "convert them to text"
+        raise DataError(f"query ids must be whole numbers or text, not {array.dtype}; {remedy}")
     if array.dtype.kind == "M":
         times, of_row = np.unique(array, return_inverse=True)
         row = first_true(np.isnat(array)) or 0

@@ -298,7 +298,7 @@ class RankingDataset:
         """
         from boostrank.data import frames
 
-        table = frames.as_table(frame)
+        table = frames.as_table(frame, qid)
         space = like.feature_space if isinstance(like, RankingDataset) else like
         # Columns that are named as features are no index of a pandas frame.
         named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()

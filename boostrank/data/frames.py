@@ -95,22 +95,27 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
     return nw.from_native(pyarrow.table(X))
 
 
-def with_query_level(frame: Any) -> Any:
+def with_query_level(frame: Any, qid: str | None = None) -> Any:
     """Return a pandas frame with the level of its index that contains query ids as a column, and
     anything else unchanged.
+
+    Args:
+        qid: name of the query ids; None for the usual names.
     """
     index = pandas_index(frame)
     if index is None or not hasattr(frame, "columns"):
         return frame
-    level = usual_column("qid", [name for name in index.names if isinstance(name, str)])
-    if level is None or any(is_among(str(name), chain(*DEFAULTS["qid"])) for name in frame.columns):
+    names = DEFAULTS["qid"] if qid is None else ((str(qid),),)
+    levels = [name for name in index.names if isinstance(name, str)]
+    level = usual_column("qid", levels, defaults={"qid": names})
+    if level is None or any(is_among(str(name), chain(*names)) for name in frame.columns):
         return frame
     return frame.assign(**{level: index.get_level_values(level)})
 
 
-def as_table(frame: Any) -> Any:
+def as_table(frame: Any, qid: str | None) -> Any:
     """Return a table that contains its labels and query ids as a `narwhals.DataFrame`."""
-    table = as_frame(with_query_level(frame), whole=True)
+    table = as_frame(with_query_level(frame, qid), whole=True)
     if table is None:
         raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
     return table

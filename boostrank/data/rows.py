@@ -291,13 +291,12 @@ class DenseRows:
         ptr = self.data.queries.ptr
 
         def varies(query_span: tuple[int, int]) -> Float64Array:
-            first_row, last_row = int(ptr[query_span[0]]), int(ptr[query_span[1]])
-            rows = self[first_row:last_row]
+            start_row, stop_row = int(ptr[query_span[0]]), int(ptr[query_span[1]])
+            rows = self[start_row:stop_row]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-            differs[ptr[query_span[0] + 1 : query_span[1]] - first_row - 1] = (
-                False  # between queries
-            )
+            starts = ptr[query_span[0] + 1 : query_span[1]] - start_row
+            differs[starts - 1] = False  # between queries
             return np.asarray(differs.any(axis=0))
 
         variations = run_parallel(varies, self.blocks(), threads)

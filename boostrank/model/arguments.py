@@ -68,17 +68,16 @@ def rename(
     arguments: dict[str, Any] = {}
     for alias, value in options.items():
         name = renamed.get(alias, alias)
-        if value is None:
-            continue
-        if alias in INITIAL_SCORES:
+        if alias in INITIAL_SCORES and value is not None:
             raise ParameterError(
                 f"{method}({alias}=...): the model cannot add initial scores in predict; pass a"
                 " model to continue as init_model instead"
             )
-        if name not in names:
+        if name not in (*names, *INITIAL_SCORES):
             hint = did_you_mean(alias, (*names, *renamed), list_all=False)
             raise ParameterError(f"{method} has no argument {alias!r}.{hint}")
-        arguments = put(arguments, name, value, alias)
+        if value is not None:
+            arguments = put(arguments, name, value, alias)
     return arguments
 
 

@@ -131,15 +131,12 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     fold = (np.random.default_rng(0).permutation(n_queries) % min(_FOLDS, n_queries))[query_of_row]
     held_out, mean_grades = np.empty(scores.size), np.empty(scores.size)
     for in_fold in (fold == held_out_fold for held_out_fold in np.unique(fold)):
-        fold_scores = scores[~in_fold]
-        fold_grades = grades[~in_fold]
-        fold_weights = weights[~in_fold]
-        held_out[in_fold] = calibrated_scores(
-            _fit(fold_scores, fold_grades, fold_weights), scores[in_fold]
-        )
-        mean_grades[in_fold] = np.average(fold_grades, weights=fold_weights)
-    variance = weights @ (grades - mean_grades) ** 2
-    explained = 1.0 - float(weights @ (grades - held_out) ** 2 / variance)
+        fitted_grades, fitted_weights = grades[~in_fold], weights[~in_fold]
+        calibration = _fit(scores[~in_fold], fitted_grades, fitted_weights)
+        held_out[in_fold] = calibrated_scores(calibration, scores[in_fold])
+        mean_grades[in_fold] = np.average(fitted_grades, weights=fitted_weights)
+    squares = weights @ (grades - mean_grades) ** 2
+    explained = 1.0 - float(weights @ (grades - held_out) ** 2 / squares)
     if explained <= 0.0:
         raise DataError(
             f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"

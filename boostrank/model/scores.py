@@ -471,7 +471,7 @@ def _lines_of(path: str) -> list[str]:
     if any(b"\0" in line for line in lines[:9]):
         kind = foreign_kind(lines[0]) or "not text"
         raise FileFormatError(f"the file has no scores: it is {kind}", file=path)
-    return b"\n".join(lines).rstrip().decode("utf-8", "backslashreplace").split("\n")
+    return b"\n".join(lines).decode("utf-8", "backslashreplace").rstrip().split("\n")
 
 
 def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
@@ -528,8 +528,8 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
                 file=path,
                 line=line_number,
             )
-        there = {role: column for role, column in roles.items() if column < len(cells)}
-        yield line_number, {role: cells[column] for role, column in there.items()} if cells else {}
+        present = [(role, column) for role, column in roles.items() if cells[column:][:1]]
+        yield line_number, {role: cells[column] for role, column in present}
 
 
 def _split(line: str, delimiter: str) -> list[str]:

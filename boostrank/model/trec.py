@@ -98,8 +98,11 @@ def data_of_runs(
     judged = dict.fromkeys(chain.from_iterable(graded.values()))
     asked = [qid for qid in judged if all(qid in scores for scores in lists)]
     if not asked:
+        unjudged_runs = [scores for scores in lists if not scores.keys() & judged.keys()]
+        if not unjudged_runs:
+            raise DataError("no judged query is in all runs: pass runs of the same queries")
         raise DataError(
-            f"no query in the run is judged: it has {next(iter(lists[0]))}, the qrels have"
+            f"no query in the run is judged: it has {next(iter(unjudged_runs[0]))}, the qrels have"
             f" {next(iter(judged))}"
         )
     # Warn where names of documents cannot be those of the judgements.

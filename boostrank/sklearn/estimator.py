@@ -17,6 +17,7 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.types import Array, Float64Array, Int64Array, masked_as_missing, with_nan
 from boostrank.data.arrays import check_rows
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.frames import with_query_level
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.from_data import train
 from boostrank.fit.gradient import of_labels
@@ -485,6 +486,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self, "model_")
         reset, explicit = what == "fit", qid is not None or group is not None
         features = () if reset else getattr(self, "feature_names_in_", ())
+        # An index has the query ids only where no argument has them.
+        X = X if explicit else with_query_level(X)
         X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
         is_table = name is not None
         if not is_table:
@@ -651,4 +654,4 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in left.keys() & _REFUSED_OF_FIT.keys():
         if left[name] is not None:
             raise ParameterError(f"fit has no argument {name!r}: {_REFUSED_OF_FIT[name]}")
-    return rename(left, _FIT, _RENAMED, "fit")
+    return rename(left, (*_FIT, "eval_X", "eval_y"), _RENAMED, "fit")

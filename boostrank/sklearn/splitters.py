@@ -38,17 +38,15 @@ def split_table(
         warns: whether to warn about an index of pandas, and a query column not called `qid`.
         usual: whether a column with another usual name, such as `query_id`, contains the query ids.
     """
-    if usual:
-        X = with_query_level(X)
     table = as_frame(X)
     if table is None:
         return X, None, None
     table = without_index(table, features, with_warning=warns)
     names, qid = names_of(table), None
     if usual:
-        # ColumnTransformer adds the name of a step: `remainder__qid`.
+        # ColumnTransformer adds the name of a step: `remainder__qid`. Names without one go first.
         plain: dict[str, str] = {}
-        for name in names:
+        for name in sorted(names, key=lambda name: "__" in name):
             if name not in features:
                 plain.setdefault(name.rpartition("__")[2], name)
         qid = plain.get(usual_column("qid", [*plain]) or "")
@@ -222,7 +220,7 @@ class QueryTimeSplit(_QuerySplitter):
 def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | None) -> Int64Array:
     """Return the number of each row's query or group, int64[N], in order of appearance."""
     if qid is None:
-        qid = split_table(X)[1]
+        qid = split_table(with_query_level(X))[1]
     check_in_step(X=X, groups=groups, qid=qid)
     numbers = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not numbers:

@@ -89,6 +89,21 @@ def test_named_columns_of_an_engines_data_set_are_matched(models: dict[str, Rank
     np.testing.assert_array_equal(models["xgboost"].predict(rows), models["xgboost"].predict(X))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rows, names: xgb.DMatrix(rows, feature_names=names),
+        lambda rows, names: lgb.Dataset(rows, feature_name=names, free_raw_data=False),
+    ],
+)
+def test_columns_of_an_engines_data_set_are_matched_by_name(make: Any) -> None:
+    model = ranker().fit(FRAME, Y, qid=QID).model_
+    scores = model.predict(make(X[:, ::-1].copy(), list("dcba")))
+    np.testing.assert_array_equal(scores, model.predict(FRAME))
+    with pytest.raises(DataError, match="'d'"):
+        model.predict(make(X, list("abce")))
+
+
 def dmatrix(**more: Any) -> xgb.DMatrix:
     return xgb.DMatrix(X, Y, qid=QID, **more)
 
@@ -116,7 +131,7 @@ def test_an_engines_data_set_that_cannot_be_copied_names_the_reason(make: Any, r
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        ({"raw_score": True, "num_threads": 1}, {}),
+        ({"raw_score": True, "num_threads": 1, "qid": QID}, {}),
         ({"output_margin": True, "validate_features": False, "base_margin": None}, {}),
         ({"iteration_range": (1, 2)}, {"start_iteration": 1, "num_iteration": 1}),
         ({"ntree_limit": 2}, {"num_iteration": 2}),
@@ -135,6 +150,13 @@ def test_predict_takes_the_arguments_of_boosters(
 def test_predict_refuses_what_it_cannot_return(models: dict[str, RankingModel], name: str) -> None:
     with pytest.raises(ParameterError, match=name):
         models["xgboost"].predict(X, **{name: True})
+
+
+def test_an_unknown_argument_is_refused_without_a_value_too(fitted: BoostRanker) -> None:
+    with pytest.raises(ParameterError, match="nonsense"):
+        fitted.predict(X, nonsense=None)
+    with pytest.raises(ParameterError, match="eval_set"):
+        ranker().fit(X, Y, qid=QID, evl_set=None)
 
 
 def test_models_have_the_reading_methods_of_their_boosters(models: dict[str, RankingModel]) -> None:
@@ -322,6 +344,11 @@ def test_query_ids_in_the_index_of_a_frame_or_behind_a_steps_name(fitted: BoostR
     assert expected.score(indexed, Y) == expected.score(FRAME, Y, qid=QID)
     # A column is preferred, and explicit queries as well.
     assert ranker().fit(indexed.assign(qid=0), Y).score(FRAME, Y, qid=QID) < 1
+    assert model.score(indexed, Y, qid=QID) == model.score(indexed, Y)
+    other = RankingDataset.from_frame(indexed.assign(label=Y, session=QID // 2), qid="session")
+    assert (other.feature_names, len(other.queries)) == (tuple("abcd"), QUERIES // 2)
+    step = ranker().fit(FRAME.assign(x__qid=0.0, qid=QID), Y)
+    assert step.feature_names_in_.tolist() == [*"abcd", "x__qid"]
     scaled = ColumnTransformer([("n", StandardScaler(), list("abcd"))], remainder="passthrough")
     chain = make_pipeline(scaled.set_output(transform="pandas"), ranker())
     with pytest.warns(DataWarning, match="remainder__qid"):
