@@ -46,7 +46,8 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
     if default is None:
         return unset
     word = str(default)
-    if word != "NaN" and (isinstance(default, bool) or not NUMBER.fullmatch(word)):
+    is_missing = word == "NaN" or default != default
+    if not is_missing and (isinstance(default, bool) or not NUMBER.fullmatch(word)):
         raise ParameterError(
             f"{name_of(feature)!r} has the default value {default!r}, which is not a number:"
             ' write digits, or "NaN" for a missing value'
