@@ -70,9 +70,7 @@ def _stand_ins(query: Any) -> Iterator[Any]:
         yield from _stand_ins(sub_query)
 
 
-def name_fault(
-    declared: Declared, names: Sequence[str], *, one_store: bool = False
-) -> str | None:
+def name_fault(declared: Declared, names: Sequence[str], *, one_store: bool = False) -> str | None:
     """Return why features cannot be those called `names` in the model, or None.
 
     Args:
