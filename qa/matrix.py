@@ -1,6 +1,6 @@
 """The tests on other interpreters and versions, each in an environment of its own.
 
-    python -m qa.matrix [--uv UV] [--tests "tests/core -k ranks"] [--short] VERSION ...
+    python -m qa.matrix [--uv UV] [--tests="tests/core -k ranks"] [--short] VERSION ...
 
 A version is 3.12, say, with the newest packages; or `oldest`, Python 3.11 with the oldest packages
 that pyproject.toml allows; or `clusters`, the Python that runs this with Spark, which needs Java

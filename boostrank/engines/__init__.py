@@ -183,7 +183,7 @@ def format_of(body: bytes) -> ModelFormat:
     kind = foreign_kind(_ends_of(body)) if body else "empty"
     if kind in (None, LOGGED):
         kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
-    elif re.match(rb"\s*[\[{]", body):
+    elif ": " not in kind and re.match(rb"\s*[\[{]", body):  # others have a remedy of their own
         try:
             from_json(body)
         except ValueError as error:

@@ -90,19 +90,19 @@ class Params:
         value.
         """
         given_as = self.check_values(params).given_as
-        untried_params = {
+        tried_params = {
             name: params[name] for main, name in given_as.items() if main not in self.untried
         }
-        key = f"{self.title} {sorted(untried_params.items(), key=str)!r}"
-        if not untried_params or key in _TAKEN:
+        key = f"{self.title} {sorted(tried_params.items(), key=str)!r}"
+        if not tried_params or key in _TAKEN:
             return
-        error_of_all = self._failure(untried_params)
+        error_of_all = self._failure(tried_params)
         if error_of_all is None:
             _TAKEN.add(key)
             return
         # Try the parameters one by one to find the rejected one.
-        rejected, error = untried_params, error_of_all
-        for name, value in untried_params.items():
+        rejected, error = tried_params, error_of_all
+        for name, value in tried_params.items():
             error_of_one = self._failure({name: value})
             if error_of_one is not None:
                 rejected, error = {name: value}, error_of_one

@@ -46,7 +46,8 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
     if default is None:
         return unset
     word = str(default)
-    if word != "NaN" and (isinstance(default, bool) or not NUMBER.fullmatch(word)):
+    is_missing = word == "NaN" or default != default
+    if not is_missing and (isinstance(default, bool) or not NUMBER.fullmatch(word)):
         raise ParameterError(
             f"{name_of(feature)!r} has the default value {default!r}, which is not a number:"
             ' write digits, or "NaN" for a missing value'
@@ -69,20 +70,24 @@ def _stand_ins(query: Any) -> Iterator[Any]:
         yield from _stand_ins(sub_query)
 
 
-def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
-    """Return why features cannot be those called `names` in the model, or None."""
+def name_fault(declared: Declared, names: Sequence[str], *, one_store: bool = False) -> str | None:
+    """Return why features cannot be those called `names` in the model, or None.
+
+    Args:
+        one_store: whether all features must be in one feature store.
+    """
     listed_names = list(map(name_of, declared))
     stores = {
         str(feature["store"])
         for feature in declared
         if isinstance(feature, Mapping) and "store" in feature
     }
-    if len(stores) > 1:
+    if one_store and len(stores) > 1:
         return (
             f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}"
         )
     model_names = set(names)
-    declared_names = model_names & set(listed_names)
+    shared_names = model_names & set(listed_names)
     repeated = next((name for name, count in Counter(listed_names).items() if count > 1), None)
     if repeated is not None:
         return f"two features have the name {repeated!r}"
@@ -92,13 +97,13 @@ def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
         for name, expected in zip(listed_names, names, strict=False)
         if name in model_names and name != expected
     ]
-    if declared_names == model_names == set(listed_names):
+    if shared_names == model_names == set(listed_names):
         return None
-    are_plain = not declared_names or all(isinstance(feature, str) for feature in declared)
+    are_plain = not shared_names or all(isinstance(feature, str) for feature in declared)
     if len(listed_names) == len(names) and not moved_names and are_plain:
         return None  # other names for the model's features
     # What differs, by name.
-    missing_names = [name for name in names if name not in declared_names]
+    missing_names = [name for name in names if name not in shared_names]
     extra_names = [name for name in listed_names if name not in model_names]
     faults = [f"lacks {quoted(missing_names)}"] if missing_names else []
     faults += [f"has {quoted(extra_names)}, which the model lacks"] if extra_names else []

@@ -135,6 +135,7 @@ class TargetSpec:
             weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
         zeros: whether the target supports zeros as missing values.
+        one_store: whether a model reads the features of one feature store only.
         name_fault: function that takes the feature names and returns why the target refuses them,
             or None.
     """
@@ -160,6 +161,7 @@ class TargetSpec:
     engine: str = ""
     categories: bool = True
     zeros: bool = False
+    one_store: bool = False
     linear: TargetSpec | None = None
     normalises: bool = False
     most_trees: int | None = None
@@ -271,10 +273,10 @@ class TargetSpec:
             yield Objection("missing", reason, self.remedy, options="--fill median")
         if not names:
             return
-        if declared and (name_problem := name_fault(declared, names)):
-            yield Objection(
-                "names", name_problem, "pass the features of the model with --feature-names"
-            )
+        name_problem = name_fault(declared or names, names, one_store=self.one_store)
+        if declared and name_problem:
+            remedy = "pass the features of the model with --feature-names"
+            yield Objection("names", name_problem, remedy)
         for feature in () if self.no_missing else declared:
             if isinstance(feature, str):  # a name alone declares no default
                 continue

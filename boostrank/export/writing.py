@@ -167,7 +167,7 @@ def _prepare_model(
     _check(target.objections(within=list_names(added, 4)))
     columns = model.feature_names
     features = columns if features is None else features
-    names = _name_features(features, columns)
+    names = _name_features(features, columns, one_store=target.one_store)
     _check_names([name], "model", "--name")
     body = model.to_bytes()
     linear, trees = _parse(body)
@@ -219,9 +219,11 @@ def _prepare_model(
     )
 
 
-def _name_features(features: Declared, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _name_features(
+    features: Declared, columns: tuple[str, ...], *, one_store: bool
+) -> tuple[str, ...]:
     """Return the names in the order of the model's columns, for those of a feature store too."""
-    if fault := name_fault(features, columns):
+    if fault := name_fault(features, columns, one_store=one_store):
         raise ParameterError(f"--feature-names: {fault}")
     names = tuple(map(name_of, features))
     names = columns if set(names) == set(columns) else names

@@ -133,9 +133,10 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
                 rows.line_num == 1 and is_among(cells[0], chain(*DEFAULTS["qid"]))
             ):
                 continue
-            if len(cells) != 2 or not all(cells) or "\n" in cells[1] or cells[0] in table:
+            qid = query_name(cells[0])
+            if len(cells) != 2 or not all(cells) or "\n" in cells[1] or qid in table:
                 raise csv.Error("the row must have a query id that no other row has, and a segment")
-            table[query_name(cells[0])] = cells[1]
+            table[qid] = cells[1]
     except csv.Error as error:
         raise FileFormatError(str(error), file=name, line=rows.line_num) from None
     if not table:

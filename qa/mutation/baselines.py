@@ -42,7 +42,7 @@ BASELINES = [
     (LOSS, "CURVATURE_NEARER * fourth", "CURVATURE_NEARER * root", "lambdaloss"),
     (LOSS, "(totals[i] - i) + below)", "(totals[i] - i) - below)", EXPSUM),
     (TILES, "max(gap, 0.0), abs(gap)", "max(-gap, 0.0), abs(gap)", LAMBDA_SUMS),
-    (TILES, "side * d[i] if a == _DISCOUNT", "d[i] if a == _DISCOUNT", LAMBDA_SUMS),
+    (TILES, "side * d[i] if a == DISCOUNT", "d[i] if a == DISCOUNT", LAMBDA_SUMS),
     (TILES, "= node_powers[end - k]", "= node_powers[end - k + 1]", LAMBDA_SUMS),
     (TILES, "blend * pairs.by_delta / n", "blend * pairs.by_delta", LAMBDA_SUMS),
     (TILES, "row[a] * (power * node_powers[a])", "row[a] * node_powers[a]", LAMBDA_SUMS),

@@ -16,7 +16,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import boostrank
@@ -92,19 +91,6 @@ def _parametrised(test: Any) -> list[dict[str, Any]]:
     return calls
 
 
-def _solved_once(solve: Any) -> Any:
-    """Return a solver that keeps the solution of each system."""
-    solutions: dict[tuple[bytes, bytes, str], Any] = {}
-
-    def solved(matrix: Any, right: Any, *arguments: Any, **options: Any) -> Any:
-        key = np.asarray(matrix).tobytes(), np.asarray(right).tobytes(), repr((arguments, options))
-        if key not in solutions:
-            solutions[key] = solve(matrix, right, *arguments, **options)
-        return solutions[key]
-
-    return solved
-
-
 def find_stale(package: Path) -> list[str]:
     """Return a line for each mutation whose code is not in its file any more."""
     return [
@@ -120,8 +106,6 @@ def main(workplace: Path) -> int:
     sys.dont_write_bytecode = (
         True  # a mutated file of the same length and second would be taken from the cache
     )
-    # Each reload of a kernel would fit the same tables.
-    np.linalg.lstsq = _solved_once(np.linalg.lstsq)
     package = workplace / "boostrank"
     shutil.copytree(
         Path(boostrank.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")

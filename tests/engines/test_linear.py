@@ -410,7 +410,14 @@ def test_every_objective_of_the_registry_trains(name: str) -> None:
     assert np.isfinite(model.predict(data)).all()
 
 
-@pytest.mark.parametrize("params", [{}, {"optimizer": "newton"}, {"objective": "lambdarank"}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"optimizer": "newton"},
+        {"objective": "lambdarank", "monotone_constraints": np.array([1, 1, 0, 0, 0, 0])},
+    ],
+)
 def test_monotone_constraints_set_the_signs_of_weights(params: dict[str, Any]) -> None:
     """Labels rise with two columns; in one of the sets the second is turned."""
     data = make_scaled_dataset(2)

@@ -94,6 +94,17 @@ def test_first_use_cli_02_a_store_whose_default_is_a_number(price: str | None) -
     assert export("solr", "--feature-names", file, "--allow", "missing")[0] == 0
 
 
+def test_features_of_two_stores_are_refused_by_solr_alone() -> None:
+    features = json.loads(Path(store("store.json", float("nan"), store="shop")).read_text())
+    features[0]["store"] = "other"
+    Path("store.json").write_text(json.dumps(features))
+    assert export("python", "--feature-names", "store.json")[0] == 0
+    status, words = export("solr", "--feature-names", "store.json")
+    assert (status, "other, shop" in words) == (2, True)
+    Path("store.json").write_text(json.dumps([feature | {"store": "s"} for feature in features]))
+    assert export("solr", "--feature-names", "store.json")[0] == 0
+
+
 def test_first_use_cli_02_a_store_that_fits_and_its_name() -> None:
     status, words = export("solr", "--feature-names", store("store.json", "NaN", store="shop"))
     assert (status, "same bits" in words) == (0, True)

@@ -285,6 +285,7 @@ def test_report_07_and_08_a_foreign_model_is_named_with_its_remedy(
         word for word in (str(path), *FOREIGN[kind][1]) if word not in str(error.value)
     ] == [], error.value
     assert "data join" not in str(error.value)
+    assert ("cut:" in str(error.value)) == kind.endswith(", cut")
     result = refuse("evaluate", path, data_file(tmp_path))
     assert FOREIGN[kind][1][0] in result.stderr
 

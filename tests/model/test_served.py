@@ -250,6 +250,24 @@ def test_trees_see_normalised_values_and_absent_ones_are_0_before(tmp_path: Path
     np.testing.assert_allclose(served.booster.predict(rows), [1.0, 2.0, 2.0, 2.0])
 
 
+def test_a_split_of_missing_values_from_all_others_is_read_with_a_normaliser(
+    tmp_path: Path,
+) -> None:
+    norm = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": {"std": "4"}}
+    leaves = {"left": {"value": "1"}, "right": {"value": "2"}}
+    root = {"feature": "a", "threshold": "-Infinity", "missing": "left", **leaves}
+    document = json.loads(solr_of(root))
+    document["features"] = [{"name": "a", "norm": norm}]
+    document["params"]["isNullSameAsZero"] = False
+    path = tmp_path / "model"
+    path.write_text(json.dumps(document))
+    served = RankingModel.load(path)
+    rows = np.array([[np.nan], [-3e38], [0.0]], np.float32)
+    assert served.predict(rows).tolist() == [1.0, 2.0, 2.0]
+    path.write_bytes(served.to_bytes())
+    assert RankingModel.load(path).predict(rows).tolist() == [1.0, 2.0, 2.0]
+
+
 def tree_of(nodes: list[dict[str, Any]], **changes: Any) -> bytes:
     tree = {"feature_names": ["a"], "tree_structure": nodes, "target_type": "regression"}
     ensemble = {

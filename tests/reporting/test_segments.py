@@ -101,6 +101,7 @@ def test_a_file_has_two_columns_between_commas_or_tabs(text: str, tmp_path: Path
         ('1,a\n2,"b\n3,c"\n', ":3: "),
         ("1," + "a" * 140_000 + "\n", ":1: .*limit"),
         ("1,a\n\n1,b\n", ":3: "),
+        ("1,a\n1.0,b\n", ":2: "),
         ("", ": .*817,mobile"),
         ("qid,segment\n", ": .*817,mobile"),
     ],

@@ -61,10 +61,11 @@ class TreeFile:
                 single = bounds.astype(np.float32)
                 below = np.nextafter(single, -np.inf)
                 bounds = np.where(single < bounds, single, below).astype(np.float64)
-        threshold = np.where(forest.categorical, forest.threshold, np.maximum(bounds, LOWEST))
+        threshold = np.where(forest.categorical, forest.threshold, bounds)
         for column, (shift, divisor) in (self.scale or {}).items():
             is_of_column = forest.feature == column
             threshold[is_of_column] = threshold[is_of_column] * divisor + shift
+        threshold = np.maximum(threshold, LOWEST)
         missing_left = (forest.kind & NAN_LEFT) != 0
         if rules.missing is not None:
             missing_left = rules.missing <= threshold

@@ -129,6 +129,7 @@ _TREES = TargetSpec(
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
     categories=False,
+    one_store=True,
     unset=0.0,
     default='"defaultValue": "{value}" in its "params"',
     how=(

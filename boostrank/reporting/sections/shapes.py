@@ -41,7 +41,7 @@ _WALKS = 30_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
 _HEIGHT = 220
-# The scale is stretch if the range exceeds this multiple of the median.
+# The scale is stretched if the range exceeds this multiple of the median.
 _SKEWED = 20.0
 _RESAMPLES = 400
 
