@@ -44,7 +44,7 @@ def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str,
     left = {
         name: value
         for name, value in options.items()
-        if name not in _NEEDLESS and (value or name not in _OFF)
+        if name not in _NEEDLESS and (name not in _OFF or value)
     }
     first, last = left.pop("iteration_range", None) or (0, 0)
     for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():

@@ -652,6 +652,6 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         sets = list(zip(X, y, strict=True)) if several else (X, y)
         left = put(left, "eval_set", sets, "eval_X")
     for name in left.keys() & _REFUSED_OF_FIT.keys():
-        if left[name] is not None:
+        if left.pop(name) is not None:
             raise ParameterError(f"fit has no argument {name!r}: {_REFUSED_OF_FIT[name]}")
     return rename(left, (*_FIT, "eval_X", "eval_y"), _RENAMED, "fit")
