@@ -114,8 +114,8 @@ class Clicks:
         """
         kept = None
         if columns is None:
-            name = log_of(path)
-            log = read_clicks(name, data.n_documents)
+            log = read_clicks(log_of(path), data.n_documents)
+            name = shlex.quote(log_of(path))
         else:
             qid = data.provenance.options.get("qid") or "qid"
             name = f"{shlex.quote(path)} --click-columns {typed_names(*columns.names)}"
@@ -165,7 +165,7 @@ def _checked(
         )
         return propensities, True
     if check.p < 0.05:
-        command = f"boostrank data propensities {shlex.quote(name)}"
+        command = f"boostrank data propensities {name}"
         tell(
             f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p"
             f" {check.p:.2g}): estimate them with `{command}`, or leave out --propensities"
