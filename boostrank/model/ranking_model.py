@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -438,10 +438,7 @@ class RankingModel:
     def _with_queries(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> Any:
         """Add the queries to the data if scores depend on them."""
         if is_engines(data):
-            content = content_of(data, "data", labelled=False)
-            data = content.features
-            if content.feature_names and not hasattr(data, "columns"):
-                data = self._in_order(data, content.feature_names)
+            data = self._rows_of_engine(data)
         if qid is None and group is None:
             return data
         if isinstance(data, RankingDataset):
@@ -466,13 +463,15 @@ class RankingModel:
         }
         return RankingDataset.from_arrays(rows, labels, **options)
 
-    def _in_order(self, rows: Any, names: Sequence[str]) -> Any:
-        """Return the columns of an engine's data set in the model's order."""
-        labels, group = np.zeros(rows.shape[0]), [rows.shape[0]] * (rows.shape[0] > 0)
-        data = RankingDataset.from_arrays(
-            rows, labels, group=group, feature_names=names, copy=False
-        )
-        return self.check_features(data).features
+    def _rows_of_engine(self, data: Any) -> Any:
+        """Return the features of an engine's data set, with named columns in the model's order."""
+        content = content_of(data, "data", labelled=False)
+        rows, names = content.features, content.feature_names
+        if not names or hasattr(rows, "columns"):
+            return rows
+        zeros = np.zeros(rows.shape[0])
+        named = RankingDataset.from_arrays(rows, zeros, qid=zeros, feature_names=names, copy=False)
+        return self.check_features(named).features
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Return the number of rounds as the engine counts them, with 0 for all."""

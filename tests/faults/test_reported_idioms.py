@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import boostrank
 from boostrank import BoostRanker, QueryKFold, RankingDataset, RankingModel
 from boostrank.core.errors import DataError, DataWarning, InputError, ModelError, ParameterError
+from boostrank.metrics import Metric
 
 RNG = np.random.default_rng(0)
 QUERIES, LENGTH = 12, 8
@@ -213,6 +214,15 @@ def test_metrics_that_would_be_mixed_are_refused(metrics: Any, token: str) -> No
 
 
 # Rows, query ids and roles
+
+
+@pytest.mark.parametrize("metric", [["ndcg@2,3", "map@2"], Metric.parse("ndcg@2,3")])
+def test_a_metric_of_several_cut_offs_can_stop_early(metric: Any) -> None:
+    model = ranker().fit(X, Y, qid=QID).model_
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    params = {"metric": metric, "early_stopping_round": 2, "num_threads": 1, "verbosity": -1}
+    stopped = boostrank.train(params, data, 3, [data.take(np.arange(6))], init_model=model)
+    assert list(stopped.evals_result["valid_0"])[:2] == ["ndcg@2", "ndcg@3"]
 
 
 def test_masked_rows_are_missing_in_fit_and_predict() -> None:
