@@ -29,6 +29,7 @@ from boostrank.data.arrays import as_features, default_feature_names, queries_of
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.engine_data import content_of, is_engines
+from boostrank.data.feature_space import are_lightgbms
 from boostrank.engines import booster_of, get_backend, load_booster
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, PredictRequest
 from boostrank.engines.trees import LARGEST_SCORE, Trees, in_range
@@ -467,7 +468,7 @@ class RankingModel:
         """Return the features of an engine's data set, with named columns in the model's order."""
         content = content_of(data, "data", labelled=False)
         rows, names = content.features, content.feature_names
-        if not names or hasattr(rows, "columns"):
+        if not names or are_lightgbms(names) or hasattr(rows, "columns"):
             return rows
         zeros = np.zeros(rows.shape[0])
         named = RankingDataset.from_arrays(rows, zeros, qid=zeros, feature_names=names, copy=False)

@@ -92,6 +92,8 @@ def test_columns_of_an_engines_data_set_are_matched_by_name(make: Any) -> None:
     np.testing.assert_array_equal(scores, model.predict(FRAME))
     with pytest.raises(DataError, match="'d'"):
         model.predict(make(X, list("abce")))
+    unnamed = lgb.Dataset(X, free_raw_data=False).construct()
+    np.testing.assert_array_equal(model.predict(unnamed), model.predict(X))
 
 
 def dmatrix(**more: Any) -> xgb.DMatrix:
