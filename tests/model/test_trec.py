@@ -128,7 +128,7 @@ def test_two_runs_compare_as_each_is_evaluated() -> None:
         for name, values in compared.per_query.items():
             np.testing.assert_allclose(values[:, side], expected[name].per_query[at], atol=1e-12)
     assert [note.partition(":")[0] for note in compared.notes] == ["old", "new"]
-    with pytest.raises(DataError, match="no query.* x, the qrels"):
+    with pytest.raises(DataError, match=r"no query.* x, the qrels"):
         compare_runs(old, {"x": {"d": 1.0}}, qrels)
     with pytest.raises(DataError, match="in all runs"):
         compare_runs({"q": {"d": 1.0}}, {"r": {"d": 1.0}}, {"q": {"d": 1.0}, "r": {"d": 1.0}})
@@ -136,9 +136,7 @@ def test_two_runs_compare_as_each_is_evaluated() -> None:
         compare_runs(old, {qid: {**new[qid], "d": -np.inf} for qid in new}, qrels)
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("--gain", "2 * label"), ("--missing-token", "NA")]
-)
+@pytest.mark.parametrize(("option", "value"), [("--gain", "2 * label"), ("--missing-token", "NA")])
 def test_options_that_runs_cannot_follow_are_refused(files: Path, option: str, value: str) -> None:
     run, qrels = files / "run", files / "qrels"
     (files / "copy").write_bytes(run.read_bytes())
