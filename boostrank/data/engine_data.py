@@ -12,6 +12,9 @@ from boostrank.core.types import Array
 
 _LIGHTGBM, _XGBOOST = "lightgbm.basic.Dataset", "xgboost.core.DMatrix"
 _NO_LABELS = "has no labels"
+_TO_TRAIN = (
+    '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
+)
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,9 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
             `RankingDataset` cannot hold.
     """
     if is_lightgbms(data):
-        faults, remedy = (
-            _faults_of_lightgbm(data),
-            (
-                '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()},'
-                " dataset)"
-            ),
-        )
+        kind, faults = "lgb.Dataset", _faults_of_lightgbm(data)
     elif _XGBOOST in _classes(data):
-        faults, remedy = _faults_of_xgboost(data), ""
+        kind, faults = "xgb.DMatrix", _faults_of_xgboost(data)
     else:
         raise ParameterError(
             f"{what}=<{type(data).__name__}>: expected a RankingDataset, lgb.Dataset or"
@@ -74,7 +71,7 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
         )
     for fault, holds in faults.items():
         if holds and (labelled or fault != _NO_LABELS):
-            kind = "lgb.Dataset" if is_lightgbms(data) else "xgb.DMatrix"
+            remedy = _TO_TRAIN if labelled and is_lightgbms(data) else ""
             raise ParameterError(f"the {kind} {fault}: pass a RankingDataset as {what}{remedy}")
     if is_lightgbms(data):
         names = None if data.feature_name == "auto" else data.feature_name

@@ -455,14 +455,9 @@ class RankingModel:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
         labels = np.zeros(rows.shape[0])
-        options: dict[str, Any] = {
-            "qid": qid,
-            "group": group,
-            "sort": True,
-            "copy": False,
-            "feature_names": names,
-        }
-        return RankingDataset.from_arrays(rows, labels, **options)
+        return RankingDataset.from_arrays(
+            rows, labels, qid=qid, group=group, feature_names=names, sort=True, copy=False
+        )
 
     def _rows_of_engine(self, data: Any) -> Any:
         """Return the features of an engine's data set, with named columns in the model's order."""
@@ -471,8 +466,10 @@ class RankingModel:
         if not names or are_lightgbms(names) or hasattr(rows, "columns"):
             return rows
         zeros = np.zeros(rows.shape[0])
-        named = RankingDataset.from_arrays(rows, zeros, qid=zeros, feature_names=names, copy=False)
-        return self.check_features(named).features
+        matched = RankingDataset.from_arrays(
+            rows, zeros, qid=zeros, feature_names=names, copy=False
+        )
+        return self.check_features(matched).features
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Return the number of rounds as the engine counts them, with 0 for all."""
