@@ -145,12 +145,12 @@ def _find_objections(
     from boostrank.export import TARGETS
 
     lacking = profile.examined[profile.missing[profile.examined] > 0].tolist()
-    missing = [profile.feature_names.get(number, str(number)) for number in lacking]
-    # A rule without a name fills every feature; others fill theirs.
+    missing = [profile.feature_names.get(number, f"f{number}") for number in lacking]
+    # A rule without a name fills every feature; others fill theirs. Libsvm text has no names.
     rules = listed_names(options.fill) if options.fill else ()
     filled = {rule.rpartition("=")[0] for rule in rules}
     names = tuple(profile.feature_names.values())
-    for name in filled - {"", *names}:
+    for name in sorted(filled - {"", *names}) if names else ():
         raise InputError(f"--fill: there is no feature {name!r}.{did_you_mean(name, names)}")
     missing = [] if "" in filled else [name for name in missing if name not in filled]
     categories = () if profile.space is None else profile.space.categories

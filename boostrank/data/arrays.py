@@ -72,14 +72,14 @@ def read_frame(
     for role in ("label", "qid"):
         used_columns = {*column_of_role.values(), *dropped}
         plain_name = role if role in names and role not in used_columns else None
-        usual_name = column_of_role.get(role) or plain_name
-        usual_name = usual_name or usual_column(role, names, used_columns)
-        if usual_name is None:
+        role_column = column_of_role.get(role) or plain_name
+        role_column = role_column or usual_column(role, names, used_columns)
+        if role_column is None:
             raise DataError(
                 f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))};"
                 f" name it with {role}=; it has {', '.join(names)}"
             )
-        column_of_role[role] = usual_name
+        column_of_role[role] = role_column
     # Read them, and leave out the index of pandas.
     columns = {
         role: (ids_of if role == "qid" else values_of)(table, name)
@@ -88,9 +88,9 @@ def read_frame(
     if "id" in columns:
         documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
         columns["id"] = np.array(documents, object)
-    other_columns = {*column_of_role.values(), *dropped}
-    table = without_index(table, {*other_columns, *features})
-    table = table[:, [i for i, name in enumerate(names_of(table)) if name not in other_columns]]
+    used_columns = {*column_of_role.values(), *dropped}
+    table = without_index(table, {*used_columns, *features})
+    table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
     say_role_columns(names_of(table))
     return FrameColumns(table, columns)
 

@@ -57,15 +57,8 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
     # Turn text or one number into a list.
     if isinstance(columns, str):
         by_name = columns.startswith("name:")
-        names_or_numbers = [
-            name_or_number.strip()
-            for name_or_number in columns.removeprefix("name:").split(",")
-            if name_or_number.strip()
-        ]
-        columns = [
-            int(name_or_number) if not by_name and name_or_number.isdigit() else name_or_number
-            for name_or_number in names_or_numbers
-        ]
+        texts = filter(None, map(str.strip, columns.removeprefix("name:").split(",")))
+        columns = [int(text) if text.isdigit() and not by_name else text for text in texts]
     elif isinstance(columns, int | np.integer):
         columns = [columns]
     elif not isinstance(columns, Iterable):

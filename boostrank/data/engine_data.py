@@ -12,6 +12,9 @@ from boostrank.core.types import Array
 
 _LIGHTGBM, _XGBOOST = "lightgbm.basic.Dataset", "xgboost.core.DMatrix"
 _NO_LABELS = "has no labels"
+_TO_TRAIN = (
+    '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
+)
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,8 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
     # Refuse other objects, and data sets without rows or labels.
     if is_lightgbms(data):
         kind, faults = "lgb.Dataset", _faults_of_lightgbm(data)
-        remedy = (
-            '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()},'
-            " dataset)"
-        )
     elif is_engines(data):
-        kind, faults, remedy = "xgb.DMatrix", _faults_of_xgboost(data), ""
+        kind, faults = "xgb.DMatrix", _faults_of_xgboost(data)
     else:
         raise ParameterError(
             f"{what}=<{type(data).__name__}>: expected a RankingDataset, lgb.Dataset or"
@@ -73,6 +72,7 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
         )
     for fault, holds in faults.items():
         if holds and (labelled or fault != _NO_LABELS):
+            remedy = _TO_TRAIN if labelled and is_lightgbms(data) else ""
             raise ParameterError(f"the {kind} {fault}: pass a RankingDataset as {what}{remedy}")
     # LightGBM keeps the user's own rows.
     if is_lightgbms(data):

@@ -84,13 +84,13 @@ class DatasetSource(Source):
         return self.data.feature_space
 
 
-def source_of(data: Any) -> Any:
+def source_of(data: Any, qid: str | None) -> Any:
     """Return a data set, a frame as a buffer in Arrow's format, or any other source unchanged."""
     if isinstance(data, list | tuple) and len(data) == 1:
         data = data[0]
     if isinstance(data, RankingDataset) or is_engines(data):
         return as_dataset(data)
-    frame = as_frame(with_query_level(data))
+    frame = as_frame(with_query_level(data, qid))
     if frame is None:
         if hasattr(data, "shape"):
             words = "an array has no labels and queries"

@@ -334,7 +334,7 @@ def look_at(
     Tables must have the columns of the training data, whose profile is `like`, and labels if
     `labelled`.
     """
-    files = source_of(files)
+    files = source_of(files, options.get("qid"))
     format = "arrow" if is_buffer(files) else format
     space = None if like is None else like.space
     reading = Reading(**options, like=space, labelled=labelled, lenient=True)

@@ -61,7 +61,7 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     objective, engine = training.objective, training.engine
     if training.init_model is not None or (model.info.training or {}).get("mixed_steps"):
         return model
-    params, record = engine.params.resolve_names(training.params), _describe(training.train_set)
+    params = engine.params.resolve_names(training.params)
     if objective is None or training.train_set.categorical or find_other_rule(engine, params):
         return model
     parsed = engine.format.parse(model.to_bytes())
@@ -82,7 +82,8 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     if training.fill:
         body = engine.format.filled(body, training.fill_values)
     booster = engine.load(body).finished(training.categories_by_column)
-    return model.altered(booster=booster, info=model.info | {"renewed": record})
+    record = {"renewed": _describe(training.train_set)}
+    return model.altered(booster=booster, info=model.info | record)
 
 
 @takes_dataset

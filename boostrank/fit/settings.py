@@ -387,7 +387,7 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
         elif name.lower() == LOSS:
             joined.append(LOSS)
         elif not cuts or Metric.parse(name).cutoffs:
-            joined.append(str(Metric.parse(name)))
+            joined += Metric.parse(name).names
         else:
             joined += [f"{name}@{c}" for c in cuts]
     names = [str(Metric.parse(name)) for name in joined if name != LOSS]

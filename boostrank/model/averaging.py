@@ -106,9 +106,8 @@ def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
         pairs = zip(counts, best_rounds, strict=True)
         return start + sum(count.each_round * min(rounds, best) for count, best in pairs)
 
-    first_round = trees_after(1) - start
-    if start + first_round > trees:
-        raise _too_few(trees, TreeCounts(start, first_round))
+    if trees_after(1) > trees:
+        raise _too_few(trees, TreeCounts(start, trees_after(1) - start))
     rounds = next(n for n in range(max(best_rounds), 0, -1) if trees_after(n) <= trees)
     return [cut_model(model, rounds) for model in models]
 

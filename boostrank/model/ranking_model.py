@@ -454,14 +454,9 @@ class RankingModel:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
         labels = np.zeros(rows.shape[0])
-        options: dict[str, Any] = {
-            "qid": qid,
-            "group": group,
-            "sort": True,
-            "copy": False,
-            "feature_names": names,
-        }
-        return RankingDataset.from_arrays(rows, labels, **options)
+        return RankingDataset.from_arrays(
+            rows, labels, qid=qid, group=group, feature_names=names, sort=True, copy=False
+        )
 
     def _rows_of_engine(self, data: Any) -> Any:
         """Return the rows of an engine's data set, with columns in the model's order if named."""

@@ -164,7 +164,7 @@ def measure_noise(
     options = TrainOptions(
         params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions
     )
-    plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
+    plan = resolve(options, train_set, [("valid_0", valid_set)])
     if not plan.settings.metrics:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
     valid, train_set, threads = plan.valid[0][1], plan.train_set, plan.settings.threads

@@ -104,7 +104,7 @@ def compare_objectives(
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
     rounds = num_boost_round or _ROUNDS
     options = TrainOptions(params=common, rounds=rounds, backend=backend, conventions=conventions)
-    planner = _Planner(options, train_set, [("valid", valid_set.like(train_set))], seed)
+    planner = _Planner(options, train_set, [("valid", valid_set)], seed)
     first_objective = next(iter(objectives))
     plan = planner.plan(objectives[first_objective], rates[0])
     metric = plan.settings.main_metric

@@ -44,11 +44,10 @@ def split_table(
     table = without_index(table, features, with_warning=warns)
     names, qid = names_of(table), None
     if usual:
-        # ColumnTransformer adds the name of a step: `remainder__qid`. Names without one go first.
-        plain: dict[str, str] = {}
-        for name in sorted(names, key=lambda name: "__" in name):
-            if name not in features:
-                plain.setdefault(name.rpartition("__")[2], name)
+        # ColumnTransformer adds the name of a step: `remainder__qid`. Names without one win.
+        others = [name for name in names if name not in features]
+        others.sort(key=lambda name: "__" not in name)
+        plain = {name.rpartition("__")[2]: name for name in others}
         qid = plain.get(usual_column("qid", [*plain]) or "")
     elif QID in names:
         qid = QID

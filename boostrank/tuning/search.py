@@ -274,7 +274,7 @@ class _Search:
     ) -> None:
         if train_set.on_disk:
             raise DataError("rows on disk cannot be split into folds: read them into memory")
-        valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]
+        valid = [] if valid_set is None else [("valid_0", valid_set)]
         fixed = dict(options.params)
         self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(options.backend))

@@ -331,6 +331,11 @@ def test_first_use_cli_12_fill_that_cannot_be_is_refused(
 
 def test_first_use_cli_12_the_doctor_knows_no_fill_of_another_feature() -> None:
     refuse("doctor", "s.csv", "--for", "opensearch-2", "--fill", "no=1", says=("'no'", "price"))
+    lines = [f"{i % 3} qid:{i // 6} 1:{i} 2:nan\n2 qid:{i // 6} 1:1 2:3\n" for i in range(90)]
+    Path("numbers.txt").write_text("".join(lines))
+    command = ("doctor", "numbers.txt", "--for", "opensearch-2")
+    assert "target-missing" in refuse(*command, "--fill", "f1=0").output
+    assert "target-missing" not in succeed(*command, "--fill", "f2=0").output
 
 
 def test_first_use_cli_12_a_continued_model_keeps_its_fill_values() -> None:

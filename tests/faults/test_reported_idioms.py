@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import boostrank
 from boostrank import BoostRanker, QueryKFold, RankingDataset, RankingModel
 from boostrank.core.errors import DataError, DataWarning, InputError, ModelError, ParameterError
+from boostrank.metrics import Metric
 
 RNG = np.random.default_rng(0)
 QUERIES, LENGTH = 12, 8
@@ -102,6 +103,8 @@ def test_columns_of_an_engines_data_set_are_matched_by_name(make: Any) -> None:
     np.testing.assert_array_equal(scores, model.predict(FRAME))
     with pytest.raises(DataError, match="'d'"):
         model.predict(make(X, list("abce")))
+    unnamed = lgb.Dataset(X, free_raw_data=False).construct()
+    np.testing.assert_array_equal(model.predict(unnamed), model.predict(X))
 
 
 def dmatrix(**more: Any) -> xgb.DMatrix:
@@ -260,6 +263,15 @@ def test_metrics_that_would_be_mixed_are_refused(metrics: Any, token: str) -> No
 
 
 # Rows, query ids and roles
+
+
+@pytest.mark.parametrize("metric", [["ndcg@2,3", "map@2"], Metric.parse("ndcg@2,3")])
+def test_a_metric_of_several_cut_offs_can_stop_early(metric: Any) -> None:
+    model = ranker().fit(X, Y, qid=QID).model_
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    params = {"metric": metric, "early_stopping_round": 2, "num_threads": 1, "verbosity": -1}
+    stopped = boostrank.train(params, data, 3, [data.take(np.arange(6))], init_model=model)
+    assert list(stopped.evals_result["valid_0"])[:2] == ["ndcg@2", "ndcg@3"]
 
 
 def test_masked_rows_are_missing_in_fit_and_predict() -> None:
