@@ -114,8 +114,8 @@ class Clicks:
         """
         kept = None
         if columns is None:
-            log = read_clicks(log_of(path), data.n_documents)
-            name = shlex.quote(log_of(path))
+            log_path = log_of(path)
+            log, name = read_clicks(log_path, data.n_documents), shlex.quote(log_path)
         else:
             qid = data.provenance.options.get("qid") or "qid"
             name = f"{shlex.quote(path)} --click-columns {typed_names(*columns.names)}"
@@ -165,10 +165,10 @@ def _checked(
         )
         return propensities, True
     if check.p < 0.05:
-        command = f"boostrank data propensities {name}"
         tell(
             f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p"
-            f" {check.p:.2g}): estimate them with `{command}`, or leave out --propensities"
+            f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`, or leave"
+            " out --propensities"
         )
     return propensities, check.p >= 0.05
 

@@ -299,7 +299,7 @@ def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
     text = read_text(path)
     if text.lstrip().startswith(("[", "{")):
         return features_in_json(text, path)
-    names = names_in("\n".join(line for line in text.splitlines() if line.strip()), path)
+    names = names_in(text, path, skip_blank=True)
     return tuple(names[number] for number in sorted(names)) if isinstance(names, Mapping) else names
 
 

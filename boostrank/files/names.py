@@ -51,18 +51,21 @@ def read_names(path: str) -> Names:
     return names_in(read_text(path), path)
 
 
-def names_in(text: str, path: str) -> Names:
-    """Return the feature names in the text of a file."""
+def names_in(text: str, path: str, *, skip_blank: bool = False) -> Names:
+    """Return the feature names in the text of a file, whose blank lines may be skipped."""
     if text.lstrip().startswith(("[", "{")):
         match = map(name_of, features_in_json(text, path))
         return tuple(_checked([(0, i, name) for i, name in enumerate(match)], path).values())
-    lines = [line.strip() for line in text.rstrip().split("\n")]
-    if _HEADER.match(text):
+    by_number = {i: line.strip() for i, line in enumerate(text.rstrip().split("\n"), 1)}
+    if skip_blank and text.strip():
+        by_number = {i: line for i, line in by_number.items() if line}
+    lines = list(by_number.values())
+    if _HEADER.match("\n".join(lines)):
         raise FileFormatError(
             f"{lines[0]!r} is not a feature name; write one name per line, without a header and"
             " quotes",
             file=path,
-            line=1,
+            line=next(iter(by_number)),
         )
     # The type ends every line of a feature map, or it is part of a name.
     pairs = [(int(pair[1][:18]), pair[2]) for pair in map(_PAIR.fullmatch, lines) if pair]
@@ -70,8 +73,8 @@ def names_in(text: str, path: str) -> Names:
     if len(pairs) == len(lines):
         names = mapped if len(mapped) == len(lines) else [name for _, name in pairs]
         numbers = [number for number, _ in pairs]
-        return _checked(zip(range(1, len(lines) + 1), numbers, names, strict=True), path)
-    for number, line in enumerate(lines, 1):
+        return _checked(zip(by_number, numbers, names, strict=True), path)
+    for number, line in by_number.items():
         if re.match(r"\d+\s*[:,\t]\s*\S", line):
             raise FileFormatError(
                 "some lines have the form `number: name`, but others do not; use one form for all"
@@ -79,7 +82,7 @@ def names_in(text: str, path: str) -> Names:
                 file=path,
                 line=number,
             )
-    return tuple(_checked([(i, i, line) for i, line in enumerate(lines, 1)], path).values())
+    return tuple(_checked([(i, i, line) for i, line in by_number.items()], path).values())
 
 
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:

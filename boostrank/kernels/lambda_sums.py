@@ -10,9 +10,9 @@ things make it fast:
 * f is a polynomial in t = exp(-alpha |s_i - s_j|), as in `kernels.expsum`, and the sign of d(i) -
   d(j) is known.
 * delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, it is
-  fitted by least squares with a few powers on a geometric grid and a constant (`_fit`). A power of
-  t times a power of z is again one factor per document: running sums in rows, the powers of t, and
-  columns, which are 1, d and the powers of z.
+  fitted by least squares with a few powers on a geometric grid and a constant
+  (`qa.kernel_tables`). A power of t times a power of z is again one factor per document: running
+  sums in rows, the powers of t, and columns, which are 1, d and the powers of z.
 * documents are grouped in tiles. The caller computes the pairs within a tile and between
   neighbouring tiles. All other pairs take part in the running sums, which are moved and passed
   between grades once per tile. A document adds to the sums of its own grade and reads those of all

@@ -25,7 +25,7 @@ damped waves with common exponents:
     curve(u) = [u > 0] limit + sum_a Re(coefficient_a exp(-e_a |u|))
 
 The exponents come from a matrix pencil over all curves at once, and the coefficients from least
-squares (`_fit`), which are exact at u = 0 so that tied documents get the same value whichever comes
+squares, which are exact at u = 0 so that tied documents get the same value whichever comes
 first. Largest error of a curve / of its slope over all nodes, for curves of size up to 4:
 `FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
 

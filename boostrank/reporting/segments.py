@@ -165,9 +165,9 @@ def holm(p: npt.ArrayLike) -> Float64Array:
     """
     p_values = np.asarray(p, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
-    step_up = np.maximum.accumulate(p_values[order] * np.arange(p_values.size, 0, -1))
+    step_down = np.maximum.accumulate(p_values[order] * np.arange(p_values.size, 0, -1))
     adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(step_up, 1.0)
+    adjusted[order] = np.minimum(step_down, 1.0)
     return adjusted
 
 

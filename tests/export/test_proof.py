@@ -302,6 +302,14 @@ def test_a_feature_store_in_another_order_keeps_the_names_of_the_columns(tmp_pat
     assert default_path.read_bytes() == (tmp_path / "m.json").read_bytes()
 
 
+@pytest.mark.parametrize("text", ["a\n\na\n", "a\n\n1: b\n", "\n\nname\nage\n"])
+def test_a_line_that_names_no_feature_is_counted_with_blank_ones(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "names"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match="names:3: "):
+        read_feature_names(str(path))
+
+
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "names"
     path.write_bytes(b"a\nb\xff\n")

@@ -80,10 +80,9 @@ class LightGBMBooster(Booster):
     def feature_names(self) -> tuple[str, ...]:
         """The names in the head of the model text."""
         # LightGBM is slower to return them than to score a document.
-        after_key = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[
-            2
-        ]
-        return tuple(after_key.partition("\n")[0].split(" "))
+        text = str(self.native.model_to_string(num_iteration=1))
+        _, _, names = text.partition("\nfeature_names=")
+        return tuple(names.partition("\n")[0].split(" "))
 
     @property
     def n_features(self) -> int:

@@ -410,9 +410,8 @@ class _Column:
     def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
         self.key = key.decode()
         self.tokens = list(itertools.chain.from_iterable(tokens))
-        self.tree = np.repeat(
-            [each_tree.number for each_tree in trees], [len(each_tree) for each_tree in tokens]
-        ).astype(np.int64)
+        numbers, lengths = [tree.number for tree in trees], list(map(len, tokens))
+        self.tree = np.repeat(numbers, lengths).astype(np.int64)
 
     def parse_whole(self, low: int, high: int | Int64Array) -> Int64Array:
         values = self._parse(_INTEGER).astype(np.int64)

@@ -754,7 +754,7 @@ def minimize_risk(
                 jac=True,
                 method=name,
                 bounds=bounds,
-                callback=lambda step_weights: path.add(step_weights),
+                callback=path.add,
                 options=limits,
             )
         weights = solution.x
