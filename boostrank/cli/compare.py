@@ -408,8 +408,4 @@ def _reason(regression: Regression) -> str:
     swap = regression.swap
     if swap is None:
         return ""
-    moves = [
-        f"{move.document} (label {move.label:g}) {move.old} -> {move.new}"
-        for move in (swap.fell, swap.rose)
-    ]
-    return printable(", below ".join(moves))
+    return printable(f"{swap.fell}, below {swap.rose}")

@@ -19,7 +19,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.files import path_of
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
 from boostrank.core.text import NUMERIC, count_of
-from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
+from boostrank.core.types import Array, Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.files.join import MACHINE
 from boostrank.files.judgements import Values, values_by_query
@@ -45,6 +45,7 @@ from boostrank.reporting.rank_changes import (
     churn,
     costliest_inversion,
     rank_changes_in,
+    ranks_of,
 )
 from boostrank.reporting.result import Result, plain
 from boostrank.reporting.section import Context, PageSection, page
@@ -493,7 +494,7 @@ def compare(
     both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
     first, second = rankers["old"][0], rankers["new"][0]
-    ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
+    ranks = ranks_of(first, data.queries), ranks_of(second, data.queries)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     per_query = {name: _means(sides) for name, sides in values.items()}
     lost = _regressions(bound, per_query[bound.names[0]], data, ranks, of_segment, top, worst)
@@ -644,7 +645,7 @@ def _regressions(
     bound: BoundMetrics,
     values: Float64Array,
     data: RankingDataset,
-    ranks: tuple[Int64Array, Int64Array],
+    ranks: tuple[Float64Array, Float64Array],
     of_segment: Mapping[str, Array],
     top: int,
     worst: int,

@@ -11,7 +11,7 @@ import numpy as np
 
 from boostrank.core.errors import BoostrankError, DataError, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.model.scores import as_scores
@@ -88,14 +88,18 @@ class Churn:
 @dataclass(frozen=True)
 class RankChange:
     """A document whose rank changed, with its name or row, and its old and new rank, counted from
-    1.
+    1, or None where a run does not list it.
     """
 
     document: str
     row: int
     label: float
-    old: int
-    new: int
+    old: int | None
+    new: int | None
+
+    def __str__(self) -> str:
+        old, new = ["unlisted" if rank is None else rank for rank in (self.old, self.new)]
+        return f"{self.document} (label {self.label:g}) {old} -> {new}"
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,13 @@ class Inversion:
     rose: RankChange
 
 
-def churn(old_ranks: Int64Array, new_ranks: Int64Array, queries: QueryIndex, k: int) -> Churn:
-    """Compare the top k of two rankings, given the results of `QueryIndex.ranks`."""
+def ranks_of(ranker: Ranker, queries: QueryIndex) -> Float64Array:
+    """Return `QueryIndex.ranks`, float64[N], infinite for documents that a run does not list."""
+    return np.where(np.isnan(ranker.scores), np.inf, queries.ranks(ranker.scores))
+
+
+def churn(old_ranks: Float64Array, new_ranks: Float64Array, queries: QueryIndex, k: int) -> Churn:
+    """Compare the top k of two rankings, given the results of `ranks_of`."""
     owner = queries.of_rows()
 
     def entered(depth: int) -> Float64Array:
@@ -135,7 +144,7 @@ def churn(old_ranks: Int64Array, new_ranks: Int64Array, queries: QueryIndex, k: 
 
 
 def rank_changes_in(
-    query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int
+    query: int, old: Float64Array, new: Float64Array, data: RankingDataset, k: int
 ) -> tuple[RankChange, ...]:
     """Return the documents in either top k whose rank changed, sorted by old rank."""
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
@@ -147,11 +156,15 @@ def rank_changes_in(
             document=shown_name(row, data),
             row=row,
             label=float(data.labels[row]),
-            old=int(old[row]),
-            new=int(new[row]),
+            old=_rank(old[row]),
+            new=_rank(new[row]),
         )
         for row in (start + moved_in_order).tolist()
     )
+
+
+def _rank(rank: float) -> int | None:
+    return int(rank) if rank < math.inf else None
 
 
 def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> Inversion | None:
@@ -159,10 +172,11 @@ def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> In
     rank) is largest.
     """
     costliest, highest_cost = None, 0.0
-    for fell in moves:
-        for rose in moves:
-            if fell.old < rose.old and fell.new > rose.new:
-                discount_lost = 1.0 / np.log2(1.0 + rose.new) - 1.0 / np.log2(1.0 + fell.new)
+    ranks = [(move, move.old or math.inf, move.new or math.inf) for move in moves]
+    for fell, fell_old, fell_new in ranks:
+        for rose, rose_old, rose_new in ranks:
+            if fell_old < rose_old and fell_new > rose_new:
+                discount_lost = 1.0 / np.log2(1.0 + rose_new) - 1.0 / np.log2(1.0 + fell_new)
                 cost = float(grades[fell.row] - grades[rose.row]) * float(discount_lost)
                 if cost > highest_cost:
                     costliest, highest_cost = Inversion(fell, rose), cost

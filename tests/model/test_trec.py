@@ -144,6 +144,18 @@ def test_options_that_runs_cannot_follow_are_refused(files: Path, option: str, v
         assert option in refuse(*command, option, value).stderr
 
 
+def test_documents_that_a_run_does_not_list_have_no_rank() -> None:
+    others = {f"x{i}": 0.0 for i in range(12)}
+    compared = compare_runs(
+        {"q": {"a": 3.0, "b": 2.0}},
+        {"q": {"c": 3.0, "b": 2.0}},
+        {"q": {"a": 1.0, "b": 0.0, **others}},
+    )
+    moves = [(move.document, move.old, move.new) for move in compared.regressions[0].moves]
+    assert moves == [("a", 1, None), ("c", None, 1)]
+    assert (compared.churn.queries, compared.churn.changed) == (1, 0.1)
+
+
 def longest(labels: np.ndarray, scores: np.ndarray) -> float:
     """The number of documents that a metric of one's own is given."""
     return float(labels.size)
