@@ -172,9 +172,6 @@ _RECORD = ".meta.json"
 SIDECARS = (".query", ".group", ".weight", _RECORD)
 """Suffixes of the sidecar files that are read together with a file."""
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
-LONGEST_LINE = 1 << 16
-"""Maximum number of characters in a line. A longer line means that the file has a different type.
-"""
 _MOST_OF_A_STREAM = 1 << 28
 
 

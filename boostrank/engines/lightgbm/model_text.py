@@ -235,12 +235,10 @@ def read_leaves(data: bytes) -> Leaves | None:
         for tree, tree_values in zip(trees, values, strict=True)
     ]
     tree = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
-    leaf_values = np.array([number for tree_values in values for number in tree_values], np.float64)
-    return Leaves(
-        tree,
-        leaf_values,
-        np.array([number for tree_values in count_words for number in tree_values], np.float64),
-    )
+    leaf_values, counts = [
+        np.array([*itertools.chain(*words)], np.float64) for words in (values, count_words)
+    ]
+    return Leaves(tree, leaf_values, counts)
 
 
 def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:

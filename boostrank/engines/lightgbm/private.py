@@ -312,10 +312,8 @@ def _sample_columns(data: Features, sampled: Int64Array) -> SampledColumns:
     for _, piece in _sampled(data, sampled):
         column_counts += np.diff(piece.indptr)
     column_ends = np.cumsum(column_counts)
-    values, positions = (
-        zeroed(int(column_ends[-1]), np.float64),
-        zeroed(int(column_ends[-1]), np.int32),
-    )
+    n_values = int(column_ends[-1])
+    values, positions = zeroed(n_values, np.float64), zeroed(n_values, np.int32)
     next_place = column_ends - column_counts
     # Second pass: fill them in.
     for start, piece in _sampled(data, sampled):

@@ -121,26 +121,20 @@ def _write_linear(model: ServedModel) -> bytes:
     linear = model.linear.folded()
     lines = [repr(linear.bias)]
     for column in linear.used:
-        name, weight, fill_value = (
-            model.feature_names[column],
-            linear.weights[column],
-            linear.missing[column],
-        )
-        lines.append(f"+ {float(weight)!r} * if(isNan({name}), {float(fill_value)!r}, {name})")
+        name, fill_value = model.feature_names[column], float(linear.missing[column])
+        weight = float(linear.weights[column])
+        lines.append(f"+ {weight!r} * if(isNan({name}), {fill_value!r}, {name})")
     return "\n".join([*lines, ""]).encode()
 
 
 def _read_linear(body: bytes, names: Sequence[str]) -> Score:
     bias, *terms = body.decode().splitlines()
     weights, fill_values = np.zeros((2, len(names)))
+    pattern = r"\+ (\S+) \* if\(isNan\(.*\), (\S+), (.*)\)"
     for term in terms:
-        weight, fill_value, name = re.findall(r"\+ (\S+) \* if\(isNan\(.*\), (\S+), (.*)\)", term)[
-            0
-        ]
-        weights[names.index(name)], fill_values[names.index(name)] = (
-            float(weight),
-            float(fill_value),
-        )
+        weight, fill_value, name = re.findall(pattern, term)[0]
+        column = names.index(name)
+        weights[column], fill_values[column] = float(weight), float(fill_value)
     linear = LinearScore.of_weights(weights, fill_values, float(bias))
     return lambda rows: linear.score(rows, Rules())
 
