@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
+from boostrank.cli.setup import compile_aside
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
 from boostrank.files.tools import sample
@@ -109,6 +110,8 @@ def main() -> None:
     if options.files:
         compare(options)
         return
+    # A second process compiles while this one generates and reads.
+    compile_aside(None, None)
     options.files = generate()
     options.few, options.truth, options.model = FEW, str(DATA / "test-relevance.txt"), MODEL
     print("training for half a minute or longer, and compiling boostrank's arithmetic once ...\n")
