@@ -21,9 +21,10 @@ help:
 demo: $(VENV)/.installed ## generate data, train, and compare with LightGBM, averaged over folds too, and XGBoost
 	@$(BIN)/python -m experiments demo
 
-# A file to a process: what a file's tests share is made once. More than two would compile the same kernels side by side.
+# A file to a process: what its tests share is made once. More than two would compile the same kernels side by side. In the order
+# of folders: files of few tests, which xdist would put last, take longest.
 test: $(VENV)/.installed-test ## run the tests
-	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 
 matrix: $(VENV)/.installed ## the same on every interpreter of PYTHONS="3.11 3.12 3.13", with the newest versions
 	$(MATRIX) --tests="$(TESTS)" $(PYTHONS)
