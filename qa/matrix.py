@@ -5,8 +5,8 @@
 A version is 3.12, say, with the newest packages; or `oldest`, Python 3.11 with the oldest packages
 that pyproject.toml allows; or `clusters`, the Python that runs this with Spark, which needs Java
 (openjdk-17-jre-headless), and Ray. Environments are `.venv-VERSION`, installed anew after changes
-of pyproject.toml. `--short` leaves out the Python that runs this and what is not installed, and runs
-few tests. `--path VERSION` prints the interpreter instead.
+of pyproject.toml. `--short` leaves out the Python that runs this and versions that are not
+installed, and runs few tests. `--path VERSION` prints the interpreter instead.
 """
 
 from __future__ import annotations

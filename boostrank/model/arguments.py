@@ -47,6 +47,10 @@ def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str,
         if name not in _NEEDLESS and (name not in _OFF or value)
     }
     first, last = left.pop("iteration_range", None) or (0, 0)
+    if last and last <= first:
+        raise ParameterError(
+            f"iteration_range=({first}, {last}) has no rounds: end after the start"
+        )
     for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():
         if value:
             left = put(left, name, value, "iteration_range")

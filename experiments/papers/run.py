@@ -1,4 +1,4 @@
-"""All experiments after the papers, and one page of what they gave: `make experiment NAME=papers`.
+"""All experiments after the papers, and one page of their results: `make experiment NAME=papers`.
 
 python -m experiments.papers.run [--only methods,annealing]
 """

@@ -1,4 +1,4 @@
-"""Tables of what was measured within one budget; a method that is not complete there is
+"""Tables of the measurements within one budget; a method that is not complete there is
 not shown.
 """
 

@@ -1,4 +1,4 @@
-"""The papers' experiments: their own arithmetic, and what they keep."""
+"""The papers' experiments: their arithmetic, and the files that they write."""
 
 from __future__ import annotations
 

@@ -155,6 +155,12 @@ def test_predict_refuses_what_it_cannot_return(models: dict[str, RankingModel], 
         models["xgboost"].predict(X, **{name: True})
 
 
+@pytest.mark.parametrize("rounds", [(2, 2), (2, 1)])
+def test_a_range_without_rounds_is_refused(models: dict[str, RankingModel], rounds: Any) -> None:
+    with pytest.raises(ParameterError, match="iteration_range"):
+        models["xgboost"].predict(X, iteration_range=rounds)
+
+
 def test_an_unknown_argument_is_refused_without_a_value_too(fitted: BoostRanker) -> None:
     with pytest.raises(ParameterError, match="nonsense"):
         fitted.predict(X, nonsense=None)

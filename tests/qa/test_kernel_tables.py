@@ -1,4 +1,4 @@
-"""The tables of kernels: sums of powers and of waves, to the errors that stand beside them."""
+"""The tables of kernels: sums of powers and of waves, to their stated errors."""
 
 from __future__ import annotations
 
