@@ -27,13 +27,13 @@ test: $(VENV)/.installed-test ## run the tests
 	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 
 matrix: $(VENV)/.installed ## the same on every interpreter of PYTHONS="3.11 3.12 3.13", with the newest versions
-	$(MATRIX) --tests="$(TESTS)" $(PYTHONS)
+	$(MATRIX) --tests='$(subst ','\'',$(TESTS))' $(PYTHONS)
 
 short: $(VENV)/.installed ## a few of the tests on each of them that is installed and is not the default
 	@$(MATRIX) --short $(PYTHONS)
 
 test-%: $(VENV)/.installed ## the tests on one of them; test-oldest, with the oldest versions; test-clusters, with Spark and Ray
-	$(MATRIX) --tests="$(TESTS)" $*
+	$(MATRIX) --tests='$(subst ','\'',$(TESTS))' $*
 
 versions: $(VENV)/.installed ## models of several versions of Python and the engines, each read by each; a table
 	$(BIN)/python -m qa.versions --uv $(BIN)/uv --folder $(VENV)-versions
