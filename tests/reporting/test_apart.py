@@ -267,23 +267,6 @@ def test_the_verdict(engine_case: Case) -> None:
     assert f"{low:+.4f} to {high:+.4f}, on {np.sum(~np.isnan(model_ndcg))}" in opening.numbers
 
 
-def test_the_ranking(engine_case: Case) -> None:
-    frame = engine_case.report.frames["depth"]
-    rankings = {
-        "the model": engine_case.scores,
-        "old": engine_case.old,
-        "random order": 0.0 * engine_case.scores,
-    }
-    if engine_case.start is not None:
-        rankings["the linear start"] = engine_case.start
-    assert set(frame["ranking"]) == set(rankings)
-    for row in frame.itertuples():
-        values = ndcg(rankings[row.ranking], row.k)
-        assert row.value == pytest.approx(np.nanmean(values), abs=1e-9)
-        if row.k in (1, 10):
-            assert (row.low, row.high) == pytest.approx(interval(values, 2000)[1:], abs=1e-9)
-
-
 def test_importance(engine_case: Case) -> None:
     frame = (
         engine_case.report.frames["importance"]
