@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -214,21 +214,6 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Convert rows to columns, which take less space in a page."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key) for row in rows] for key in keys}
-
-
-class StretchedScale(NamedTuple):
-    """A scale that is linear near 0 and logarithmic beyond, and its ticks."""
-
-    scale: Any
-    ticks: list[float]
-
-
-def stretch(linear_up_to: float, limits: tuple[float, float]) -> StretchedScale:
-    """Return a scale that is linear up to an absolute value."""
-    ticks = (sign * linear_up_to * 10.0**i for sign in (-1, 1) for i in range(8))
-    scale = alt.Scale(type="symlog", constant=linear_up_to, nice=False, domain=list(limits))
-    inside = [tick for tick in ticks if limits[0] <= tick <= limits[1]]
-    return StretchedScale(scale, sorted([0.0, *inside]))
 
 
 def lines(
