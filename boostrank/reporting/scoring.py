@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataWarning, ModelError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
@@ -57,43 +57,6 @@ def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
     return [units[start : start + batch_size] for start in range(0, units.size, batch_size)]
 
 
-class Engine:
-    """Scores from the engine, with the same methods as `kernels.forest.Walker`.
-
-    Args:
-        columns: int64[c], features in the rows, which must include the features that the trees use.
-    """
-
-    def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
-        self._model, self._columns, self._threads = model, columns, threads
-
-    def scores(self, rows: Float32Array) -> Float64Array:
-        """Return the scores, float64[n], of rows, float32[n, c]."""
-        features = np.zeros((rows.shape[0], self._model.n_features), np.float32)
-        features[:, self._columns] = rows
-        with warnings.catch_warnings():  # of unknown category codes
-            warnings.simplefilter("ignore", DataWarning)
-            return self._model.predict(features, threads=self._threads)
-
-    def changes(
-        self,
-        rows: Float32Array,
-        changed_rows: Float32Array,
-        unit_of_column: Int64Array,
-        n_units: int,
-    ) -> Float64Array:
-        """Return the scores of the changed rows, with one prediction per unit."""
-        changed = [
-            self.scores(np.where(unit_of_column == unit, changed_rows, rows))
-            for unit in range(n_units)
-        ]
-        return np.array(changed).reshape(n_units, rows.shape[0])
-
-
-Scorer = Engine | Walker
-"""An object that scores documents as they are and with changed columns."""
-
-
 def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:
     """Return a walker for the model's trees.
 
@@ -101,11 +64,17 @@ def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
         ModelError: the walker does not reproduce the engine's scores on these data.
     """
     if trees.forest is None:
-        raise ModelError(f"the trees cannot be scored without the engine: {trees.why_not}")
+        raise ModelError(
+            f"the trees cannot be scored without the engine: they have {trees.why_not}"
+        )
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     walker = Walker(trees.forest, trees.used)
     sample = rows[: min(_COMPARED, data.n_documents)]
-    expected = Engine(model, trees.used, threads).scores(sample)
+    features = np.zeros((sample.shape[0], model.n_features), np.float32)
+    features[:, trees.used] = sample
+    with warnings.catch_warnings():  # of unknown category codes
+        warnings.simplefilter("ignore", DataWarning)
+        expected = model.predict(features, threads=threads)
     difference = walker.scores(sample) - expected
     # XGBoost sums in float32, and its scores include a constant that is not in the trees.
     accuracy = 1e-9 if trees.double else 1e-5

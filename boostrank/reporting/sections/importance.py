@@ -11,11 +11,12 @@ queries because the level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +41,7 @@ from boostrank.reporting.permutation import (
     rank_correlation,
 )
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import (
-    Engine,
-    Scorer,
-    walker_of,
-    within_queries,
-)
+from boostrank.reporting.scoring import walker_of, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, table_of_objects
@@ -67,8 +63,6 @@ VERDICTS = {
 
 # Default limit on documents times trees, about half a minute on two cores.
 _WALKS = 100_000_000
-# The same limit, per feature, if the engine predicts.
-_PREDICTIONS = 1_000_000_000
 _MOST_REPEATS = 5
 # Family-wise error rate of the verdicts "useful" and "harmful", over all features.
 _ALPHA = 0.05
@@ -82,7 +76,6 @@ _TOP = 20
 # Rank correlation within queries from which on features form clusters.
 _REDUNDANT = 0.9
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
-_COLOURED_LOSSES = ("useful", "harmful", "query-level")
 _VERDICT_COLOURS = {
     "useful": COLOURS["main"],
     "unclear": COLOURS["faint"],
@@ -188,46 +181,26 @@ class Importance(Result):
         }
         data |= {name: getattr(self, name) for name in self._ARRAYS}
         data = {name: column[self.order] for name, column in data.items()}
-        table = Table("importance", data)
-        losses, verdicts = [], []
-        for row in table.rows():
-            verdict = row["verdict"]
-            look = look_of(row["loss_low"], row["loss_high"]) if verdict in _COLOURED_LOSSES else ""
-            losses.append(Cell(row["loss"], look=look))
-            verdicts.append(Cell(verdict, look=f"chip {_LOOKS.get(verdict, '')}"))
-        shares = data["gain"] / (data["gain"].sum() or 1.0)
-        cells: dict[str, Any] = {"verdict": verdicts, "loss": losses, "gain": shares}
-        # An unused feature has no loss to show.
-        used = data["verdict"] != "unused"
-        for name in ("loss", "loss_low", "loss_high", "shap"):
-            column = cells.get(name, data[name])
-            cells[name] = [
-                value if is_used else None for value, is_used in zip(column, used, strict=True)
-            ]
+        looks = [_LOOKS.get(verdict, "") for verdict in data["verdict"]]
+        rows = zip(data["verdict"], data["loss"].tolist(), looks, strict=True)
+        cells: dict[str, Any] = {"gain": data["gain"] / (data["gain"].sum() or 1.0)}
+        cells["verdict"], cells["loss"] = [], []
+        for verdict, loss, look in rows:
+            cells["verdict"].append(Cell(verdict, look=f"chip {look}"))
+            cells["loss"].append(Cell(loss, look=look))
         help = f"loss of {self.metric} when the feature is shuffled"
+        shap_help = "mean absolute contribution to the score, centred within the query"
         columns = (
             "feature",
             Column("verdict", help="Explained below the table."),
-            Column(
-                "loss", "", format="+.4f", help=help, ends=("loss_low", "loss_high"), drawn=True
-            ),
-            Column(
-                "p_holm",
-                "p (Holm)",
-                format=".4f",
-                help="p-value of the loss, adjusted for all features",
-            ),
+            Column("loss", "", "+.4f", help, ends=("loss_low", "loss_high"), drawn=True),
+            Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
             Column("gain", format=".1%", help="share of the gain of all splits"),
             Column("splits", format="", help="number of splits"),
-            Column(
-                "shap",
-                "SHAP",
-                format=".3f",
-                help="mean absolute contribution to the score, centred within the query",
-            ),
+            Column("shap", "SHAP", ".3f", shap_help),
         )
         return (
-            replace(table, columns=columns, cells=cells),
+            Table("importance", data, columns, cells),
             _effect_table("clusters", self.clusters),
         )
 
@@ -286,9 +259,11 @@ def importance(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
     minima = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
-    for name, (value, minimum) in {**minima, "negligible": (negligible, 0)}.items():
-        if value is not None and not value >= minimum:
+    for name, (value, minimum) in minima.items():
+        if value is not None and value < minimum:
             raise ParameterError(f"{name} must be at least {minimum}, but got {value}")
+    if not negligible >= 0.0:
+        raise ParameterError(f"negligible must be at least 0, but got {negligible}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
     return measure_importance(context, repeats, shap_documents, negligible)
@@ -303,10 +278,28 @@ def measure_importance(
     """Measure the importance of each feature, as `importance` does."""
     model, data, seed = context.model, context.data, context.seed
     n_features, trees = data.n_features, model.trees()
-    work = _choose_work(trees, data.n_documents, documents=context.documents, repeats=repeats)
-    rows = DenseRows(data.sample(work.documents, seed), trees.used, model.absent_is_missing)
-    names = [data.feature_names[column] for column in trees.used]
+    walker = walker_of(model, trees, data, context.workers)
+    # One pass over all queries is better than several over a sample, so reduce the repeats first.
+    affordable = _WALKS // max(1, trees.count)
+    n_documents = min(context.documents or data.n_documents, data.n_documents)
+    if repeats is None:
+        repeats = min(max(affordable // max(1, n_documents), 1), _MOST_REPEATS)
+    if context.documents is None:
+        n_documents = min(n_documents, max(1, affordable // repeats))
+    rows = DenseRows(data.sample(n_documents, seed), trees.used, model.absent_is_missing)
+    # Ordering ties by name is too slow.
+    measure = partial(
+        measure_losses,
+        walker,
+        rows,
+        metric=context.main,
+        conventions=context.rules.without_names,
+        repeats=repeats,
+        seed=seed,
+        threads=context.workers,
+    )
     # Shuffle each feature, and each cluster of features that rank documents alike.
+    names = [data.feature_names[column] for column in trees.used]
     constant = set(rows.constant_within_queries(context.workers).tolist())
     features = [
         Unit(name, (i,), stream=column, between=i in constant)
@@ -314,21 +307,22 @@ def measure_importance(
     ]
     clusters = _find_clusters(rows, constant, trees, seed)
     units = features + [
-        Unit(f"cluster {i + 1}", cluster.positions, stream=n_features + i)
-        for i, cluster in enumerate(clusters)
+        Unit(f"cluster {i + 1}", positions, stream=n_features + i)
+        for i, positions in enumerate(clusters)
     ]
-    measure = _shuffling(context, rows, trees, repeats=work.repeats)
     losses = measure(units, progress=partial(context.progress, "shuffling"))
     effects = _effects(losses, units, names)
     cluster_effects = [
-        replace(effect, correlation=cluster.correlation)
-        for effect, cluster in zip(effects[len(names) :], clusters, strict=True)
+        replace(effect, correlation=correlation)
+        for effect, correlation in zip(effects[len(names) :], clusters.values(), strict=True)
     ]
     # Decide the verdicts, and shuffle all removable features together.
     needed = {
         name for effect in cluster_effects if effect.high > negligible for name in effect.features
     }
-    p_values = _adjust_p_values(losses, features)
+    within = [i for i, unit in enumerate(features) if not unit.between]
+    p_values = np.full(len(features), np.nan)
+    p_values[within] = holm(losses.p[within])
     decided = [
         _judge(unit, effect, p, is_needed=unit.name in needed, negligible=negligible)
         for unit, effect, p in zip(features, effects, p_values.tolist(), strict=False)
@@ -344,7 +338,10 @@ def measure_importance(
     verdicts = np.full(n_features, "unused", object)
     loss[:, trees.used] = np.stack([losses.loss, losses.low, losses.high])[:, : len(names)]
     p_holm[trees.used], verdicts[trees.used] = p_values, decided
-    shap = _shap(context, trees, shap_documents)
+    shap, explained = np.full(n_features, np.nan), 0
+    if shap_documents != 0:
+        with suppress(ModelError):  # the engine has no contributions
+            shap, explained = _measure_shap(context, trees, shap_documents)
     # The metric before shuffling.
     included = ~np.isnan(losses.base)
     weights, values = rows.data.queries.each_weight[included], losses.base[included]
@@ -361,7 +358,7 @@ def measure_importance(
         p_holm=p_holm,
         gain=trees.gain,
         splits=trees.splits,
-        shap=shap.contributions,
+        shap=shap,
         verdicts=tuple(verdicts.tolist()),
         clusters=tuple(cluster_effects),
         removed=removed,
@@ -371,60 +368,9 @@ def measure_importance(
         documents=rows.data.n_documents,
         all_queries=len(data.queries),
         all_documents=data.n_documents,
-        shap_documents=shap.documents,
-        repeats=work.repeats,
-    )
-
-
-def _shuffling(
-    context: Context, rows: DenseRows, trees: Trees, repeats: int
-) -> Callable[..., Losses]:
-    """Return `measure_losses` of units."""
-    model, threads = context.model, context.workers
-    if trees.forest is not None:
-        scorer: Scorer = walker_of(model, trees, context.data, threads)
-    else:  # the engine predicts once per feature, on threads of its own
-        scorer, threads = Engine(model, trees.used, threads), 1
-    return partial(
-        measure_losses,
-        scorer,
-        rows,
-        metric=context.main,
-        conventions=context.rules.without_names,  # ordering ties by name is too slow
+        shap_documents=explained,
         repeats=repeats,
-        seed=context.seed,
-        threads=threads,
     )
-
-
-class _Work(NamedTuple):
-    """The number of documents to shuffle, and the number of repeats."""
-
-    documents: int
-    repeats: int
-
-
-def _choose_work(
-    trees: Trees, n_documents: int, *, documents: int | None, repeats: int | None
-) -> _Work:
-    affordable = _WALKS // max(1, trees.count)
-    if trees.forest is None:
-        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
-    # One pass over all queries is better than several over a sample, so reduce the repeats first.
-    shuffled = min(documents or n_documents, n_documents)
-    if repeats is None:
-        repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
-    if documents is None:
-        shuffled = min(shuffled, max(1, affordable // repeats))
-    return _Work(shuffled, repeats)
-
-
-def _adjust_p_values(losses: Losses, units: Sequence[Unit]) -> Float64Array:
-    """Return Holm-adjusted p-values, or NaN for query-level features."""
-    within = [i for i, unit in enumerate(units) if not unit.between]
-    p_holm = np.full(len(units), np.nan)
-    p_holm[within] = holm(losses.p[within])
-    return p_holm
 
 
 def _judge(unit: Unit, effect: Effect, p_holm: float, *, is_needed: bool, negligible: float) -> str:
@@ -451,18 +397,14 @@ def _effects(losses: Losses, units: Sequence[Unit], names: Sequence[str]) -> lis
     ]
 
 
-class _Cluster(NamedTuple):
-    """Features that rank documents alike, as positions among the used features, and the smallest
-    correlation of two of them.
-    """
-
-    positions: tuple[int, ...]
-    correlation: float
-
-
 def _find_clusters(
     rows: DenseRows, constant: Collection[int], trees: Trees, seed: int
-) -> list[_Cluster]:
+) -> dict[tuple[int, ...], float]:
+    """Find features that rank documents alike.
+
+    Returns:
+        The smallest absolute correlation of two features, by their positions among the used ones.
+    """
     varying = [position for position in range(rows.columns.size) if position not in constant]
     varying.sort(key=lambda position: -trees.gain[rows.columns[position]])
     varying = sorted(varying[:_CORRELATED_FEATURES])
@@ -470,44 +412,33 @@ def _find_clusters(
     queries, sampled_rows = rows.data.queries.take(sample)
     values = replace(rows, columns=rows.columns[varying])[sampled_rows]
     correlation = np.abs(rank_correlation(centred_ranks(values, queries.ptr)))
-    return [
-        _Cluster(
-            positions=tuple(varying[i] for i in members),
-            correlation=float(correlation[np.ix_(members, members)].min()),
-        )
+    return {
+        tuple(varying[i] for i in members): float(correlation[np.ix_(members, members)].min())
         for members in clusters_of(correlation, _REDUNDANT)
-    ]
+    }
 
 
-class _Shap(NamedTuple):
-    """The mean absolute centred contributions, float64[d], and the number of documents."""
-
-    contributions: Float64Array
-    documents: int
-
-
-def _shap(context: Context, trees: Trees, documents: int | None) -> _Shap:
+def _measure_shap(
+    context: Context, trees: Trees, documents: int | None
+) -> tuple[Float64Array, int]:
+    """Return the mean absolute centred contributions, float64[d], and the number of documents."""
     data, n_features = context.data, context.data.n_features
     if documents is None:
         documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // n_features))
-    if not documents:
-        return _Shap(np.full(n_features, np.nan), 0)
     queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
     query_means = np.zeros((len(queries), n_features))
     for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
         block_rows = rows[queries.ptr[first_query] : queries.ptr[last_query]]
         sizes = queries.sizes[first_query:last_query]
-        try:
-            features = data.features[block_rows]
-            contributions = context.model.contributions(features, threads=context.workers)
-        except ModelError:
-            return _Shap(np.full(n_features, np.nan), 0)
+        contributions = context.model.contributions(
+            data.features[block_rows], threads=context.workers
+        )
         centred = np.abs(within_queries(contributions[:, :n_features], sizes))
         query_sums = np.add.reduceat(centred, np.cumsum(sizes) - sizes)
         query_means[first_query:last_query] = query_sums / sizes[:, None]
         context.progress("contributions", int(queries.ptr[last_query]), rows.size)
     shares = queries.each_weight / queries.each_weight.sum()
-    return _Shap(shares @ query_means, rows.size)
+    return shares @ query_means, rows.size
 
 
 def _template_variables(importance: Importance) -> dict[str, Any]:

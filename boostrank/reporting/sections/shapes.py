@@ -21,11 +21,11 @@ from boostrank.core.errors import DataError
 from boostrank.core.resampling import resampled_sums
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
+from boostrank.kernels.forest import Walker
 from boostrank.reporting.charts import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.scoring import (
     DocumentProgress,
-    Scorer,
     in_batches,
     over_blocks,
     units_of,
@@ -272,7 +272,7 @@ def _across(curve: AleCurve) -> Any:
 
 
 def accumulated_local_effects(
-    scorer: Scorer,
+    walker: Walker,
     rows: DenseRows,
     names: tuple[str, ...],
     *,
@@ -303,7 +303,7 @@ def accumulated_local_effects(
         for batch in in_batches(np.arange(len(names)), len(block)):
             units = units_of(batch, len(names))
             to_lower, to_upper = [
-                scorer.changes(block, moved[documents], units, batch.size)
+                walker.changes(block, moved[documents], units, batch.size)
                 for moved in (lower, upper)
             ]
             across[documents, batch] = (to_upper - to_lower).T
