@@ -181,6 +181,7 @@ class Importance(Result):
         }
         data |= {name: getattr(self, name) for name in self._ARRAYS}
         data = {name: column[self.order] for name, column in data.items()}
+        # Colour the verdicts and the losses.
         looks = [_LOOKS.get(verdict, "") for verdict in data["verdict"]]
         rows = zip(data["verdict"], data["loss"].tolist(), looks, strict=True)
         cells: dict[str, Any] = {"gain": data["gain"] / (data["gain"].sum() or 1.0)}

@@ -144,6 +144,8 @@ def learning(context: Context) -> Learning:
             "DART rescales earlier trees, so a prefix of the trees is not a model of the training."
         )
     has_start = trees.forest is not None and trees.forest.start is not None
+    begins = f"{START} alone" if has_start else "equal scores"
+    reusable_scores = scores if sample is data and trees.double else None
     return Learning(
         metric=context.metric,
         prefixes=curve,
@@ -154,9 +156,9 @@ def learning(context: Context) -> Learning:
         best_rounds=model.best_iteration,
         trained_rounds=info.trained_rounds,
         negligible=context.negligible,
-        begins=f"{START} alone" if has_start else "equal scores",
+        begins=begins,
         notes=tuple(notes),
-        scores=scores if sample is data and trees.double else None,
+        scores=reusable_scores,
     )
 
 
