@@ -128,35 +128,29 @@ class Condition:
         Args:
             functions: names of further metrics, which are functions.
         """
-        match = _CONDITION.fullmatch(text)
+        match, where = _CONDITION.fullmatch(text), f"condition {text!r}"
         if match is None:
-            message = (
-                f"condition {text!r}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at"
-                " p<0.05'"
-            )
-            raise ParameterError(message)
-        # Check the metric, then the p-value.
-        end, of_end, whole, sign, bound, p, anywhere = match.groups()
-        name = of_end or whole
-        try:
-            (metric,) = (name,) if name in functions else Metric.parse(name).names
-        except ValueError as error:
-            reason = (
-                error
-                if isinstance(error, ParameterError)
-                else "it must name one metric with one cut-off"
-            )
-            raise ParameterError(f"condition {text!r}: {reason}") from None
-        alpha = None if p is None else float(p)
-        if alpha is not None and not 0.0 < alpha < 1.0:
             raise ParameterError(
-                f"condition {text!r}: the p-value must be between 0 and 1, but got {alpha:g}"
+                f"{where}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
             )
+        # Check the metric, then the p-value.
+        end, of_end, whole, operator, bound, p, anywhere = match.groups()
+        name, alpha = of_end or whole, None if p is None else float(p)
+        names = [name] if name in functions else []
+        try:
+            names = names or list(Metric.parse(name).names)
+        except ParameterError as error:
+            raise ParameterError(f"{where}: {error}") from None
+        if len(names) != 1:
+            raise ParameterError(f"{where}: it must name one metric with one cut-off")
+        if alpha is not None and not 0.0 < alpha < 1.0:
+            raise ParameterError(f"{where}: the p-value must be between 0 and 1, but got {alpha:g}")
         if end and alpha is not None:
             raise ParameterError(
-                f"condition {text!r}: an end of the interval takes no p; the form is {GRAMMAR}"
+                f"{where}: an end of the interval takes no p; the form is {GRAMMAR}"
             )
-        return cls(metric, sign, float(bound), alpha, anywhere is not None, (end or "").lower())
+        is_anywhere = anywhere is not None
+        return cls(names[0], operator, float(bound), alpha, is_anywhere, (end or "").lower())
 
     def __str__(self) -> str:
         at = "" if self.alpha is None else f" at p<{self.alpha:g}"
@@ -251,29 +245,24 @@ class Comparison(Result):
     def luck_words(self, metric: str) -> str:
         """Say what the interval of a metric is over, and how far the models of a ranker differ."""
         difference = self.metrics[metric]
-        parts = []
-        for side, values in self.models[metric].items():
-            if len(values) > 1:
-                ends = interval(min(values), max(values))
-                parts.append(
-                    f"{len(values)} {side} models give {ends} (sd {np.std(values, ddof=1):.4f})"
-                )
-        if parts:
+        if math.isnan(difference.luck):
             words = (
-                "intervals and p include how much trainings differ, with a standard error of"
-                f" {difference.luck:.4f}"
+                "intervals are over queries only; to include how much trainings differ, give"
+                " several with other seeds"
             )
-            return f"{metric}: {' and '.join(parts)}; {words}"
-        words = (
-            "intervals are over queries only; to include how much trainings differ, give several"
-            " with other seeds"
-        )
-        if math.isnan(difference.matters):
+            if not math.isnan(difference.matters):
+                words += (
+                    f"; {metric} of two trainings may differ by {difference.matters:.4f} by chance"
+                )
             return words
-        chance = ", which explains this difference" if difference.by_luck else ""
+        parts = [
+            f"{len(values)} {side} models give {interval(min(values), max(values))}"
+            for side, values in self.models[metric].items()
+            if len(values) > 1
+        ]
         return (
-            f"{words}; {metric} of two trainings may differ by {difference.matters:.4f} by"
-            f" chance{chance}"
+            f"{metric}: {' and '.join(parts)}; intervals and p include how much trainings differ,"
+            f" with a standard error of {difference.luck:.4f}"
         )
 
     HIDDEN = (
@@ -284,13 +273,10 @@ class Comparison(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return all differences, and the values of each query."""
         differences = (*self.metrics.values(), *self.segments)
-        # Draw the intervals of all segments on one scale.
-        of_first = [row for row in self.segments if row.metric == self.first]
-        limits = [end for row in of_first for end in (row.low, row.high) if not math.isnan(end)]
         ends, about = ("low", "high"), "new minus old"
         columns = (
             *("metric", "kind", "segment", "queries #", "old .4f", "new .4f"),
-            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True, limits=limits),
+            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True),
             Column("better", format="", help="queries that gained"),
             Column("same", format="", help="queries that stayed"),
             Column("worse", format="", help="queries that lost"),
@@ -322,15 +308,15 @@ class Comparison(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""
-        conditions = [
-            vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes
-        ]
-        churn = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
         more = {
             "queries": len(self.qids),
             "failed": self.failed,
-            "conditions": conditions,
-            "churn": churn,
+            "conditions": [
+                vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes
+            ],
+            "churn": {
+                name: getattr(self.churn, name) for name in ("k", "changed", "queries", "first")
+            },
         }
         result = super().to_dict() | dict(plain(more))
         if not self.judges:
@@ -350,22 +336,26 @@ class Comparison(Result):
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
         need_report_extra()
-        titles = {
-            "difference": "The difference",
-            **({"judges": "People and the machine"} if self.judges else {}),
+        titles = {"difference": "The difference"}
+        if self.judges:
+            titles["judges"] = "People and the machine"
+        titles |= {
             "queries": f"Query by query: {self.first}",
             "segments": f"Segments: {self.first}",
             "regressions": f"Worst regressions: {self.first}",
         }
+        # Render the blocks of the template.
         drawn: list[Any] = []
-        values = {"found": self, "data": data, "drawn": drawn, **_parts(self)}
-        more = {
-            name: block("comparison.html", name, **values)
-            for name in ("heading", "summary", *titles)
-        }
-        sections = [PageSection(name, title, more.pop(name)) for name, title in titles.items()]
-        title = f"{self.new} against {self.old}"
-        return page(title, sections, self.opening, drawn=drawn, **more)
+        render = partial(
+            block, "comparison.html", comparison=self, data=data, drawn=drawn, **_variables(self)
+        )
+        sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
+        title, heading, summary = (
+            f"{self.new} against {self.old}",
+            render("heading"),
+            render("summary"),
+        )
+        return page(title, sections, self.opening, drawn=drawn, heading=heading, summary=summary)
 
 
 @takes_dataset
@@ -489,7 +479,7 @@ def compare(
     values = _values(context, bound, rankers)
     # Compare all queries, and the queries of each segment.
     cuts = segmentations(context.segments, data.labels, data.queries)
-    measured, in_segments = _differences(bound, values, context, cuts)
+    measured, in_segments = _measure_differences(bound, values, context, cuts)
     judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
     both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
@@ -508,7 +498,7 @@ def compare(
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
         regressions=lost,
-        outcomes=tuple(_outcome(each, measured | both, in_segments) for each in conditions),
+        outcomes=tuple(_test_condition(each, measured | both, in_segments) for each in conditions),
         conventions=bound.conventions,
         qids=data.queries.qid,
         per_query=per_query,
@@ -684,20 +674,33 @@ def _called(trainings: Sequence[Ranker]) -> str:
     return trainings[0].name + (f" and {count_of(more, 'more model')}" if more else "")
 
 
-def _differences(
+def _measure_differences(
     bound: BoundMetrics,
     values: Mapping[str, Sequence[Float64Array]],
     context: Context,
     cuts: Sequence[Segmentation],
 ) -> tuple[dict[str, Difference], list[Difference]]:
-    """Return the differences over all queries by metric, and those in all segments."""
+    """Return the differences over all queries by metric, and those in all segments with an included
+    query.
+    """
     measured: dict[str, Difference] = {}
     in_segments: list[Difference] = []
-    for metric in bound.metrics:
-        for name in metric.names:
-            measure = partial(_difference, name, metric.higher_is_better, values[name], context)
-            measured[name] = measure()
-            in_segments += _in_segments(measure, values[name], cuts)
+    for name, sides in values.items():
+        metric = next(metric for metric in bound.metrics if name in metric.names)
+        measure = partial(_difference, name, metric.higher_is_better, sides, context)
+        counted, rows = ~np.isnan(sides[0][:, 0]), []
+        measured[name] = measure(counted)
+        for cut in cuts:
+            for i in np.unique(cut.of_query[counted]).tolist():
+                row = measure(counted & (cut.of_query == i), cut.kind, cut.names[i])
+                if row.queries < FEWEST_FOR_INTERVAL:
+                    row = replace(row, low=math.nan, high=math.nan)
+                rows.append(row)
+        # The randomisation test only flips signs, so segments without any change are not tested.
+        tested, adjusted = [row.better + row.worse > 0 for row in rows], np.ones(len(rows))
+        adjusted[tested] = holm([row.p for row in rows if row.better + row.worse])
+        adjusted_rows = zip(rows, adjusted.tolist(), strict=True)
+        in_segments += [replace(row, p_holm=p) for row, p in adjusted_rows]
     return measured, in_segments
 
 
@@ -706,22 +709,18 @@ def _difference(
     higher_is_better: bool,
     sides: Sequence[Float64Array],
     context: Context,
-    inside: Array | bool = True,
+    inside: Array,
     kind: str = "all",
     segment: str = "all",
 ) -> Difference:
-    """Return the difference over the included queries. At least one query must be included.
+    """Return the difference over the included queries.
 
     Args:
         sides: values of the models of the old and of the new ranker, float64[Q, m].
-        inside: bool[Q], queries of a segment.
+        inside: bool[Q], the included queries, of which there must be one.
     """
-    counted = ~np.isnan(sides[0][:, 0]) & inside
-    before, after, w = (
-        sides[0][counted],
-        sides[1][counted],
-        context.data.queries.each_weight[counted],
-    )
+    w = context.data.queries.each_weight[inside]
+    before, after = sides[0][inside], sides[1][inside]
     old, new = before.mean(axis=1), after.mean(axis=1)
     matters, luck = (context.matters or {}).get(metric, math.nan), math.nan
     if before.shape[1] == after.shape[1] == 1:
@@ -748,45 +747,21 @@ def _difference(
     )
 
 
-def _in_segments(
-    measure: Callable[..., Difference], sides: Sequence[Float64Array], cuts: Sequence[Segmentation]
-) -> list[Difference]:
-    """Return the differences of the segments with an included query, given `_difference` of a
-    metric.
-    """
-    counted, differences = ~np.isnan(sides[0][:, 0]), []
-    for cut in cuts:
-        for i in np.unique(cut.of_query[counted]).tolist():
-            segment = cut.names[i]
-            row = measure(inside=cut.of_query == i, kind=cut.kind, segment=segment)
-            if row.queries < FEWEST_FOR_INTERVAL:
-                row = replace(row, low=math.nan, high=math.nan)
-            differences.append(row)
-    # The randomisation test only flips signs, so segments without any change are not tested.
-    tested = [i for i, row in enumerate(differences) if row.better + row.worse]
-    adjusted = np.ones(len(differences))
-    adjusted[tested] = holm([differences[i].p for i in tested])
-    return [replace(row, p_holm=p) for row, p in zip(differences, adjusted.tolist(), strict=True)]
-
-
-def _outcome(
+def _test_condition(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
     whole = metrics[condition.metric]
     measured = [whole]
     if condition.anywhere:
         measured = [segment for segment in segments if segment.metric == condition.metric]
-    most = max((difference.queries for difference in measured), default=0)
     if measured and condition.alpha is not None and math.isnan(whole.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
-        by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
+        most = max(difference.queries for difference in measured)
+        least, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
         cause, remedy = f"{most} queries", "use more queries or a larger p"
-        if by_flips > by_queries:
-            cause, remedy = (
-                f"{PAIRED_RESAMPLES:,} random flips of signs",
-                "use a larger p; more queries do not help",
-            )
-        least = max(by_queries, by_flips)
+        if by_flips > least:
+            least, cause = by_flips, f"{PAIRED_RESAMPLES:,} random flips of signs"
+            remedy = "use a larger p; more queries do not help"
         if condition.alpha <= least:
             raise DataError(
                 f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}"
@@ -814,7 +789,8 @@ def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -
     return [f"{words}: {', '.join(small)}"] if small else []
 
 
-def _parts(comparison: Comparison) -> dict[str, Any]:
+def _variables(comparison: Comparison) -> dict[str, Any]:
+    """Return the variables of the template."""
     first = comparison.first
     values = comparison.per_query[first]
     change = values[:, 1] - values[:, 0]
@@ -824,17 +800,17 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
         drawn = histogram("differences", change, _BINS, ends, title, "+.3f", losses=True, axis=axis)
-    template = partial(block, "comparison.html", "lost")
+    render = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
         "luck": list(dict.fromkeys(map(comparison.luck_words, comparison.metrics))),
-        "kinds": list(comparison.of_segment),
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
         "details": [
-            template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)
+            render(regression=regression, number=number)
+            for number, regression in enumerate(comparison.regressions)
         ],
     }

@@ -69,8 +69,6 @@ class Column:
         look: CSS class of the cells on pages: "faint", or "sign" to colour them by sign.
         ends: keys of the lower and the upper end of the values' 95% intervals.
         drawn: whether pages draw the intervals.
-        limits: further values that the drawings' scale includes, so that several
-            tables share a scale.
     """
 
     name: str
@@ -80,7 +78,6 @@ class Column:
     look: str = ""
     ends: Sequence[str] = ()
     drawn: bool = False
-    limits: Sequence[float] = ()
 
     @classmethod
     def parse(cls, text: str) -> Column:

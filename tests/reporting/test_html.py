@@ -328,14 +328,3 @@ def test_a_table_is_declared_once_for_the_terminal_pages_frames_and_json() -> No
     html = table_html(table)
     assert html.count("<svg") == 2
     assert html.count('data-name="low"') == html.count('<span class="chip better">') == 1
-
-
-def test_tables_with_limits_draw_on_one_scale() -> None:
-    def place_of_mean(high: float, *limits: float) -> str:
-        mean = Column("mean", ends=("low", "high"), drawn=True, limits=limits)
-        data = {"name": ["a"], "mean": [0.1], "low": [0.0], "high": [high]}
-        html = str(table_html(Table("t", data, (Column("name"), mean))))
-        return re.findall(r'cx="([\d.]+)"', html)[0]
-
-    assert place_of_mean(0.2) != place_of_mean(0.4)
-    assert place_of_mean(0.2, -1.0, 1.0) == place_of_mean(0.4, -1.0, 1.0)

@@ -15,9 +15,9 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metrics import evaluate
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.sections.queries import SPEC, QueryValues, query_values
+from boostrank.reporting.sections.queries import QueryValues, query_values
 from tests.model.real_models import lightgbm_models
-from tests.reporting.studies import study, words_of
+from tests.reporting.studies import study
 
 
 @pytest.fixture(scope="module")
@@ -145,15 +145,6 @@ def test_a_model_without_contributions_gives_a_note(tmp_path: Any) -> None:
     assert "are not available" in query_results.notes[0]
     assert query_results.worst[0].features == ()
     assert len(query_results.worst[0].documents["rank"]) >= 10
-
-
-def test_only_a_metric_that_ends_at_1_has_perfect_queries(
-    model: RankingModel, data: RankingDataset
-) -> None:
-    pytest.importorskip("altair", reason="the page's charts need the extra `report`")
-    for metric, there in (("ndcg@5", True), ("dcg@5", False)):
-        query_results = query_values(study(data, metric, model=model))
-        assert ("perfect" in words_of(SPEC.on_page(query_results))) == there
 
 
 def test_frames(data: RankingDataset, query_results: QueryValues) -> None:

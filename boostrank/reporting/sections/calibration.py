@@ -11,7 +11,7 @@ import numpy as np
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, tooltips
-from boostrank.reporting.result import Result, concatenate
+from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import segmentations
 from boostrank.reporting.table import Column, Data, Table
@@ -58,28 +58,22 @@ def calibration(context: Context) -> Calibration:
     queries = context.data.queries
     values = calibrated_scores(record, context.scores)
     # The last segmentation, the best label, is what scores predict.
-    segment_tables = []
+    rows = []
     for partition in segmentations(context.segments, grades, queries)[:-1]:
         for i, name in enumerate(partition.names):
-            queries_of_segment, rows = queries.take(np.flatnonzero(partition.of_query == i))
-            if rows.size:
-                segment_reliability = reliability(
-                    values[rows], grades[rows], queries_of_segment, bins=1, seed=context.seed
+            part, documents = queries.take(np.flatnonzero(partition.of_query == i))
+            if documents.size:
+                measured = reliability(
+                    values[documents], grades[documents], part, bins=1, seed=context.seed
                 )
-                segment_columns: Data = {
-                    "by": [partition.kind],
-                    "part": [name],
-                    "queries": [len(queries_of_segment)],
-                }
-                segment_tables.append(
-                    segment_columns
-                    | {column: getattr(segment_reliability, column) for column in _COLUMNS}
-                )
-    bins = reliability(values, grades, queries, seed=context.seed)
-    uncalibrated = reliability(context.scores, grades, queries, seed=context.seed)
-    fitted_here = record["fingerprint"] == context.data.fingerprint
+                numbers = [getattr(measured, column)[0] for column in _COLUMNS]
+                rows.append((partition.kind, name, len(part), *numbers))
+    names = ("by", "part", "queries", *_COLUMNS)
     return Calibration(
-        bins, uncalibrated.error[0], parts=concatenate(segment_tables), fitted_here=fitted_here
+        bins=reliability(values, grades, queries, seed=context.seed),
+        uncalibrated_error=reliability(context.scores, grades, queries, seed=context.seed).error[0],
+        parts=dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True)),
+        fitted_here=record["fingerprint"] == context.data.fingerprint,
     )
 
 

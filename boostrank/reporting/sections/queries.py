@@ -14,12 +14,10 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.metrics import Metric
-from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import histogram
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
-from boostrank.reporting.result import Result, concatenate
+from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
@@ -124,40 +122,28 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
         values=values,
         sizes=data.queries.sizes,
         of_part=of_part,
-        parts=concatenate(
-            [_segments_of(partition, values, data, seed=context.seed) for partition in partitions]
-        ),
+        parts=_measure_parts(partitions, values, data, seed=context.seed),
         worst=tuple(worst_queries),
         notes=tuple(notes),
     )
 
 
-def _segments_of(
-    partition: Segmentation, values: Float64Array, data: RankingDataset, seed: int
+def _measure_parts(
+    partitions: Sequence[Segmentation], values: Float64Array, data: RankingDataset, seed: int
 ) -> Data:
     """Return the table of the segments that have an included query."""
-    rows, counted = [], ~np.isnan(values)
-    for i in np.unique(partition.of_query[counted]).tolist():
-        in_segment = counted & (partition.of_query == i)
-        means = means_over_queries(
-            values[in_segment, None], data.queries.each_weight[in_segment], seed=seed
-        )
-        interval_ends = np.concatenate([means.low, means.high])
-        interval_ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
-        quantiles = np.quantile(values[in_segment], _QUANTILES)
-        rows.append(
-            (
-                partition.kind,
-                partition.names[i],
-                *means.queries,
-                *means.mean,
-                *interval_ends,
-                *quantiles,
-            )
-        )
-    return {
-        name: np.array(column) for name, column in zip(_PARTS, zip(*rows, strict=True), strict=True)
-    }
+    rows, counted, weights = [], ~np.isnan(values), data.queries.each_weight
+    for partition in partitions:
+        for i in np.unique(partition.of_query[counted]).tolist():
+            inside = counted & (partition.of_query == i)
+            means = means_over_queries(values[inside, None], weights[inside], seed=seed)
+            ends = [*means.low, *means.high]
+            if means.queries < FEWEST_FOR_INTERVAL:
+                ends = [math.nan, math.nan]
+            quantiles = np.quantile(values[inside], _QUANTILES)
+            numbers = (*means.queries, *means.mean, *ends, *quantiles)
+            rows.append((partition.kind, partition.names[i], *numbers))
+    return dict(zip(_PARTS, map(np.array, zip(*rows, strict=True)), strict=True))
 
 
 def _worst_queries(
@@ -220,7 +206,6 @@ def _template_variables(result: QueryValues) -> dict[str, Any]:
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
-        "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
         "histogram": histogram(
             "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
         ),
