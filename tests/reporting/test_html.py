@@ -114,13 +114,6 @@ def test_a_page_without_charts_needs_no_library() -> None:
     assert "<nav" not in text
 
 
-def test_two_parts_of_one_name_are_refused_wherever_they_stand() -> None:
-    table = Table("lines", {"a": []}, [Column("a")])
-    for name, parts in (("s", [chart(), chart()]), ("s", [chart(), table]), ("lines", [chart()])):
-        with pytest.raises(ValueError, match="same name: lines"):
-            page("", [PageSection(name, "S", Markup(), drawn=parts)])
-
-
 def test_cells_are_shown_and_sorted_as_told() -> None:
     columns = [Column("name"), Column("x", format="+.2f"), Column("n", format="")]
     data = {"name": [EVIL, "b", "c"], "x": [1 / 3, float("nan"), Cell(0.5, "half", "better")]}
