@@ -7,7 +7,7 @@ feature. Features that are constant within queries are exchanged between queries
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,27 +74,28 @@ def measure_losses(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> Losses:
-    """Shuffle each unit `repeats` times and measure its loss. Units that share columns need
-    separate passes.
-    """
+    """Shuffle each unit `repeats` times and measure its loss. Units must not share columns."""
     data, n_queries = rows.data, len(rows.data.queries)
     # Raises if the metric is undefined.
     BoundMetrics(
         [metric], data.labels, queries=data.queries, conventions=conventions, threads=threads
     )
-    shuffles = [_Shuffle(rows, members, units, seed) for members in _disjoint(units)]
+    shuffle = _Shuffle(rows, units, seed)
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
     def measure_block(queries: slice, documents: slice) -> None:
         bound = metrics_of_block(data, queries, documents, metric, conventions)
         (name,) = bound.names
-        values, first_query = rows[documents], queries.start
+        values = rows[documents]
         base[queries] = bound.per_query(walker.scores(values))[name]
         for repeat in range(repeats):
-            for shuffle in shuffles:
-                for unit, scores in shuffle.changes(
-                    walker, values, bound.queries, first_query=first_query, repeat=repeat
-                ):
+            shuffled = shuffle.shuffle_block(values, bound.queries, queries.start, repeat)
+            # The changed scores of a batch of units fit in memory.
+            for batch in in_batches(np.arange(len(units)), values.shape[0]):
+                in_batch = np.isin(shuffle.unit_of_column, batch)
+                unit_of_column = np.where(in_batch, shuffle.unit_of_column - batch[0], -1)
+                changed = walker.changes(values, shuffled, unit_of_column, batch.size)
+                for unit, scores in zip(batch.tolist(), changed, strict=True):
                     sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
 
     over_blocks(measure_block, rows, threads, progress)
@@ -136,42 +137,32 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
 
 
 class _Shuffle:
-    """Units without shared columns, which are shuffled in one pass.
+    """Units that are shuffled in one pass.
 
-    Args:
-        members: positions of these units among all units.
+    Attributes:
+        unit_of_column: int64[c], or -1 for columns that stay.
     """
 
-    def __init__(
-        self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int
-    ) -> None:
-        self._members, self._units, self._seed = members, [units[i] for i in members], seed
-        self._unit_of_column = np.full(rows.columns.size, -1, np.int64)
-        for i, unit in enumerate(self._units):
-            self._unit_of_column[list(unit.columns)] = i
-        self._within = np.array([not unit.between for unit in self._units], np.int64)
+    def __init__(self, rows: DenseRows, units: Sequence[Unit], seed: int) -> None:
+        self._units, self._seed = units, seed
+        self.unit_of_column = np.full(rows.columns.size, -1, np.int64)
+        for i, unit in enumerate(units):
+            self.unit_of_column[list(unit.columns)] = i
+        self._within = np.array([not unit.between for unit in units], np.int64)
         # Query-level features have one value per query.
         first_rows = rows.data.queries.ptr[:-1]
         if self._within.all():
             first_rows = first_rows[:0]
         self._query_values = rows[first_rows]
 
-    def changes(
-        self,
-        walker: Walker,
-        rows: Float32Array,
-        queries: QueryIndex,
-        *,
-        first_query: int,
-        repeat: int,
-    ) -> Iterator[tuple[int, Float64Array]]:
-        """Yield each unit's position and its changed scores for a block of queries, which are
-        computed in batches that fit in memory.
-        """
+    def shuffle_block(
+        self, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
+    ) -> Float32Array:
+        """Return the shuffled rows of a block of queries."""
         streams = [repeat * 2**32 + unit.stream for unit in self._units]
         seeds = np.array([round_seed(self._seed, stream) for stream in streams])
         shuffled, order = rows.copy(), np.empty(queries.longest, np.int64)
-        units = self._unit_of_column, len(self._units), self._within
+        units = self.unit_of_column, len(self._units), self._within
         permute_within(rows, queries.ptr, first_query, *units, seeds, order, shuffled)
         # Exchange the values of query-level units between queries.
         block = slice(first_query, first_query + len(queries))
@@ -181,26 +172,7 @@ class _Shuffle:
                 source_queries = rng.permutation(len(self._query_values))[block]
                 values = self._query_values[source_queries][:, columns]
                 shuffled[:, columns] = np.repeat(values, queries.sizes, axis=0)
-        for batch in in_batches(np.arange(len(self._units)), rows.shape[0]):
-            in_batch = np.isin(self._unit_of_column, batch)
-            unit_of_column = np.where(in_batch, self._unit_of_column - batch[0], -1)
-            changed = walker.changes(rows, shuffled, unit_of_column, batch.size)
-            yield from zip([self._members[i] for i in batch], changed, strict=True)
-
-
-def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
-    """Partition units greedily into lists without shared columns."""
-    groups: list[tuple[set[int], list[int]]] = []
-    for i, unit in enumerate(units):
-        columns = set(unit.columns)
-        for group_columns, members in groups:
-            if not group_columns & columns:
-                group_columns |= columns
-                members.append(i)
-                break
-        else:
-            groups.append((columns, [i]))
-    return [members for _, members in groups]
+        return shuffled
 
 
 def centred_ranks(values: Array, ptr: Int64Array) -> Float64Array:

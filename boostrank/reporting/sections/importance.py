@@ -306,16 +306,19 @@ def measure_importance(
         Unit(name, (i,), stream=column, between=i in constant)
         for i, (name, column) in enumerate(zip(names, trees.used.tolist(), strict=True))
     ]
+    losses = measure(features, progress=partial(context.progress, "shuffling"))
+    effects = _effects(losses, features, names)
     clusters = _find_clusters(rows, constant, trees, seed)
-    units = features + [
+    units = [
         Unit(f"cluster {i + 1}", positions, stream=n_features + i)
         for i, positions in enumerate(clusters)
     ]
-    losses = measure(units, progress=partial(context.progress, "shuffling"))
-    effects = _effects(losses, units, names)
+    cluster_losses = measure(units, progress=partial(context.progress, "clusters"))
     cluster_effects = [
         replace(effect, correlation=correlation)
-        for effect, correlation in zip(effects[len(names) :], clusters.values(), strict=True)
+        for effect, correlation in zip(
+            _effects(cluster_losses, units, names), clusters.values(), strict=True
+        )
     ]
     # Decide the verdicts, and shuffle all removable features together.
     needed = {
@@ -326,7 +329,7 @@ def measure_importance(
     p_values[within] = holm(losses.p[within])
     decided = [
         _judge(unit, effect, p, is_needed=unit.name in needed, negligible=negligible)
-        for unit, effect, p in zip(features, effects, p_values.tolist(), strict=False)
+        for unit, effect, p in zip(features, effects, p_values.tolist(), strict=True)
     ]
     removable = tuple(i for i, verdict in enumerate(decided) if verdict == "removable")
     removed = None
@@ -337,7 +340,7 @@ def measure_importance(
     # Unused features have no loss.
     loss, p_holm = np.zeros((3, n_features)), np.full(n_features, np.nan)
     verdicts = np.full(n_features, "unused", object)
-    loss[:, trees.used] = np.stack([losses.loss, losses.low, losses.high])[:, : len(names)]
+    loss[:, trees.used] = losses.loss, losses.low, losses.high
     p_holm[trees.used], verdicts[trees.used] = p_values, decided
     shap, explained = np.full(n_features, np.nan), 0
     if shap_documents != 0:
