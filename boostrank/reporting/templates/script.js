@@ -61,8 +61,7 @@
       this.plot = figure.querySelector(".plot");
       const kept = JSON.parse(figure.querySelector("script").textContent);
       this.name = kept.name;
-      this.numbers = typeof kept.numbers === "string" ? kept.datasets[kept.numbers] : kept.numbers;
-      this.renderer = kept.renderer;
+      this.numbers = kept.datasets[kept.numbers];
       this.spec = kept.spec;
       this.spec.datasets = Object.fromEntries(
         Object.entries(kept.datasets).map(([name, columns]) => [name, records(columns)]),
@@ -102,7 +101,7 @@
       this.view?.finalize();
       // With `ast` expressions are interpreted: the page's policy lets no text become a program.
       const made = await window.vegaEmbed(this.plot, spec, {
-        mode: "vega-lite", ast: true, actions: false, defaultStyle: false, config, renderer: this.renderer,
+        mode: "vega-lite", ast: true, actions: false, defaultStyle: false, config, renderer: "svg",
         tooltip: { disableDefaultStyle: true },
       });
       this.view = made.view;
