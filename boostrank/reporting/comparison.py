@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.files import path_of
@@ -346,16 +347,14 @@ class Comparison(Result):
         }
         # Render the blocks of the template.
         drawn: list[Any] = []
-        render = partial(
-            block, "comparison.html", comparison=self, data=data, drawn=drawn, **_variables(self)
-        )
+        variables = {"comparison": self, "data": data, "drawn": drawn, **_variables(self)}
+
+        def render(name: str) -> Markup:
+            return block("comparison.html", name, **variables)
+
         sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
-        title, heading, summary = (
-            f"{self.new} against {self.old}",
-            render("heading"),
-            render("summary"),
-        )
-        return page(title, sections, self.opening, drawn=drawn, heading=heading, summary=summary)
+        more = {"drawn": drawn, "heading": render("heading"), "summary": render("summary")}
+        return page(f"{self.new} against {self.old}", sections, self.opening, **more)
 
 
 @takes_dataset

@@ -141,8 +141,6 @@ def _html_cell(column: Column, cell: Cell) -> _HtmlCell:
     value = cell.value
     text = column.text(cell, "–")  # noqa: RUF001  a dash
     css_look = cell.look or column.look
-    if css_look == "sign":
-        css_look = "" if value is None else look_of(value, value)
     if css_look.startswith("chip"):
         text, css_look = Markup('<span class="{}">{}</span>').format(css_look, text), ""
     css_class = "" if column.format is None else "number"

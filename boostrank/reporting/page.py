@@ -118,7 +118,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as JSON data, without values per query. Undefined numbers are None."""
-        content = {"model": self.model, "data": self.data, "about": self.about}
+        content: dict[str, Any] = {"model": self.model, "data": self.data, "about": self.about}
         content |= {section.name: self.results.get(section.name) for section in on_page_order()}
         return dict(plain(content | {"missing": self.missing}))
 

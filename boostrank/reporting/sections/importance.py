@@ -447,9 +447,7 @@ def _measure_shap(
 
 def _template_variables(importance: Importance) -> dict[str, Any]:
     frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
-    frame["gain"] /= frame["gain"].sum() or 1.0
-    columns = ["feature", "verdict", "loss", "low", "high", "gain"]
-    used = frame[frame["verdict"] != "unused"][columns]
+    used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high"]]
     top = used.head(_TOP)
     return {
         "counts": {verdict: len(importance.features_with(verdict)) for verdict in VERDICTS},
@@ -463,22 +461,12 @@ def _template_variables(importance: Importance) -> dict[str, Any]:
 
 def _chart(frame: Any, metric: str) -> Chart:
     """Draw the losses, coloured by verdict."""
-    verdicts = set(frame["verdict"])
-    colours = {
-        verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in verdicts
-    }
-    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
-    loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain")
-    colour_channel, title = alt.Color("verdict:N", title=None, scale=scale), f"loss of {metric}"
+    verdicts = [verdict for verdict in _VERDICT_COLOURS if verdict in set(frame["verdict"])]
+    scale = alt.Scale(domain=verdicts, range=[_VERDICT_COLOURS[verdict] for verdict in verdicts])
+    tips = ("feature:N", "verdict:N", "loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
+    title, color = f"loss of {metric}", alt.Color("verdict:N", title=None, scale=scale)
     return row_chart(
-        "importance-loss",
-        frame,
-        y="feature:N",
-        tips=tips,
-        title=title,
-        value="loss",
-        color=colour_channel,
+        "importance-loss", frame, "feature:N", tips, title=title, value="loss", color=color
     )
 
 

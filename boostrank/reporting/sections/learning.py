@@ -126,7 +126,7 @@ def learning(context: Context) -> Learning:
     value = means_over_queries(per_query, weights, seed=seed)
     lost = per_query[:, -1:] - per_query
     loss = means_over_queries(lost, weights, seed=seed, resamples=PAIRED_RESAMPLES)
-    curve = {"rounds": points(model.best_iteration)}
+    curve: Data = {"rounds": points(model.best_iteration)}
     curve |= {"value": value.mean, "low": value.low, "high": value.high}
     curve |= {"lost": loss.mean, "lost_low": loss.low, "lost_high": loss.high}
     # Take the metrics that the training recorded.

@@ -242,12 +242,12 @@ def _template_variables(result: Shapes) -> dict[str, Any]:
 def _chart(curve: AleCurve, number: int) -> Chart:
     """Draw a curve and its interval, or a row for each category."""
     name, frame = f"shape-{number}", pandas().DataFrame(curve.points())
-    tips = ("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d")
+    tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
     if curve.categories is not None:
-        tips = ("category:N", *tips)
+        tips = ["category:N", *tips]
         return row_chart(name, frame, "category:N", tips, title="score", value="effect")
     frame = frame.drop(columns="category")
-    tips = (f"value:Q .5~g {curve.feature}", *tips)
+    tips = [f"value:Q .5~g {curve.feature}", *tips]
     y_options = {"title": "score", "scale": alt.Scale(zero=True)}
     ends, x = ("low", "high"), _across(curve)
     return Chart(name, frame, lines(frame, x, "effect", tips, band=ends, height=220, **y_options))

@@ -282,13 +282,9 @@ class SingleFeature:
     @property
     def words(self) -> str:
         """A description of the chosen features."""
-        descriptions = [
-            f"{name}, {'higher' if sign > 0 else 'lower'} is better"
-            for name, sign in zip(self.names, self.signs, strict=True)
-        ]
-        if descriptions[0] == descriptions[1]:
-            return descriptions[0]
-        return f"{descriptions[0]}, or {descriptions[1]}: the two halves choose different features"
+        names = zip(self.names, self.signs, strict=True)
+        words = [f"{name}, {'higher' if sign > 0 else 'lower'} is better" for name, sign in names]
+        return " or ".join(dict.fromkeys(words))
 
 
 def single_feature(context: Context) -> SingleFeature | None:
