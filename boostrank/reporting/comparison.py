@@ -51,7 +51,14 @@ from boostrank.reporting.rank_changes import (
 from boostrank.reporting.result import Result, plain
 from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
-from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
+from boostrank.reporting.table import (
+    Cell,
+    Column,
+    Table,
+    interval,
+    table_of_objects,
+    table_of_rows,
+)
 
 _BINS = 40
 GRAMMAR = (
@@ -298,14 +305,18 @@ class Comparison(Result):
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
         loss = Column("difference", format="+.4f", look="worse")
-        kinds = map(Column, self.of_segment)
-        columns: list[Column | str] = ["qid - query", "old .4f", "new .4f", loss, *kinds]
-        keys = "qid", "old", "new", "difference"
-        table = table_of_objects("worst", self.regressions, columns, *keys)
-        segments = {
-            kind: [row.segments[kind] for row in self.regressions] for kind in self.of_segment
-        }
-        return replace(table, data={**table.data, **segments})
+        columns: list[Column | str] = [
+            "qid - query",
+            "old .4f",
+            "new .4f",
+            loss,
+            *map(Column, self.of_segment),
+        ]
+        keys = ("qid", "old", "new", "difference")
+        rows = [
+            {**{key: getattr(row, key) for key in keys}, **row.segments} for row in self.regressions
+        ]
+        return table_of_rows("worst", rows, columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""
@@ -756,15 +767,12 @@ def _test_condition(
     if measured and condition.alpha is not None and math.isnan(whole.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
         most = max(difference.queries for difference in measured)
-        least, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
-        cause, remedy = f"{most} queries", "use more queries or a larger p"
-        if by_flips > least:
-            least, cause = by_flips, f"{PAIRED_RESAMPLES:,} random flips of signs"
-            remedy = "use a larger p; more queries do not help"
-        if condition.alpha <= least:
-            raise DataError(
-                f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}"
-            )
+        by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
+        cause = f"{most} queries give p of at least {by_queries:.2g}; use more queries"
+        if by_flips > by_queries:
+            cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g}"
+        if condition.alpha <= max(by_queries, by_flips):
+            raise DataError(f"'{condition}' can never hold: {cause}, or use a larger p")
     name = condition.end or "mean"
     if condition.anywhere:
         rows = [row for row in measured if condition.holds(getattr(row, name), row.p_holm)]

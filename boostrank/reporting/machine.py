@@ -90,11 +90,6 @@ class JudgedDifference:
     worth: float = math.nan
     differ: int = 0
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether so few queries differ that their spread says little."""
-        return self.differ < _FEW * self.queries
-
 
 @dataclass(frozen=True, eq=False)
 class JudgedQueries:
@@ -145,24 +140,22 @@ class JudgedQueries:
         by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))
         is_whole = ~has(np.isnan(people) & ~np.isnan(machine))
         is_judged = by_people & by_machine & is_whole
-        ungraded = int((np.isnan(machine) & by_machine[owner]).sum())
+        ungraded = np.isnan(machine) & by_machine[owner]
+        counts = (
+            (ungraded, "document", "", "of the machine's queries without its grade, counted as 0"),
+            (by_people & ~is_whole, "query", "queries", "judged by people in part, left out"),
+            (~by_machine, "query", "queries", "without a machine's grade, left out"),
+        )
         notes = [
-            f"{count_of(ungraded, 'document')} of the machine's queries without its grade, and"
-            " counted as 0"
-        ] * bool(ungraded)
+            f"{count_of(int(rows.sum()), noun, nouns)} {words}"
+            for rows, noun, nouns, words in counts
+            if rows.any()
+        ]
         if by_machine.sum() < by_people.sum() and not (by_machine & ~by_people).any():
             notes.append(
                 f"people judged {by_people.sum()} queries, and the machine only {by_machine.sum()}"
                 " of them, which adds nothing: were their judgements swapped?"
             )
-        notes += [
-            f"{count_of(int(rows.sum()), 'query', 'queries')} {words}"
-            for rows, words in (
-                (by_people & ~is_whole, "judged by people in part, and counted as not judged"),
-                (~by_machine, "without a machine's grade, and left out"),
-            )
-            if rows.any()
-        ]
         if is_judged.sum() < FEWEST:
             raise DataError(
                 f"people judged {is_judged.sum()} whole queries that the machine judged too, but at"
@@ -172,11 +165,10 @@ class JudgedQueries:
         # Weigh people's queries by 1 / chance.
         chosen, whole = np.flatnonzero(by_machine), np.flatnonzero(is_judged)
         of_people = _labelled(data, whole, people)
-        if CHANCE in grades:
-            least = np.ones(count)
-            np.minimum.at(least, owner, chance)
-            weights = of_people.queries.each_weight / least[whole]
-            of_people = replace(of_people, queries=replace(of_people.queries, weights=weights))
+        least = np.ones(count)
+        np.minimum.at(least, owner, chance)
+        weights = of_people.queries.each_weight / least[whole]
+        of_people = replace(of_people, queries=replace(of_people.queries, weights=weights))
         of_machine, at = _labelled(data, chosen, machine), np.searchsorted(chosen, whole)
         return cls(of_machine, of_people, chosen, at, tuple(notes))
 
@@ -331,11 +323,7 @@ def judges_table(rows: Sequence[JudgedDifference]) -> Table:
     """Return the table of the differences by judge."""
     columns = (
         "metric",
-        Column(
-            "judges",
-            help="people: whole queries that people judged. both: people's estimate,"
-            " with less variance",
-        ),
+        Column("judges", help="both: people's estimate, with less variance"),
         "queries #",
         Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
         Column("p", format=".4f", help="two-sided p-value"),
@@ -356,7 +344,7 @@ def describe_judges(rows: Sequence[JudgedDifference]) -> str:
     )
     if both.weight == 0.0:
         text += "; its grades are not used, because they say nothing of people's"
-    if people.is_sparse:
+    if people.differ < _FEW * people.queries:
         text += (
             f"; only {people.differ} of {people.queries} judged queries differ: the intervals are"
             " widened by the machine's spread, and may still be too narrow"

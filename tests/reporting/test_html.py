@@ -204,7 +204,6 @@ def importances() -> Importance:
         0.9,
         50,
         600,
-        100,
         1200,
         0,
         2,

@@ -10,7 +10,7 @@ import numpy as np
 
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
-from boostrank.reporting.charts import Chart, alt, tooltips
+from boostrank.reporting.charts import Chart, alt, lines
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import segmentations
@@ -79,19 +79,14 @@ def calibration(context: Context) -> Calibration:
 
 def _template_variables(result: Calibration) -> dict[str, Any]:
     frame = result.to_frame()
-    tips = tooltips(
-        "predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d"
+    tips = (
+        *("predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to"),
+        "documents:Q ,d",
     )
-    base = alt.Chart(frame).encode(
-        x=alt.X("predicted:Q", title="predicted mean grade"), tooltip=tips
-    )
-    y = alt.Y("predicted:Q", title="observed", scale=alt.Scale(zero=False))
-    figure = alt.layer(
-        base.mark_line(strokeDash=[4, 4], strokeWidth=1).encode(y=y),
-        base.mark_rule(opacity=0.6).encode(y="low:Q", y2="high:Q"),
-        base.mark_point().encode(y="observed:Q"),
-    )
-    return {"chart": Chart("calibration-reliability", frame, figure.properties(height=300))}
+    x, scale = alt.X("predicted:Q", title="predicted mean grade"), alt.Scale(zero=False)
+    figure = lines(frame, x, "observed", tips, band=("low", "high"), title="observed", scale=scale)
+    figure += alt.Chart(frame).mark_line(strokeDash=[4, 4]).encode(x=x, y="predicted:Q")
+    return {"chart": Chart("calibration-reliability", frame, figure)}
 
 
 SPEC = Section(

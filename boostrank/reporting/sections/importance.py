@@ -128,7 +128,7 @@ class Importance(Result):
         negligible: largest negligible loss.
         redundant: correlation threshold for clusters.
         queries, documents: numbers of queries and documents in the sample.
-        all_queries, all_documents: numbers of queries and documents in the data.
+        all_documents: number of documents in the data.
         shap_documents: number of documents in the sample for SHAP.
     """
 
@@ -151,7 +151,6 @@ class Importance(Result):
     redundant: float
     queries: int
     documents: int
-    all_queries: int
     all_documents: int
     shap_documents: int
     repeats: int
@@ -370,7 +369,6 @@ def measure_importance(
         redundant=_REDUNDANT,
         queries=int(included.sum()),
         documents=rows.data.n_documents,
-        all_queries=len(data.queries),
         all_documents=data.n_documents,
         shap_documents=explained,
         repeats=repeats,
