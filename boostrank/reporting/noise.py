@@ -135,7 +135,7 @@ def measure_noise(
     runs: int = 10,
     backend: str = "lightgbm",
     conventions: Conventions | str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
 ) -> NoiseReport:
     """Repeat a training with different seeds, row orders and training queries.
 
@@ -188,12 +188,11 @@ def measure_noise(
             first_results = first_results or metrics.results(scores)
             run_values.append(metrics.values(scores))
             finished_runs += 1
-            are_identical = all(metric_values == run_values[0] for metric_values in run_values)
-            is_last = are_identical and len(run_values) == _ALIKE < runs
-            expected_runs -= (runs - len(run_values)) * is_last
-            if progress is not None:
-                progress(finished_runs, expected_runs, source, run_values[-1])
-            if is_last:
+            is_idle = len(run_values) == _ALIKE and all(v == run_values[0] for v in run_values)
+            if is_idle:
+                expected_runs -= runs - len(run_values)
+            progress(finished_runs, expected_runs, source, run_values[-1])
+            if is_idle:
                 break
         values[source] = {
             name: np.array([metric_values[name] for metric_values in run_values])
