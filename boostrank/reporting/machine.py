@@ -48,7 +48,6 @@ FEWEST = 10
 """Number of queries of people from which a difference is estimated."""
 POWER = 0.8
 _MOST_QUERIES = 10_000_000
-_SIZES = (20, 50, 100, 200, 300, 500, 1000)
 Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
@@ -361,7 +360,6 @@ class Plan:
         people, both: number of queries with a power of .8, by people alone and with the machine's
             grades, or None.
         judged: number of queries that the machine judged, or people without a machine.
-        sizes: numbers of queries, with the power of each.
     """
 
     metric: str
@@ -369,17 +367,6 @@ class Plan:
     judged: int
     people: int
     both: int | None
-    sizes: tuple[int, ...]
-    power: tuple[float, ...]
-    power_both: tuple[float, ...]
-
-    def table(self) -> Table:
-        """Return the power by number of queries."""
-        data = {"queries of people": self.sizes, "people alone": self.power}
-        data |= {"with the machine": self.power_both} if self.power_both else {}
-        first, *others = data
-        columns = [Column(first, format=","), *(Column(name, format=".2f") for name in others)]
-        return Table("power", data, columns)
 
 
 def plan_of(comparison: Any, detect: float) -> Plan:
@@ -404,20 +391,21 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
     Args:
         rows: of `by_judges`, or the difference by people only.
     """
-    people = rows[0]
-    n, total = people.queries, rows[min(1, len(rows) - 1)].queries
+    people, total = rows[0], rows[min(1, len(rows) - 1)].queries
+    n = people.queries
     if not people.error:
         raise DataError(
             f"{people.metric}: no query differs between the rankers, so its spread is unknown"
         )
 
-    def error(size: int, saved: float) -> float:
-        explained = saved * max(0.0, 1.0 - size / total)
-        return people.error * math.sqrt(n / size * (1.0 - explained))
+    def count_queries(saved: float) -> int:
+        def power(size: int) -> float:
+            explained = saved * max(0.0, 1.0 - size / total)
+            error = people.error * math.sqrt(n / size * (1.0 - explained))
+            return power_of(detect, error, size)
 
-    def needed(saved: float) -> int:
         sizes = range(2, _MOST_QUERIES)
-        at = bisect_left(sizes, POWER, key=lambda size: power_of(detect, error(size, saved), size))
+        at = bisect_left(sizes, POWER, key=power)
         if at == len(sizes):
             raise DataError(
                 f"more than {_MOST_QUERIES:,} queries are needed to detect {detect:g}; pass a"
@@ -426,19 +414,11 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
         return sizes[at]
 
     # The machine saves a share of the variance, unless people judge all queries.
-    saved = None
+    both = None
     if len(rows) > 1 and n < total:
         ratio = (rows[2].error / people.error) ** 2
-        saved = min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999)
-    both = None if saved is None else needed(saved)
-    alone = needed(0.0)
-    sizes = tuple(sorted({*_SIZES, alone, both or alone}))
-
-    def powers(saved: float) -> tuple[float, ...]:
-        return tuple(power_of(detect, error(size, saved), size) for size in sizes)
-
-    with_machine = () if saved is None else powers(saved)
-    return Plan(people.metric, detect, total, alone, both, sizes, powers(0.0), with_machine)
+        both = count_queries(min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999))
+    return Plan(people.metric, detect, total, count_queries(0.0), both)
 
 
 def power_of(difference: float, error: float, queries: int) -> float:

@@ -428,19 +428,18 @@ def _measure_shap(
     if documents is None:
         documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // n_features))
     queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
-    query_means = np.zeros((len(queries), n_features))
+    shap, shares = np.zeros(n_features), queries.each_weight / queries.each_weight.sum()
     for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
-        block_rows = rows[queries.ptr[first_query] : queries.ptr[last_query]]
-        sizes = queries.sizes[first_query:last_query]
+        block = slice(int(queries.ptr[first_query]), int(queries.ptr[last_query]))
         contributions = context.model.contributions(
-            data.features[block_rows], threads=context.workers
+            data.features[rows[block]], threads=context.workers
         )
+        # Average within each query, then over queries.
+        sizes = queries.sizes[first_query:last_query]
         centred = np.abs(within_queries(contributions[:, :n_features], sizes))
-        query_sums = np.add.reduceat(centred, np.cumsum(sizes) - sizes)
-        query_means[first_query:last_query] = query_sums / sizes[:, None]
-        context.progress("contributions", int(queries.ptr[last_query]), rows.size)
-    shares = queries.each_weight / queries.each_weight.sum()
-    return shares @ query_means, rows.size
+        shap += np.repeat(shares[first_query:last_query] / np.maximum(sizes, 1), sizes) @ centred
+        context.progress("contributions", block.stop, rows.size)
+    return shap, rows.size
 
 
 def _template_variables(importance: Importance) -> dict[str, Any]:

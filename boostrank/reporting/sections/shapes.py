@@ -38,8 +38,6 @@ from boostrank.reporting.table import Column, Data, Table, pandas, table_of_obje
 _WALKS = 30_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
-# The scale is stretched if the range exceeds this multiple of the median.
-_SKEWED = 20.0
 _RESAMPLES = 400
 
 
@@ -248,27 +246,11 @@ def _chart(curve: AleCurve, number: int) -> Chart:
         return row_chart(name, frame, "category:N", tips, title="score", value="effect")
     frame = frame.drop(columns="category")
     tips = [f"value:Q .5~g {curve.feature}", *tips]
-    y_options = {"title": "score", "scale": alt.Scale(zero=True)}
-    ends, x = ("low", "high"), _across(curve)
-    return Chart(name, frame, lines(frame, x, "effect", tips, band=ends, height=220, **y_options))
-
-
-def _across(curve: AleCurve) -> Any:
-    """Return the horizontal axis of a numeric feature."""
-    magnitudes = np.abs(curve.edges[curve.edges != 0.0])
-    # SI prefixes for thousands, none for fractions.
-    format = "~s" if magnitudes.max(initial=0.0) >= 1000.0 else ".3~g"
-    axis, scale = alt.Axis(format=format, tickCount=5), alt.Scale(zero=False, nice=False)
-    if magnitudes.size and magnitudes.max() > _SKEWED * np.median(magnitudes):
-        # The scale is linear near 0 and logarithmic beyond.
-        linear_up_to = 10.0 ** np.floor(np.log10(np.median(magnitudes)))
-        ends = [curve.edges[0], curve.edges[-1]]
-        powers = linear_up_to * 10.0 ** np.arange(8)
-        ticks = np.concatenate([-powers[::-1], [0.0], powers])
-        ticks = ticks[(ends[0] <= ticks) & (ticks <= ends[1])]
-        scale = alt.Scale(type="symlog", constant=linear_up_to, nice=False, domain=ends)
-        axis = alt.Axis(format="~g", values=ticks.tolist())
-    return alt.X("value:Q", title=None, scale=scale, axis=axis)
+    # Equal steps of the axis have about as many documents, however skewed the values are.
+    axis = alt.Axis(format=".3~g", formatType="number", labelAngle=0, labelOverlap=True)
+    x, ends = alt.X("value:O", title=None, axis=axis), ("low", "high")
+    figure = lines(frame, x, "effect", tips, band=ends, height=220, title="score")
+    return Chart(name, frame, figure)
 
 
 def accumulated_local_effects(
