@@ -20,7 +20,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.files import path_of
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
 from boostrank.core.text import NUMERIC, count_of
-from boostrank.core.types import Array, Float64Array, check_in_step
+from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.files.join import MACHINE
 from boostrank.files.judgements import Values, values_by_query
@@ -478,12 +478,9 @@ def compare(
     if machine is not None:
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine)
-        by_machine = _values(
-            of_machine,
-            of_machine.bound(everything),
-            judged.take(rankers, judged.chosen, data),
-        )
-        rankers = judged.take(rankers, judged.chosen[judged.at], data)
+        rankers_of_machine = _restrict(rankers, data, judged.chosen)
+        by_machine = _values(of_machine, of_machine.bound(everything), rankers_of_machine)
+        rankers = _restrict(rankers, data, judged.chosen[judged.at])
         context = replace(context, data=judged.people)
     data, bound = context.data, context.bound(everything)
     values = _values(context, bound, rankers)
@@ -576,6 +573,16 @@ def _parse_conditions(
             " 'in any', or the machine"
         )
     return conditions
+
+
+def _restrict(
+    rankers: Mapping[str, Sequence[Ranker]], data: RankingDataset, queries: Int64Array
+) -> dict[str, list[Ranker]]:
+    rows = data.queries.take(queries)[1]
+    return {
+        side: [replace(ranker, scores=ranker.scores[rows]) for ranker in of_side]
+        for side, of_side in rankers.items()
+    }
 
 
 def _values(

@@ -41,7 +41,6 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE, grades_by_name
-from boostrank.reporting.rank_changes import Ranker
 from boostrank.reporting.table import Column, Table, table_of_objects
 
 FEWEST = 10
@@ -170,16 +169,6 @@ class JudgedQueries:
         of_people = replace(of_people, queries=replace(of_people.queries, weights=weights))
         of_machine, at = _labelled(data, chosen, machine), np.searchsorted(chosen, whole)
         return cls(of_machine, of_people, chosen, at, tuple(notes))
-
-    def take(
-        self, rankers: Mapping[str, Sequence[Ranker]], queries: Int64Array, data: RankingDataset
-    ) -> dict[str, list[Ranker]]:
-        """Return the rankers of the data restricted to some queries."""
-        rows = data.queries.take(queries)[1]
-        return {
-            side: [replace(ranker, scores=ranker.scores[rows]) for ranker in of_side]
-            for side, of_side in rankers.items()
-        }
 
 
 def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:

@@ -319,10 +319,6 @@ def test_learning(engine_case: Case) -> None:
             interval(whole - values, 10_000), abs=1e-9
         )
     text = text_of(engine_case.report, "learning")
-    assert (
-        f" 0 rounds: {'equal scores' if engine_case.start is None else 'the linear start alone'}."
-        in text
-    )
     assert f"All {ROUNDS} rounds have {np.nanmean(whole):.4f}." in text
     fewer = re.search(rf"(\d) of {ROUNDS} rounds have a loss of ([+-]\d\.\d{{4}})", text)
     assert fewer is not None

@@ -242,15 +242,13 @@ def curve_chart(positions: Data) -> Chart:
     low = np.fmax(frame["low"].min(), propensities.min() / 3.0)
     high = np.fmin(frame["high"].max(), propensities.max() * 3.0)
     domain = [float(low / 1.1), float(high * 1.1)]
-    x_scale = alt.Scale(nice=False, zero=False, padding=12)
-    x = alt.X("position:Q", axis=whole_numbers(), scale=x_scale)
+    x = alt.X("position:Q", axis=whole_numbers(), scale=alt.Scale(nice=False, zero=False))
     y_options = {
         "title": "examined, relative to position 1",
         "scale": alt.Scale(type="log", domain=domain, clamp=True, nice=False),
         "axis": alt.Axis(format="~g", tickCount=6),
     }
-    interval_tips = ("low:Q .3f from", "high:Q .3f to")
-    tips = ("position:Q d", "propensity:Q .3f", *interval_tips, "rate:Q .3f clicks per impression")
+    tips = ("position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to")
     figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y_options)
     return Chart("clicks-propensities", frame, figure)
 

@@ -26,7 +26,7 @@ from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
+from boostrank.reporting.scoring import metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import means_over_queries
 from boostrank.reporting.table import Column, Data, Table, pandas
@@ -51,7 +51,6 @@ class Learning(Result):
         best_rounds: number of rounds that prediction uses.
         trained_rounds: number of rounds in the training, or None if unknown.
         negligible: largest negligible loss.
-        begins: description of the model with 0 rounds.
         scores: float64[N], scores of the whole model in row order; None unless they were computed
             for all documents, in the order of the engine's sum.
     """
@@ -65,7 +64,6 @@ class Learning(Result):
     best_rounds: int
     trained_rounds: int | None
     negligible: float
-    begins: str = "equal scores"
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
 
@@ -143,8 +141,6 @@ def learning(context: Context) -> Learning:
         notes.append(
             "DART rescales earlier trees, so a prefix of the trees is not a model of the training."
         )
-    has_start = trees.forest is not None and trees.forest.start is not None
-    begins = f"{START} alone" if has_start else "equal scores"
     reusable_scores = scores if sample is data and trees.double else None
     return Learning(
         metric=context.metric,
@@ -156,7 +152,6 @@ def learning(context: Context) -> Learning:
         best_rounds=model.best_iteration,
         trained_rounds=info.trained_rounds,
         negligible=context.negligible,
-        begins=begins,
         notes=tuple(notes),
         scores=reusable_scores,
     )
