@@ -492,7 +492,7 @@ def compare(
     # Find what changed in the lists, by the first model of each ranker.
     first, second = rankers["old"][0], rankers["new"][0]
     ranks = ranks_of(first, data.queries), ranks_of(second, data.queries)
-    of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
+    of_segment = {cut.kind: cut.name_of_query for cut in cuts}
     per_query = {name: _means(sides) for name, sides in values.items()}
     lost = _regressions(bound, per_query[bound.names[0]], data, ranks, of_segment, top, worst)
     notes = [*_untested(conditions, in_segments), *(judged.notes if judged else ())]
@@ -708,8 +708,8 @@ def _measure_differences(
         counted, rows = ~np.isnan(sides[0][:, 0]), []
         measured[name] = measure(counted)
         for cut in cuts:
-            for i in np.unique(cut.of_query[counted]).tolist():
-                row = measure(counted & (cut.of_query == i), cut.kind, cut.names[i])
+            for segment, inside in cut.parts(counted):
+                row = measure(inside, cut.kind, segment)
                 if row.queries < FEWEST_FOR_INTERVAL:
                     row = replace(row, low=math.nan, high=math.nan)
                 rows.append(row)

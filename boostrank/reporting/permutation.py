@@ -23,7 +23,7 @@ from boostrank.kernels.primitives import round_seed
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.reporting.scoring import (
     DocumentProgress,
-    in_batches,
+    changed_scores,
     metrics_of_block,
     over_blocks,
 )
@@ -77,9 +77,7 @@ def measure_losses(
     """Shuffle each unit `repeats` times and measure its loss. Units must not share columns."""
     data, n_queries = rows.data, len(rows.data.queries)
     # Raises if the metric is undefined.
-    BoundMetrics(
-        [metric], data.labels, queries=data.queries, conventions=conventions, threads=threads
-    )
+    BoundMetrics([metric], data.labels, queries=data.queries, conventions=conventions)
     shuffle = _Shuffle(rows, units, seed)
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
@@ -90,13 +88,10 @@ def measure_losses(
         base[queries] = bound.per_query(walker.scores(values))[name]
         for repeat in range(repeats):
             shuffled = shuffle.shuffle_block(values, bound.queries, queries.start, repeat)
-            # The changed scores of a batch of units fit in memory.
-            for batch in in_batches(np.arange(len(units)), values.shape[0]):
-                in_batch = np.isin(shuffle.unit_of_column, batch)
-                unit_of_column = np.where(in_batch, shuffle.unit_of_column - batch[0], -1)
-                changed = walker.changes(values, shuffled, unit_of_column, batch.size)
-                for unit, scores in zip(batch.tolist(), changed, strict=True):
-                    sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
+            for unit, scores in changed_scores(
+                walker, values, shuffled, shuffle.unit_of_column, len(units)
+            ):
+                sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
 
     over_blocks(measure_block, rows, threads, progress)
     counted = ~np.isnan(base)

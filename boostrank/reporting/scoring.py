@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataWarning, ModelError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
@@ -42,19 +42,24 @@ def silent(step: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
-def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
-    """Return the units for `Scorer.changes`, int64[width]: one unit per given column, and -1 for
-    the other columns.
+def changed_scores(
+    walker: Walker,
+    rows: Float32Array,
+    changed_rows: Float32Array,
+    unit_of_column: Int64Array,
+    n_units: int,
+) -> Iterator[tuple[int, Float64Array]]:
+    """Yield each unit and the scores of the rows with its columns changed, float64[n].
+
+    They are computed in batches that fit in a thread's memory.
     """
-    unit_of_column = np.full(width, -1, np.int64)
-    unit_of_column[np.asarray(columns, np.int64)] = np.arange(len(columns))
-    return unit_of_column
-
-
-def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
-    """Split units into batches whose score changes fit in a thread's memory."""
-    batch_size = max(1, _CHANGES // max(1, documents))
-    return [units[start : start + batch_size] for start in range(0, units.size, batch_size)]
+    batch_size = max(1, _CHANGES // max(1, rows.shape[0]))
+    for first in range(0, n_units, batch_size):
+        size = min(batch_size, n_units - first)
+        in_batch = (first <= unit_of_column) & (unit_of_column < first + size)
+        units = np.where(in_batch, unit_of_column - first, -1)
+        changed = walker.changes(rows, changed_rows, units, size)
+        yield from enumerate(changed, first)
 
 
 def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:

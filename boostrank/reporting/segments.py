@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
@@ -18,7 +18,7 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_
 from boostrank.core.files import read_text
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array
 from boostrank.data.roles import DEFAULTS, is_among
 from boostrank.files.tables import query_name
 
@@ -51,6 +51,16 @@ class Segmentation:
     kind: str
     names: tuple[str, ...]
     of_query: Int64Array
+
+    @property
+    def name_of_query(self) -> Array:
+        """The name of each query's segment, [Q]."""
+        return np.array(self.names, object)[self.of_query]
+
+    def parts(self, included: BoolArray) -> Iterator[tuple[str, BoolArray]]:
+        """Yield the name and the included queries, bool[Q], of each segment that has any."""
+        for i in np.unique(self.of_query[included]).tolist():
+            yield self.names[i], included & (self.of_query == i)
 
 
 def by_length(queries: QueryIndex) -> Segmentation:

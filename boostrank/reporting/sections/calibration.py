@@ -60,14 +60,13 @@ def calibration(context: Context) -> Calibration:
     # The last segmentation, the best label, is what scores predict.
     rows = []
     for partition in segmentations(context.segments, grades, queries)[:-1]:
-        for i, name in enumerate(partition.names):
-            part, documents = queries.take(np.flatnonzero(partition.of_query == i))
-            if documents.size:
-                measured = reliability(
-                    values[documents], grades[documents], part, bins=1, seed=context.seed
-                )
-                numbers = [getattr(measured, column)[0] for column in _COLUMNS]
-                rows.append((partition.kind, name, len(part), *numbers))
+        for name, inside in partition.parts(queries.sizes > 0):
+            part, documents = queries.take(np.flatnonzero(inside))
+            measured = reliability(
+                values[documents], grades[documents], part, bins=1, seed=context.seed
+            )
+            numbers = [getattr(measured, column)[0] for column in _COLUMNS]
+            rows.append((partition.kind, name, len(part), *numbers))
     names = ("by", "part", "queries", *_COLUMNS)
     return Calibration(
         bins=reliability(values, grades, queries, seed=context.seed),

@@ -101,10 +101,7 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
     data, name = context.data, context.metric
     values = context.bound([context.main]).per_query(context.scores)[name]
     partitions = segmentations(context.segments, data.labels, data.queries)
-    of_part = {
-        partition.kind: np.array(partition.names, dtype=object)[partition.of_query]
-        for partition in partitions
-    }
+    of_part = {partition.kind: partition.name_of_query for partition in partitions}
     # Break ties by the best label, because failing on a very good document is worse.
     best_label = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
     order = np.lexsort((-data.queries.sizes, -best_label, values))
@@ -126,15 +123,14 @@ def _measure_parts(
     """Return the table of the segments that have an included query."""
     rows, counted, weights = [], ~np.isnan(values), data.queries.each_weight
     for partition in partitions:
-        for i in np.unique(partition.of_query[counted]).tolist():
-            inside = counted & (partition.of_query == i)
+        for name, inside in partition.parts(counted):
             means = means_over_queries(values[inside, None], weights[inside], seed=seed)
             ends = [*means.low, *means.high]
             if means.queries < FEWEST_FOR_INTERVAL:
                 ends = [math.nan, math.nan]
             quantiles = np.quantile(values[inside], _QUANTILES)
             numbers = (*means.queries, *means.mean, *ends, *quantiles)
-            rows.append((partition.kind, partition.names[i], *numbers))
+            rows.append((partition.kind, name, *numbers))
     return dict(zip(_PARTS, map(np.array, zip(*rows, strict=True)), strict=True))
 
 

@@ -26,9 +26,8 @@ from boostrank.reporting.charts import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.scoring import (
     DocumentProgress,
-    in_batches,
+    changed_scores,
     over_blocks,
-    units_of,
     walker_of,
 )
 from boostrank.reporting.section import Context, Section
@@ -279,17 +278,13 @@ def accumulated_local_effects(
             intervals[has_value, column] = interval
             lower[has_value, column], upper[has_value, column] = ends[interval - 1], ends[interval]
     # Measure the change of each score from the lower to the upper end.
-    across = np.zeros(values.shape)
+    across, columns = np.zeros(values.shape), np.arange(len(names))
 
     def measure_block(queries: slice, documents: slice) -> None:
-        block = values[documents]
-        for batch in in_batches(np.arange(len(names)), len(block)):
-            units = units_of(batch, len(names))
-            to_lower, to_upper = [
-                walker.changes(block, moved[documents], units, batch.size)
-                for moved in (lower, upper)
-            ]
-            across[documents, batch] = (to_upper - to_lower).T
+        for moved, sign in ((lower, -1.0), (upper, 1.0)):
+            block = values[documents], moved[documents]
+            for column, scores in changed_scores(walker, *block, columns, columns.size):
+                across[documents, column] += sign * scores
 
     over_blocks(measure_block, rows, threads, progress)
     # Sum and count the changes per query and interval, and accumulate the means.
