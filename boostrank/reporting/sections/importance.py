@@ -258,12 +258,14 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
-    minima = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
+    minima: dict[str, tuple[float | None, int]] = {
+        "repeats": (repeats, 1),
+        "shap_documents": (shap_documents, 0),
+        "negligible": (negligible, 0),
+    }
     for name, (value, minimum) in minima.items():
-        if value is not None and value < minimum:
+        if value is not None and not value >= minimum:
             raise ParameterError(f"{name} must be at least {minimum}, but got {value}")
-    if not negligible >= 0.0:
-        raise ParameterError(f"negligible must be at least 0, but got {negligible}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
     return measure_importance(context, repeats, shap_documents, negligible)
@@ -287,37 +289,42 @@ def measure_importance(
     if context.documents is None:
         n_documents = min(n_documents, max(1, affordable // repeats))
     rows = DenseRows(data.sample(n_documents, seed), trees.used, model.absent_is_missing)
-    # Ordering ties by name is too slow.
-    measure = partial(
-        measure_losses,
-        walker,
-        rows,
-        metric=context.main,
-        conventions=context.rules.without_names,
-        repeats=repeats,
-        seed=seed,
-        threads=context.workers,
-    )
-    # Shuffle each feature, and each cluster of features that rank documents alike.
     names = [data.feature_names[column] for column in trees.used]
+
+    def shuffle(units: Sequence[Unit], step: str) -> tuple[Losses, list[Effect]]:
+        losses = measure_losses(
+            walker,
+            rows,
+            units,
+            metric=context.main,
+            conventions=context.rules.without_names,  # ordering ties by name is too slow
+            repeats=repeats,
+            seed=seed,
+            threads=context.workers,
+            progress=partial(context.progress, step),
+        )
+        ends = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
+        return losses, [
+            Effect(unit.name, tuple(names[i] for i in unit.columns), *loss_and_ends)
+            for unit, loss_and_ends in zip(units, ends, strict=True)
+        ]
+
+    # Shuffle each feature, and each cluster of features that rank documents alike.
     constant = set(rows.constant_within_queries(context.workers).tolist())
     features = [
         Unit(name, (i,), stream=column, between=i in constant)
         for i, (name, column) in enumerate(zip(names, trees.used.tolist(), strict=True))
     ]
-    losses = measure(features, progress=partial(context.progress, "shuffling"))
-    effects = _effects(losses, features, names)
+    losses, effects = shuffle(features, "shuffling")
     clusters = _find_clusters(rows, constant, trees, seed)
     units = [
         Unit(f"cluster {i + 1}", positions, stream=n_features + i)
         for i, positions in enumerate(clusters)
     ]
-    cluster_losses = measure(units, progress=partial(context.progress, "clusters"))
+    _, cluster_effects = shuffle(units, "clusters")
     cluster_effects = [
         replace(effect, correlation=correlation)
-        for effect, correlation in zip(
-            _effects(cluster_losses, units, names), clusters.values(), strict=True
-        )
+        for effect, correlation in zip(cluster_effects, clusters.values(), strict=True)
     ]
     # Decide the verdicts, and shuffle all removable features together.
     needed = {
@@ -333,9 +340,8 @@ def measure_importance(
     removable = tuple(i for i, verdict in enumerate(decided) if verdict == "removable")
     removed = None
     if removable:
-        together = [Unit("removable", removable, stream=3 * n_features)]
-        without_removable = measure(together, progress=partial(context.progress, "neutralising"))
-        (removed,) = _effects(without_removable, together, names)
+        together = Unit("removable", removable, stream=3 * n_features)
+        _, (removed,) = shuffle([together], "neutralising")
     # Unused features have no loss.
     loss, p_holm = np.zeros((3, n_features)), np.full(n_features, np.nan)
     verdicts = np.full(n_features, "unused", object)
@@ -389,14 +395,6 @@ def _judge(unit: Unit, effect: Effect, p_holm: float, *, is_needed: bool, neglig
     if effect.high <= negligible:
         return "redundant" if is_needed else "removable"
     return "useful" if effect.loss > 0.0 and is_sure else "unclear"
-
-
-def _effects(losses: Losses, units: Sequence[Unit], names: Sequence[str]) -> list[Effect]:
-    intervals = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
-    return [
-        Effect(unit.name, tuple(names[i] for i in unit.columns), *loss_and_ends)
-        for unit, loss_and_ends in zip(units, intervals, strict=True)
-    ]
 
 
 def _find_clusters(
