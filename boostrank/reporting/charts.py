@@ -160,14 +160,10 @@ class Chart:
         """
         with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
             spec: dict[str, Any] = self.figure.to_dict()
-        spec.get("config", {}).pop("view", None)  # Altair's default size
-        for key in ("title", "background", "padding"):
-            spec.pop(key, None)
+        spec.pop("config", None)  # Altair's default size
         spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
         spec["description"] = self.description  # otherwise Vega writes a description of its own
-        if "width" not in spec:
-            spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
-        return spec
+        return spec | {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
 
     @property
     def description(self) -> str:
@@ -181,7 +177,7 @@ class Chart:
         # The largest data set can be saved from the page.
         numbers = max(datasets, key=lambda name: sum(map(len, datasets[name].values())))
         data = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": numbers}
-        return block("parts.html", "chart", chart=self, data=data, fits="autosize" in spec)
+        return block("parts.html", "chart", chart=self, data=data)
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -224,20 +220,14 @@ def histogram(
     limits: tuple[float, float],
     title: str,
     format: str,
-    *,
-    losses: bool = False,
     **x_options: Any,
 ) -> Chart:
-    """Draw the number of queries in each bin of values, with axis options.
-
-    Args:
-        losses: whether the bins of negative values have another colour.
+    """Draw the number of queries in each bin of values, of which the negative ones have another
+    colour.
     """
     counts, edges = np.histogram(values, bins=bins, range=limits)
     frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
-    colour = alt.value(COLOURS["main"])
-    if losses:
-        colour = alt.condition("datum.begin + datum.end > 0", colour, alt.value(COLOURS["bad"]))
+    colours = [alt.value(COLOURS[name]) for name in ("main", "bad")]
     figure = (
         alt.Chart(frame)
         .mark_bar(binSpacing=1)
@@ -245,7 +235,7 @@ def histogram(
             x=alt.X("begin:Q", title=title, bin="binned", **x_options),
             x2="end:Q",
             y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            color=colour,
+            color=alt.condition("datum.begin + datum.end > 0", *colours),
             tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
         )
     )

@@ -813,7 +813,7 @@ def _variables(comparison: Comparison) -> dict[str, Any]:
     if change.size:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
-        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", losses=True, axis=axis)
+        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
     render = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],

@@ -176,7 +176,7 @@ def test_dark_is_dark_whether_the_system_or_the_reader_wants_it(page: Page) -> N
 def test_on_a_phone_nothing_but_tables_scrolls_sideways(page: Page) -> None:
     page.resize(PHONE)
     page.wait(
-        "return [...document.querySelectorAll('.fits .plot')].every((p) => p.scrollWidth <="
+        "return [...document.querySelectorAll('.chart .plot')].every((p) => p.scrollWidth <="
         " p.clientWidth)"
     )
     page.run("document.querySelectorAll('button.more').forEach((button) => button.click())")

@@ -52,14 +52,6 @@ def test_a_page_carries_the_numbers_of_a_chart_once_and_rounded() -> None:
     }
 
 
-def test_a_chart_fits_its_place_unless_it_has_a_width() -> None:
-    sample_chart = chart()
-    assert 'class="chart fits"' in Markup(sample_chart)
-    assert 'class="chart"' in Markup(
-        replace(sample_chart, figure=sample_chart.figure.properties(width=50))
-    )
-
-
 @pytest.mark.parametrize(
     ("child", "words"),
     [

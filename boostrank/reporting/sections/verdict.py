@@ -27,7 +27,6 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
-    FEWEST_FOR_INTERVAL,
     TIE,
     means_over_queries,
 )
@@ -362,7 +361,6 @@ def _as_scores(values: Float32Array, sign: float) -> Float64Array:
 
 def _template_variables(result: Verdict) -> dict[str, Any]:
     return {
-        "few": result.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "file_order": FILE_ORDER,
         "single": SINGLE,
         "chart": _chart(result),

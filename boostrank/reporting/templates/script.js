@@ -66,11 +66,10 @@
       this.spec.datasets = Object.fromEntries(
         Object.entries(kept.datasets).map(([name, columns]) => [name, records(columns)]),
       );
-      this.fits = figure.matches(".fits");
       this.drawn = null;
       this.wanted = true;
       this.menu();
-      if (this.fits) new ResizeObserver(() => this.fit()).observe(this.plot);
+      new ResizeObserver(() => this.fit()).observe(this.plot);
     }
 
     // What is folded has no width of its own; the page's is near it.
@@ -93,7 +92,7 @@
       const config = structuredClone(themes[isDark() ? "dark" : "light"]);
       const spec = structuredClone(this.spec);
       const width = this.room();
-      if (this.fits) spec.width = width;
+      spec.width = width;
       if (width < 480) {
         config.axis.labelLimit = config.legend.labelLimit = 130;
         config.legend.columns = 2;
@@ -301,7 +300,7 @@
 
   // ---- print: two charts next to each other
 
-  const fitting = (fit) => () => charts.forEach((chart) => chart.fits && fit(chart));
+  const fitting = (fit) => () => charts.forEach(fit);
   addEventListener("beforeprint", fitting((chart) => chart.fitPaper()));
   addEventListener("afterprint", fitting((chart) => chart.fit()));
 
