@@ -708,7 +708,7 @@ def _measure_differences(
         counted, rows = ~np.isnan(sides[0][:, 0]), []
         measured[name] = measure(counted)
         for cut in cuts:
-            for segment, inside in cut.parts(counted):
+            for segment, inside in cut.split(counted):
                 row = measure(inside, cut.kind, segment)
                 if row.queries < FEWEST_FOR_INTERVAL:
                     row = replace(row, low=math.nan, high=math.nan)

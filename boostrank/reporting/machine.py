@@ -141,7 +141,12 @@ class JudgedQueries:
         ungraded = np.isnan(machine) & by_machine[owner]
         counts = (
             (ungraded, "document", "", "of the machine's queries without its grade, counted as 0"),
-            (by_people & ~is_whole, "query", "queries", "judged by people in part, left out"),
+            (
+                by_people & ~is_whole,
+                "query",
+                "queries",
+                "judged by people in part, counted as not judged",
+            ),
             (~by_machine, "query", "queries", "without a machine's grade, left out"),
         )
         notes = [

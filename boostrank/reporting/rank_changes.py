@@ -128,15 +128,15 @@ def churn(old_ranks: Float64Array, new_ranks: Float64Array, queries: QueryIndex,
         entered = owner[(new_ranks <= depth) & (old_ranks > depth)]
         return np.bincount(entered, minlength=len(queries)) / depth
 
-    def mean(values: Float64Array) -> float:
+    def average(values: Float64Array) -> float:
         return float(values.mean()) if values.size else math.nan
 
     entered = count_entered(k)
     return Churn(
         k=k,
-        changed=mean(entered[is_longer]),
+        changed=average(entered[is_longer]),
         queries=int(is_longer.sum()),
-        first=mean(count_entered(1)[queries.sizes > 1]),
+        first=average(count_entered(1)[queries.sizes > 1]),
         per_query=np.where(is_longer, entered, np.nan),
     )
 

@@ -57,7 +57,7 @@ class Segmentation:
         """The name of each query's segment, [Q]."""
         return np.array(self.names, object)[self.of_query]
 
-    def parts(self, included: BoolArray) -> Iterator[tuple[str, BoolArray]]:
+    def split(self, included: BoolArray) -> Iterator[tuple[str, BoolArray]]:
         """Yield the name and the included queries, bool[Q], of each segment that has any."""
         for i in np.unique(self.of_query[included]).tolist():
             yield self.names[i], included & (self.of_query == i)

@@ -60,7 +60,7 @@ def calibration(context: Context) -> Calibration:
     # The last segmentation, the best label, is what scores predict.
     rows = []
     for partition in segmentations(context.segments, grades, queries)[:-1]:
-        for name, inside in partition.parts(queries.sizes > 0):
+        for name, inside in partition.split(queries.sizes > 0):
             part, documents = queries.take(np.flatnonzero(inside))
             measured = reliability(
                 values[documents], grades[documents], part, bins=1, seed=context.seed

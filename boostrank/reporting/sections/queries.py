@@ -123,7 +123,7 @@ def _measure_parts(
     """Return the table of the segments that have an included query."""
     rows, counted, weights = [], ~np.isnan(values), data.queries.each_weight
     for partition in partitions:
-        for name, inside in partition.parts(counted):
+        for name, inside in partition.split(counted):
             means = means_over_queries(values[inside, None], weights[inside], seed=seed)
             ends = [*means.low, *means.high]
             if means.queries < FEWEST_FOR_INTERVAL:

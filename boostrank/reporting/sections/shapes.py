@@ -121,7 +121,7 @@ class AleCurve:
         """The share of documents without a value, or None if none is missing."""
         return self.missing / (self.documents + self.missing) if self.missing else None
 
-    def points(self) -> Data:
+    def list_points(self) -> Data:
         """Return a row for each edge, with the number of documents in the interval that ends
         there.
         """
@@ -173,7 +173,7 @@ class Shapes(Result):
         keys = ("feature", "direction", "swing", "rising", "lowest", "highest")
         more_keys = ("documents", "missing", "share_missing", "query_level")
         return (
-            Table("curves", concatenate([curve.points() for curve in self.curves])),
+            Table("curves", concatenate([curve.list_points() for curve in self.curves])),
             table_of_objects("features", self.curves, columns, *keys, *more_keys),
         )
 
@@ -238,7 +238,7 @@ def _template_variables(result: Shapes) -> dict[str, Any]:
 
 def _chart(curve: AleCurve, number: int) -> Chart:
     """Draw a curve and its interval, or a row for each category."""
-    name, frame = f"shape-{number}", pandas().DataFrame(curve.points())
+    name, frame = f"shape-{number}", pandas().DataFrame(curve.list_points())
     tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
     if curve.categories is not None:
         tips = ["category:N", *tips]
