@@ -29,7 +29,7 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import means_over_queries
-from boostrank.reporting.table import Column, Data, Table, pandas
+from boostrank.reporting.table import Column, Data, Table, interval, pandas
 
 # Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
@@ -100,7 +100,7 @@ class Learning(Result):
         loss, low, high = [self.prefixes[name][point] for name in names]
         return (
             f"{begin}{rounds[point]:,} of {self.total:,} rounds have a loss of {loss:+.4f}"
-            f" [{low:+.4f}, {high:+.4f}] in {self.metric}{end}."
+            f"{interval(low, high, '+.4f', ' [{}, {}]')} in {self.metric}{end}."
         )
 
 
