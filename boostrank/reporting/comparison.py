@@ -295,7 +295,6 @@ class Comparison(Result):
         queries: dict[str, Any] = {"qid": self.qids}
         for name, values in self.per_query.items():
             queries |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
-        queries[f"changed@{self.churn.k}"] = self.churn.per_query
         return (
             replace(table_of_objects("differences", differences, columns), cells={"mean": means}),
             Table("queries", queries | {**self.of_segment}),
@@ -326,9 +325,6 @@ class Comparison(Result):
             "conditions": [
                 vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes
             ],
-            "churn": {
-                name: getattr(self.churn, name) for name in ("k", "changed", "queries", "first")
-            },
         }
         result = super().to_dict() | dict(plain(more))
         if not self.judges:

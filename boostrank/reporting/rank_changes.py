@@ -74,15 +74,12 @@ class Churn:
         queries: number of queries with more than k documents.
         first: share of queries with two or more documents whose first document changed, or NaN
             without such queries.
-        per_query: float64[Q], changed share of the top k, or NaN for queries with at most k
-            documents.
     """
 
     k: int
     changed: float
     queries: int
     first: float
-    per_query: Float64Array
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,6 @@ def churn(old_ranks: Float64Array, new_ranks: Float64Array, queries: QueryIndex,
         changed=average(entered[is_longer]),
         queries=int(is_longer.sum()),
         first=average(count_entered(1)[queries.sizes > 1]),
-        per_query=np.where(is_longer, entered, np.nan),
     )
 
 
