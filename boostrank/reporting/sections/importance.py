@@ -182,12 +182,13 @@ class Importance(Result):
         data = {name: column[self.order] for name, column in data.items()}
         # Colour the verdicts and the losses.
         looks = [_LOOKS.get(verdict, "") for verdict in data["verdict"]]
-        rows = zip(data["verdict"], data["loss"].tolist(), looks, strict=True)
-        cells: dict[str, Any] = {"gain": data["gain"] / (data["gain"].sum() or 1.0)}
-        cells["verdict"], cells["loss"] = [], []
-        for verdict, loss, look in rows:
-            cells["verdict"].append(Cell(verdict, look=f"chip {look}"))
-            cells["loss"].append(Cell(loss, look=look))
+        verdicts = zip(data["verdict"], looks, strict=True)
+        losses = zip(data["loss"].tolist(), looks, strict=True)
+        cells = {
+            "verdict": [Cell(verdict, look=f"chip {look}") for verdict, look in verdicts],
+            "loss": [Cell(loss, look=look) for loss, look in losses],
+            "gain": data["gain"] / (data["gain"].sum() or 1.0),
+        }
         help = f"loss of {self.metric} when the feature is shuffled"
         shap_help = "mean absolute contribution to the score, centred within the query"
         columns = (
@@ -201,7 +202,7 @@ class Importance(Result):
         )
         return (
             Table("importance", data, columns, cells),
-            _effect_table("clusters", self.clusters),
+            _cluster_table(self.clusters),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,8 +211,7 @@ class Importance(Result):
         return content | {"features": content.pop("importance")}
 
 
-def _effect_table(name: str, effects: Sequence[Effect]) -> Table:
-    """Return a table of the losses when several features are shuffled together."""
+def _cluster_table(effects: Sequence[Effect]) -> Table:
     columns = (
         "name",
         Column("features", look="names"),
@@ -221,7 +221,7 @@ def _effect_table(name: str, effects: Sequence[Effect]) -> Table:
     features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
     losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
     cells = {"features": features, "loss": losses}
-    return replace(table_of_objects(name, effects, columns), cells=cells)
+    return replace(table_of_objects("clusters", effects, columns), cells=cells)
 
 
 @takes_dataset
