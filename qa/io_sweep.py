@@ -82,10 +82,10 @@ CASES = [
     Case("xgboost resumed", f"{_XGB} --checkpoint-every 2 --resume", ("model.json.checkpoint",)),
     Case("lightgbm streamed", f"{_GBM} --route bins --cache cache"),
     Case("xgboost streamed", f"{_XGB} --route external --cache cache"),
-    Case("report", f"report {_SAVED} --documents 20 -o page.html --only ranking"),
+    Case("report", f"report {_SAVED} --documents 20 -o page.html --only queries"),
     Case(
         "report saved",
-        f"report {_SAVED} --documents 20 -o report/ --only ranking --only importance",
+        f"report {_SAVED} --documents 20 -o report/ --only queries --only importance",
     ),
 ]
 

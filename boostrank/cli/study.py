@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import statistics
 import sys
 from dataclasses import asdict, replace
@@ -29,7 +28,7 @@ from boostrank.options import (
 from boostrank.reporting.table import Column, table_of_rows
 
 if TYPE_CHECKING:
-    from boostrank.reporting.noise import NoiseReport, Progress, Spread
+    from boostrank.reporting.noise import NoiseReport, Progress
     from boostrank.reporting.objectives import ObjectiveComparison
 
 
@@ -208,16 +207,17 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
 
 
 def _noise_as_json(noise: NoiseReport) -> dict[str, Any]:
-    def plain(spread: Spread) -> dict[str, float]:
-        return {name: number for name, number in vars(spread).items() if not math.isnan(number)}
-
     metrics = {}
     for name, result in noise.first.items():
-        sources: dict[str, Any] = {}
-        for source, values in noise.values.items():
-            sources[source] = plain(noise.spread(source, name)) | {"values": values[name].tolist()}
-        spreads = {"sources": sources, "validation queries": plain(noise.over_queries(name))}
-        metrics[name] = {"value": result.mean, "matters": noise.matters(name), **spreads}
+        sources = {
+            source: vars(noise.spread(source, name)) | {"values": values[name].tolist()}
+            for source, values in noise.values.items()
+        }
+        metrics[name] = {
+            "value": result.mean,
+            "matters": noise.matters(name),
+            "sources": sources,
+        }
     return {"runs": noise.runs, "seconds": noise.seconds, "metrics": metrics}
 
 
@@ -236,8 +236,6 @@ def _print_noise(noise: NoiseReport) -> None:
             {"source": source, "runs": values[name].size, **vars(noise.spread(source, name))}
             for source, values in noise.values.items()
         ]
-        queries = vars(noise.over_queries(name))
-        rows.append({"source": "validation queries", "runs": None, **queries})
         click.echo(f"{name}, {result.mean:.4f} without changes")
         print_table(table_of_rows(name, rows, _SPREAD))
         click.echo()
@@ -252,8 +250,6 @@ def _print_noise(noise: NoiseReport) -> None:
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
         "matters from: two trainings differ by more through this kind of chance alone once in"
         " twenty times.",
-        "validation queries: the variation with other validation queries. Rankers measured on"
-        " the same queries share it; boostrank evaluate compares them query by query.",
     ]
     never = "these settings cause no differences, so fewer models were trained."
     print_wrapped([*texts, *(f"{source}: {never}" for source in idle)])
@@ -284,7 +280,6 @@ def queries(options: QueryCount, reading: FileOptions) -> None:
         return
     click.echo(f"to detect a difference of {plan.detect:g} in {plan.metric}, people must judge")
     with_machine = "" if plan.both is None else f", or {plan.both:,} with the machine's grades"
-    click.echo(f"  {plan.people:,} queries{with_machine}\n")
+    click.echo(f"  {plan.people:,} queries{with_machine}")
     if plan.both is not None and plan.both >= plan.judged:
         say(f"the machine judged only {plan.judged:,} queries; let it grade more")
-    print_table(plan.table())

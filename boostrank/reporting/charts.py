@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -133,14 +133,6 @@ _DIGITS = 5
 _ROW = 26
 # Width in pixels outside a page. In a page, charts fill the available width.
 _WIDTH = 680
-# Limit on SVG elements: SVG is sharp in print, but many elements slow a page down.
-_MOST_ELEMENTS = 2500
-# Characters kept at each end of a shortened name, so that the chart has room.
-_SIDE = "(width < 480 ? 8 : 13)"
-_MIDDLE_CUT = (
-    f"length(datum.label) > 2 * {_SIDE} + 1 ? slice(datum.label, 0, {_SIDE}) + '…' +"
-    f" slice(datum.label, -{_SIDE}) : datum.label"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +141,7 @@ class Chart:
 
     Args:
         name: name that is unique on the page and valid as a file name.
-        frame: pandas data frame for CSV and JSON. The page embeds it once if the figure uses the
-            same object.
+        frame: pandas data frame of the figure, for CSV.
         figure: Altair chart with a single view, possibly layered, and with a height in pixels. The
             page sets its width and the colours of text, axes and background. Column names must not
             contain dots or brackets, because Vega-Lite interprets them.
@@ -169,16 +160,10 @@ class Chart:
         """
         with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
             spec: dict[str, Any] = self.figure.to_dict()
-        spec.get("config", {}).pop("view", None)  # Altair's default size
-        for key in ("title", "background", "padding"):
-            spec.pop(key, None)
-        _cut_names(spec)
-        if "datasets" in spec:
-            spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
+        spec.pop("config", None)  # Altair's default size
+        spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
         spec["description"] = self.description  # otherwise Vega writes a description of its own
-        if "width" not in spec:
-            spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
-        return spec
+        return spec | {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
 
     @property
     def description(self) -> str:
@@ -188,47 +173,17 @@ class Chart:
     def __html__(self) -> str:
         """Return the element that the page's script draws into."""
         spec = self.spec()
-        datasets = {name: _columns(rows) for name, rows in spec.pop("datasets", {}).items()}
-        columns = jsonable(self.frame.to_dict("list"), digits=_DIGITS)
-        # The page embeds the data once if the figure and the chart have the same.
-        same = [name for name, dataset in datasets.items() if dataset == columns]
-        elements = sum(len(next(iter(dataset.values()), ())) for dataset in datasets.values())
-        renderer = "canvas" if elements > _MOST_ELEMENTS else "svg"
-        numbers = same[0] if same else columns
+        datasets = {name: _columns(rows) for name, rows in spec.pop("datasets").items()}
+        # The largest data set can be saved from the page.
+        numbers = max(datasets, key=lambda name: sum(map(len, datasets[name].values())))
         data = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": numbers}
-        data["renderer"] = renderer
-        return block("parts.html", "chart", chart=self, kept=data, fits="autosize" in spec)
-
-
-def _cut_names(spec: dict[str, Any]) -> None:
-    """Shorten long axis names in the middle. Tooltips show the full names."""
-    for axis in ("x", "y"):
-        channel = spec.get("encoding", {}).get(axis, {})
-        if channel.get("type") == "nominal" and channel.get("axis", {}) is not None:
-            channel["axis"] = {"labelExpr": _MIDDLE_CUT, **channel.get("axis", {})}
-    for layer in spec.get("layer", ()):
-        _cut_names(layer)
+        return block("parts.html", "chart", chart=self, data=data)
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Convert rows to columns, which take less space in a page."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key) for row in rows] for key in keys}
-
-
-class StretchedScale(NamedTuple):
-    """A scale that is linear near 0 and logarithmic beyond, and its ticks."""
-
-    scale: Any
-    ticks: list[float]
-
-
-def stretch(linear_up_to: float, limits: tuple[float, float]) -> StretchedScale:
-    """Return a scale that is linear up to an absolute value."""
-    ticks = (sign * linear_up_to * 10.0**i for sign in (-1, 1) for i in range(8))
-    scale = alt.Scale(type="symlog", constant=linear_up_to, nice=False, domain=list(limits))
-    inside = [tick for tick in ticks if limits[0] <= tick <= limits[1]]
-    return StretchedScale(scale, sorted([0.0, *inside]))
 
 
 def lines(
@@ -265,20 +220,14 @@ def histogram(
     limits: tuple[float, float],
     title: str,
     format: str,
-    *,
-    losses: bool = False,
     **x_options: Any,
 ) -> Chart:
-    """Draw the number of queries in each bin of values, with axis options.
-
-    Args:
-        losses: whether the bins of negative values have another colour.
+    """Draw the number of queries in each bin of values, of which the negative ones have another
+    colour.
     """
     counts, edges = np.histogram(values, bins=bins, range=limits)
     frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
-    colour = alt.value(COLOURS["main"])
-    if losses:
-        colour = alt.condition("datum.begin + datum.end > 0", colour, alt.value(COLOURS["bad"]))
+    colours = [alt.value(COLOURS[name]) for name in ("main", "bad")]
     figure = (
         alt.Chart(frame)
         .mark_bar(binSpacing=1)
@@ -286,7 +235,7 @@ def histogram(
             x=alt.X("begin:Q", title=title, bin="binned", **x_options),
             x2="end:Q",
             y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            color=colour,
+            color=alt.condition("datum.begin + datum.end > 0", *colours),
             tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
         )
     )

@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -91,23 +92,21 @@ def _discounts(ranks: Int64Array) -> Float64Array:
     return np.where(ranks <= _TOP, 1.0 / np.log2(1.0 + ranks), 0.0)
 
 
-class _Moments(NamedTuple):
-    """The mean and the variance of people's gain of each document given the machine's grade."""
-
-    mean: Float64Array
-    variance: Float64Array
-
-
-def _estimate_moments(people: Float64Array, machine: Float64Array) -> _Moments:
+def _estimate_moments(
+    people: Float64Array, machine: Float64Array
+) -> tuple[Float64Array, Float64Array]:
+    """Return the mean and the variance of people's gain of each document, given the machine's
+    grade.
+    """
     both_judged = ~np.isnan(people) & ~np.isnan(machine)
     if not both_judged.any():
-        return _Moments(np.nan_to_num(machine), np.ones(machine.size))
+        return np.nan_to_num(machine), np.ones(machine.size)
     moments = []
     for gain_powers in (people[both_judged], people[both_judged] ** 2):
         gain_map = fit_gains(machine[both_judged], gain_powers, np.ones(gain_powers.size))
         moments.append(np.nan_to_num(gain_map.expected(machine), nan=float(gain_powers.mean())))
     mean, mean_square = moments
-    return _Moments(mean, np.maximum(mean_square - mean**2, 0.0))
+    return mean, np.maximum(mean_square - mean**2, 0.0)
 
 
 def chances_of(sizes: Float64Array, count: int) -> Float64Array:
@@ -145,14 +144,12 @@ def write_choice(
     """
     if data.document_names is None:
         raise DataError("the documents have no names; name their column with --id COLUMN")
+    grades = people[rows].tolist()
     columns = {
         "qid": data.queries.row_ids()[rows].tolist(),
         "doc_id": data.document_names[rows].tolist(),
         "chance": np.round(chances, 6).tolist(),
-        "grade": [
-            None if people_grade != people_grade else people_grade
-            for people_grade in people[rows].tolist()
-        ],
+        "grade": [None if math.isnan(grade) else grade for grade in grades],
     }
     if path.endswith(".quepid.csv"):
         names = {"query": "qid", "docid": "doc_id", "rating": "grade"}

@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.files import path_of
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
 from boostrank.core.text import NUMERIC, count_of
-from boostrank.core.types import Array, Float64Array, check_in_step
+from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.files.join import MACHINE
 from boostrank.files.judgements import Values, values_by_query
@@ -50,7 +51,14 @@ from boostrank.reporting.rank_changes import (
 from boostrank.reporting.result import Result, plain
 from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
-from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
+from boostrank.reporting.table import (
+    Cell,
+    Column,
+    Table,
+    interval,
+    table_of_objects,
+    table_of_rows,
+)
 
 _BINS = 40
 GRAMMAR = (
@@ -128,35 +136,29 @@ class Condition:
         Args:
             functions: names of further metrics, which are functions.
         """
-        match = _CONDITION.fullmatch(text)
+        match, where = _CONDITION.fullmatch(text), f"condition {text!r}"
         if match is None:
-            message = (
-                f"condition {text!r}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at"
-                " p<0.05'"
-            )
-            raise ParameterError(message)
-        # Check the metric, then the p-value.
-        end, of_end, whole, sign, bound, p, anywhere = match.groups()
-        name = of_end or whole
-        try:
-            (metric,) = (name,) if name in functions else Metric.parse(name).names
-        except ValueError as error:
-            reason = (
-                error
-                if isinstance(error, ParameterError)
-                else "it must name one metric with one cut-off"
-            )
-            raise ParameterError(f"condition {text!r}: {reason}") from None
-        alpha = None if p is None else float(p)
-        if alpha is not None and not 0.0 < alpha < 1.0:
             raise ParameterError(
-                f"condition {text!r}: the p-value must be between 0 and 1, but got {alpha:g}"
+                f"{where}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
             )
+        # Check the metric, then the p-value.
+        end, of_end, whole, operator, bound, p, anywhere = match.groups()
+        name, alpha = of_end or whole, None if p is None else float(p)
+        names = [name] if name in functions else []
+        try:
+            names = names or list(Metric.parse(name).names)
+        except ParameterError as error:
+            raise ParameterError(f"{where}: {error}") from None
+        if len(names) != 1:
+            raise ParameterError(f"{where}: it must name one metric with one cut-off")
+        if alpha is not None and not 0.0 < alpha < 1.0:
+            raise ParameterError(f"{where}: the p-value must be between 0 and 1, but got {alpha:g}")
         if end and alpha is not None:
             raise ParameterError(
-                f"condition {text!r}: an end of the interval takes no p; the form is {GRAMMAR}"
+                f"{where}: an end of the interval takes no p; the form is {GRAMMAR}"
             )
-        return cls(metric, sign, float(bound), alpha, anywhere is not None, (end or "").lower())
+        is_anywhere = anywhere is not None
+        return cls(names[0], operator, float(bound), alpha, is_anywhere, (end or "").lower())
 
     def __str__(self) -> str:
         at = "" if self.alpha is None else f" at p<{self.alpha:g}"
@@ -251,29 +253,24 @@ class Comparison(Result):
     def luck_words(self, metric: str) -> str:
         """Say what the interval of a metric is over, and how far the models of a ranker differ."""
         difference = self.metrics[metric]
-        parts = []
-        for side, values in self.models[metric].items():
-            if len(values) > 1:
-                ends = interval(min(values), max(values))
-                parts.append(
-                    f"{len(values)} {side} models give {ends} (sd {np.std(values, ddof=1):.4f})"
-                )
-        if parts:
+        if math.isnan(difference.luck):
             words = (
-                "intervals and p include how much trainings differ, with a standard error of"
-                f" {difference.luck:.4f}"
+                "intervals are over queries only; to include how much trainings differ, give"
+                " several with other seeds"
             )
-            return f"{metric}: {' and '.join(parts)}; {words}"
-        words = (
-            "intervals are over queries only; to include how much trainings differ, give several"
-            " with other seeds"
-        )
-        if math.isnan(difference.matters):
+            if not math.isnan(difference.matters):
+                words += (
+                    f"; {metric} of two trainings may differ by {difference.matters:.4f} by chance"
+                )
             return words
-        chance = ", which explains this difference" if difference.by_luck else ""
+        parts = [
+            f"{len(values)} {side} models give {interval(min(values), max(values))}"
+            for side, values in self.models[metric].items()
+            if len(values) > 1
+        ]
         return (
-            f"{words}; {metric} of two trainings may differ by {difference.matters:.4f} by"
-            f" chance{chance}"
+            f"{metric}: {' and '.join(parts)}; intervals and p include how much trainings differ,"
+            f" with a standard error of {difference.luck:.4f}"
         )
 
     HIDDEN = (
@@ -284,13 +281,10 @@ class Comparison(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return all differences, and the values of each query."""
         differences = (*self.metrics.values(), *self.segments)
-        # Draw the intervals of all segments on one scale.
-        of_first = [row for row in self.segments if row.metric == self.first]
-        limits = [end for row in of_first for end in (row.low, row.high) if not math.isnan(end)]
         ends, about = ("low", "high"), "new minus old"
         columns = (
             *("metric", "kind", "segment", "queries #", "old .4f", "new .4f"),
-            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True, limits=limits),
+            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True),
             Column("better", format="", help="queries that gained"),
             Column("same", format="", help="queries that stayed"),
             Column("worse", format="", help="queries that lost"),
@@ -301,7 +295,6 @@ class Comparison(Result):
         queries: dict[str, Any] = {"qid": self.qids}
         for name, values in self.per_query.items():
             queries |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
-        queries[f"changed@{self.churn.k}"] = self.churn.per_query
         return (
             replace(table_of_objects("differences", differences, columns), cells={"mean": means}),
             Table("queries", queries | {**self.of_segment}),
@@ -311,26 +304,27 @@ class Comparison(Result):
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
         loss = Column("difference", format="+.4f", look="worse")
-        kinds = map(Column, self.of_segment)
-        columns: list[Column | str] = ["qid - query", "old .4f", "new .4f", loss, *kinds]
-        keys = "qid", "old", "new", "difference"
-        table = table_of_objects("worst", self.regressions, columns, *keys)
-        segments = {
-            kind: [row.segments[kind] for row in self.regressions] for kind in self.of_segment
-        }
-        return replace(table, data={**table.data, **segments})
+        columns: list[Column | str] = [
+            "qid - query",
+            "old .4f",
+            "new .4f",
+            loss,
+            *map(Column, self.of_segment),
+        ]
+        keys = ("qid", "old", "new", "difference")
+        rows = [
+            {**{key: getattr(row, key) for key in keys}, **row.segments} for row in self.regressions
+        ]
+        return table_of_rows("worst", rows, columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""
-        conditions = [
-            vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes
-        ]
-        churn = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
         more = {
             "queries": len(self.qids),
             "failed": self.failed,
-            "conditions": conditions,
-            "churn": churn,
+            "conditions": [
+                vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes
+            ],
         }
         result = super().to_dict() | dict(plain(more))
         if not self.judges:
@@ -350,22 +344,24 @@ class Comparison(Result):
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
         need_report_extra()
-        titles = {
-            "difference": "The difference",
-            **({"judges": "People and the machine"} if self.judges else {}),
+        titles = {"difference": "The difference"}
+        if self.judges:
+            titles["judges"] = "People and the machine"
+        titles |= {
             "queries": f"Query by query: {self.first}",
             "segments": f"Segments: {self.first}",
             "regressions": f"Worst regressions: {self.first}",
         }
+        # Render the blocks of the template.
         drawn: list[Any] = []
-        values = {"found": self, "data": data, "drawn": drawn, **_parts(self)}
-        more = {
-            name: block("comparison.html", name, **values)
-            for name in ("heading", "summary", *titles)
-        }
-        sections = [PageSection(name, title, more.pop(name)) for name, title in titles.items()]
-        title = f"{self.new} against {self.old}"
-        return page(title, sections, self.opening, drawn=drawn, **more)
+        variables = {"comparison": self, "data": data, "drawn": drawn, **_variables(self)}
+
+        def render(name: str) -> Markup:
+            return block("comparison.html", name, **variables)
+
+        sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
+        more = {"drawn": drawn, "heading": render("heading"), "summary": render("summary")}
+        return page(f"{self.new} against {self.old}", sections, self.opening, **more)
 
 
 @takes_dataset
@@ -478,24 +474,21 @@ def compare(
     if machine is not None:
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine)
-        by_machine = _values(
-            of_machine,
-            of_machine.bound(everything),
-            judged.take(rankers, judged.chosen, data),
-        )
-        rankers = judged.take(rankers, judged.chosen[judged.at], data)
+        rankers_of_machine = _restrict(rankers, data, judged.chosen)
+        by_machine = _values(of_machine, of_machine.bound(everything), rankers_of_machine)
+        rankers = _restrict(rankers, data, judged.chosen[judged.at])
         context = replace(context, data=judged.people)
     data, bound = context.data, context.bound(everything)
     values = _values(context, bound, rankers)
     # Compare all queries, and the queries of each segment.
     cuts = segmentations(context.segments, data.labels, data.queries)
-    measured, in_segments = _differences(bound, values, context, cuts)
+    measured, in_segments = _measure_differences(bound, values, context, cuts)
     judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
     both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
     first, second = rankers["old"][0], rankers["new"][0]
     ranks = ranks_of(first, data.queries), ranks_of(second, data.queries)
-    of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
+    of_segment = {cut.kind: cut.name_of_query for cut in cuts}
     per_query = {name: _means(sides) for name, sides in values.items()}
     lost = _regressions(bound, per_query[bound.names[0]], data, ranks, of_segment, top, worst)
     notes = [*_untested(conditions, in_segments), *(judged.notes if judged else ())]
@@ -508,7 +501,7 @@ def compare(
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
         regressions=lost,
-        outcomes=tuple(_outcome(each, measured | both, in_segments) for each in conditions),
+        outcomes=tuple(_test_condition(each, measured | both, in_segments) for each in conditions),
         conventions=bound.conventions,
         qids=data.queries.qid,
         per_query=per_query,
@@ -576,6 +569,16 @@ def _parse_conditions(
             " 'in any', or the machine"
         )
     return conditions
+
+
+def _restrict(
+    rankers: Mapping[str, Sequence[Ranker]], data: RankingDataset, queries: Int64Array
+) -> dict[str, list[Ranker]]:
+    rows = data.queries.take(queries)[1]
+    return {
+        side: [replace(ranker, scores=ranker.scores[rows]) for ranker in of_side]
+        for side, of_side in rankers.items()
+    }
 
 
 def _values(
@@ -684,20 +687,33 @@ def _called(trainings: Sequence[Ranker]) -> str:
     return trainings[0].name + (f" and {count_of(more, 'more model')}" if more else "")
 
 
-def _differences(
+def _measure_differences(
     bound: BoundMetrics,
     values: Mapping[str, Sequence[Float64Array]],
     context: Context,
     cuts: Sequence[Segmentation],
 ) -> tuple[dict[str, Difference], list[Difference]]:
-    """Return the differences over all queries by metric, and those in all segments."""
+    """Return the differences over all queries by metric, and those in all segments with an included
+    query.
+    """
     measured: dict[str, Difference] = {}
     in_segments: list[Difference] = []
-    for metric in bound.metrics:
-        for name in metric.names:
-            measure = partial(_difference, name, metric.higher_is_better, values[name], context)
-            measured[name] = measure()
-            in_segments += _in_segments(measure, values[name], cuts)
+    for name, sides in values.items():
+        metric = next(metric for metric in bound.metrics if name in metric.names)
+        measure = partial(_difference, name, metric.higher_is_better, sides, context)
+        counted, rows = ~np.isnan(sides[0][:, 0]), []
+        measured[name] = measure(counted)
+        for cut in cuts:
+            for segment, inside in cut.split(counted):
+                row = measure(inside, cut.kind, segment)
+                if row.queries < FEWEST_FOR_INTERVAL:
+                    row = replace(row, low=math.nan, high=math.nan)
+                rows.append(row)
+        # The randomisation test only flips signs, so segments without any change are not tested.
+        tested, adjusted = [row.better + row.worse > 0 for row in rows], np.ones(len(rows))
+        adjusted[tested] = holm([row.p for row in rows if row.better + row.worse])
+        adjusted_rows = zip(rows, adjusted.tolist(), strict=True)
+        in_segments += [replace(row, p_holm=p) for row, p in adjusted_rows]
     return measured, in_segments
 
 
@@ -706,22 +722,18 @@ def _difference(
     higher_is_better: bool,
     sides: Sequence[Float64Array],
     context: Context,
-    inside: Array | bool = True,
+    inside: Array,
     kind: str = "all",
     segment: str = "all",
 ) -> Difference:
-    """Return the difference over the included queries. At least one query must be included.
+    """Return the difference over the included queries.
 
     Args:
         sides: values of the models of the old and of the new ranker, float64[Q, m].
-        inside: bool[Q], queries of a segment.
+        inside: bool[Q], the included queries, of which there must be one.
     """
-    counted = ~np.isnan(sides[0][:, 0]) & inside
-    before, after, w = (
-        sides[0][counted],
-        sides[1][counted],
-        context.data.queries.each_weight[counted],
-    )
+    w = context.data.queries.each_weight[inside]
+    before, after = sides[0][inside], sides[1][inside]
     old, new = before.mean(axis=1), after.mean(axis=1)
     matters, luck = (context.matters or {}).get(metric, math.nan), math.nan
     if before.shape[1] == after.shape[1] == 1:
@@ -748,49 +760,22 @@ def _difference(
     )
 
 
-def _in_segments(
-    measure: Callable[..., Difference], sides: Sequence[Float64Array], cuts: Sequence[Segmentation]
-) -> list[Difference]:
-    """Return the differences of the segments with an included query, given `_difference` of a
-    metric.
-    """
-    counted, differences = ~np.isnan(sides[0][:, 0]), []
-    for cut in cuts:
-        for i in np.unique(cut.of_query[counted]).tolist():
-            segment = cut.names[i]
-            row = measure(inside=cut.of_query == i, kind=cut.kind, segment=segment)
-            if row.queries < FEWEST_FOR_INTERVAL:
-                row = replace(row, low=math.nan, high=math.nan)
-            differences.append(row)
-    # The randomisation test only flips signs, so segments without any change are not tested.
-    tested = [i for i, row in enumerate(differences) if row.better + row.worse]
-    adjusted = np.ones(len(differences))
-    adjusted[tested] = holm([differences[i].p for i in tested])
-    return [replace(row, p_holm=p) for row, p in zip(differences, adjusted.tolist(), strict=True)]
-
-
-def _outcome(
+def _test_condition(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
     whole = metrics[condition.metric]
     measured = [whole]
     if condition.anywhere:
         measured = [segment for segment in segments if segment.metric == condition.metric]
-    most = max((difference.queries for difference in measured), default=0)
     if measured and condition.alpha is not None and math.isnan(whole.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
+        most = max(difference.queries for difference in measured)
         by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
-        cause, remedy = f"{most} queries", "use more queries or a larger p"
+        cause = f"{most} queries give p of at least {by_queries:.2g}; use more queries"
         if by_flips > by_queries:
-            cause, remedy = (
-                f"{PAIRED_RESAMPLES:,} random flips of signs",
-                "use a larger p; more queries do not help",
-            )
-        least = max(by_queries, by_flips)
-        if condition.alpha <= least:
-            raise DataError(
-                f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}"
-            )
+            cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g}"
+        if condition.alpha <= max(by_queries, by_flips):
+            raise DataError(f"'{condition}' can never hold: {cause}, or use a larger p")
     name = condition.end or "mean"
     if condition.anywhere:
         rows = [row for row in measured if condition.holds(getattr(row, name), row.p_holm)]
@@ -814,7 +799,8 @@ def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -
     return [f"{words}: {', '.join(small)}"] if small else []
 
 
-def _parts(comparison: Comparison) -> dict[str, Any]:
+def _variables(comparison: Comparison) -> dict[str, Any]:
+    """Return the variables of the template."""
     first = comparison.first
     values = comparison.per_query[first]
     change = values[:, 1] - values[:, 0]
@@ -823,18 +809,18 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
     if change.size:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
-        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", losses=True, axis=axis)
-    template = partial(block, "comparison.html", "lost")
+        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
+    render = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
         "luck": list(dict.fromkeys(map(comparison.luck_words, comparison.metrics))),
-        "kinds": list(comparison.of_segment),
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
         "details": [
-            template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)
+            render(regression=regression, number=number)
+            for number, regression in enumerate(comparison.regressions)
         ],
     }

@@ -16,7 +16,6 @@ from boostrank.files.tables import query_name
 _RANK = re.compile(r"@\s*(\d+)")
 _ROW = re.compile(r"row[ :=]\s*(\d+)")
 _NAME = re.compile(r"name[:=]\s*(\S.*)")
-_NUMBER = re.compile(r"\d+")
 # Number of ids that an error lists, and number of ids that are compared for suggestions.
 _LISTED = 10
 _COMPARED = 20_000
@@ -50,12 +49,9 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
             " sort, sort=True)"
         )
     # Suggest similar ids.
-    if not len(queries):
-        raise DataError(f"there is no query {text!r}, because the data has no queries")
-    compared_ids = [str(qid) for qid in ids[:_COMPARED]]
     list_all = len(queries) <= _LISTED
     id_range = "" if list_all else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
-    hint = did_you_mean(text, compared_ids, list_all=list_all)
+    hint = did_you_mean(text, list(map(str, ids[:_COMPARED])), list_all=list_all)
     raise DataError(f"the data has no query {text!r}.{hint}{id_range}")
 
 
@@ -71,59 +67,45 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
     query_words = f"query {data.queries.describe_query(query)}"
-    # Explicit ranks and rows come first.
-    rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
-    if rank:
-        return start + _row_of_rank(int(rank[1]), ranks, query_words)
+    rank, row, explicit = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
     if row:
-        return _row_in_query(int(row[1]), query, data, query_words)
-    # Digits without a prefix may be a name or a rank.
-    explicit = _NAME.fullmatch(text)
-    name = explicit[1] if explicit else text
-    names = data.document_names
+        return _row_in_query(int(row[1]), query, data)
+    # Find documents by name.
+    name, names = explicit[1] if explicit else text, data.document_names
     query_names = [] if names is None else names[start : start + ranks.size].tolist()
-    matches = [i for i, query_name in enumerate(query_names) if query_name == name]
-    if len(matches) > 1:
+    by_name = [] if rank else [i for i, each in enumerate(query_names) if each == name]
+    if len(by_name) > 1:
         rows = ", ".join(
-            f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in matches[:_LISTED]
+            f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in by_name[:_LISTED]
         )
         raise DataError(
-            f"{query_words} has {len(matches)} documents named {name!r}; choose one: {rows}"
+            f"{query_words} has {len(by_name)} documents named {name!r}; choose one: {rows}"
         )
-    if not explicit and _NUMBER.fullmatch(text):
-        by_rank = np.flatnonzero(ranks == int(text)).tolist()
-        if matches and by_rank and matches != by_rank:
+    # Digits without a prefix may be a name or a rank.
+    by_rank = []
+    if rank or (not explicit and text.isdecimal()):
+        number = int(text.lstrip("@"))
+        by_rank = np.flatnonzero(ranks == number).tolist()
+        if not by_name and not by_rank:
             raise DataError(
-                f"{query_words}: {text} is both a rank and the name of the document at rank"
-                f" {ranks[matches[0]]}: write name:{text} or @{text}"
+                f"{query_words} has no rank {number}: its {ranks.size:,} documents have the ranks"
+                f" @1 to @{ranks.size}"
             )
-        if not matches:
-            return start + _row_of_rank(int(text), ranks, query_words)
-    if matches:
-        return start + matches[0]
-    # Nothing matches, so list the query's documents.
-    by_rank = np.argsort(ranks)[:_LISTED].tolist() if query_names else []
-    documents = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
-    listing = "they have no names; "
-    if documents:
-        listing = f"by rank: {', '.join(documents)}{', ...' * (ranks.size > len(documents))}; "
-    hint = did_you_mean(name, [text for text in query_names if text], list_all=False)
+    if by_name and by_rank and by_name != by_rank:
+        raise DataError(
+            f"{query_words}: {text} is both a rank and the name of the document at rank"
+            f" {ranks[by_name[0]]}: write name:{text} or @{text}"
+        )
+    if by_name or by_rank:
+        return start + int((by_name or by_rank)[0])
+    hint = did_you_mean(name, list(filter(None, query_names)), list_all=False)
     raise DataError(
-        f"{query_words} has no document {name!r}.{hint} It has {ranks.size:,}, {listing}write a"
-        f" name, @1 to @{ranks.size} for a rank, or row:N for a row of the data"
+        f"{query_words} has no document {name!r}.{hint} Write a name, @1 to @{ranks.size} for a"
+        " rank, or row:N for a row of the data"
     )
 
 
-def _row_of_rank(rank: int, ranks: Int64Array, query_words: str) -> int:
-    if not 1 <= rank <= ranks.size:
-        raise DataError(
-            f"{query_words} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to"
-            f" @{ranks.size}"
-        )
-    return int(np.flatnonzero(ranks == rank)[0])
-
-
-def _row_in_query(row_number: int, query: int, data: RankingDataset, query_words: str) -> int:
+def _row_in_query(row_number: int, query: int, data: RankingDataset) -> int:
     if not 1 <= row_number <= data.n_documents:
         raise DataError(f"the data has no row {row_number}: its rows are 1 to {data.n_documents:,}")
     row = row_number - 1
@@ -131,12 +113,9 @@ def _row_in_query(row_number: int, query: int, data: RankingDataset, query_words
         row = int(np.flatnonzero(data.input_rows == row)[0])
     query_of_row = data.queries.of_row(row)
     if query_of_row != query:
-        query_rows = "others"
-        if data.input_rows is None:
-            query_rows = f"rows {data.queries.ptr[query] + 1} to {data.queries.ptr[query + 1]}"
         raise DataError(
-            f"row {row_number} belongs to query {data.queries.qid[query_of_row]}; {query_words} has"
-            f" {query_rows}"
+            f"row {row_number} belongs to query {data.queries.qid[query_of_row]}, not to"
+            f" {data.queries.qid[query]}; choose a row of that query"
         )
     return row
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
@@ -41,11 +41,12 @@ class Document:
 
 
 class Why(Result):
-    """Result of `why`. Arrays have one entry per feature that the trees use.
+    """Result of `why`. Arrays have one entry per feature that the trees use, by absolute part,
+    largest first.
 
     Args:
         documents: number of documents in the query.
-        features: the c feature names, in model order.
+        features: the c feature names.
         values: float64[2, c], feature values of both documents, where NaN is a missing value.
         contributions: float64[2, c], TreeSHAP contributions to both scores, or NaN if the engine
             cannot compute them.
@@ -90,53 +91,32 @@ class Why(Result):
         """
         return np.asarray(self.contributions[0] - self.contributions[1])
 
-    @property
-    def order(self) -> Int64Array:
-        """The order of the features by absolute part, largest first."""
-        return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
-
     HIDDEN = ("values", "contributions", "pair")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the features, and the pair."""
-        # The features, largest part first.
-        order = self.order
-        names = [self.features[i] for i in order.tolist()]
-        contributions = {
-            "a_part": self.contributions[0, order],
-            "b_part": self.contributions[1, order],
-            "part": self.parts[order],
-        }
-        values = {"a": self.values[0, order].tolist(), "b": self.values[1, order].tolist()}
         signed = fixed(self.contributions.ravel().tolist(), 4, sign=True)
+        data = {"feature": self.features, "a": self.values[0], "b": self.values[1]}
+        data |= {"a_part": self.contributions[0], "b_part": self.contributions[1]}
         columns = (
             "feature",
             "a # A",
             "b # B",
-            Column("a_part", "part of A", format=signed, help="TreeSHAP contribution to A's score"),
-            Column("b_part", "part of B", format=signed, help="TreeSHAP contribution to B's score"),
-            Column(
-                "part",
-                "A - B",
-                format=signed,
-                help="The parts add up to the difference of the scores.",
-            ),
+            Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
+            Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
+            Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
         )
-        cells = {}
-        for document, row in values.items():
-            texts = map(self.value_text, names, row)
-            cells[document] = list(map(Cell, row, texts))
-        # The pair.
-        pair_columns = (
-            "document",
-            "name",
-            "rank #",
-            "score .6g",
-            "label g",
-        )
+        cells = {
+            document: [
+                Cell(value, self.value_text(feature, value))
+                for feature, value in zip(self.features, data[document].tolist(), strict=True)
+            ]
+            for document in ("a", "b")
+        }
+        pair_columns = ("document", "name", "rank #", "score .6g", "label g")
         pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         return (
-            Table("features", {"feature": names, **values, **contributions}, columns, cells),
+            Table("features", data | {"part": self.parts}, columns, cells),
             replace(pair, cells={"document": ["A", "B"]}),
         )
 
@@ -183,7 +163,7 @@ def why(
     scores = ranker.predict(data.features[start:stop], threads=threads)
     ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
     rows = [find_document(document, query, data, ranks) for document in (a, b)]
-    document_a, document_b = [
+    documents = [
         Document(
             name=shown_name(row, data),
             row=row,
@@ -193,31 +173,32 @@ def why(
         )
         for row in rows
     ]
-    if document_a == document_b:
+    if rows[0] == rows[1]:
         raise DataError(
-            f"{a} and {b} are the same document of query {qid}: {document_a.name}, rank"
-            f" {document_a.rank}"
+            f"{a} and {b} are the same document of query {qid}: {documents[0].name}, rank"
+            f" {documents[0].rank}"
         )
     # Attribute both scores to the features that the trees use.
-    used_columns, notes = ranker.trees().used, []
-    features = tuple(ranker.feature_names[i] for i in used_columns)
-    pair = DenseRows(data, used_columns, ranker.absent_is_missing)[np.array(rows)]
-    values = pair.astype(np.float64)
+    used, notes = ranker.trees().used, []
+    values = DenseRows(data, used, ranker.absent_is_missing)[np.array(rows)].astype(np.float64)
+    contributions = np.full(values.shape, np.nan)
     try:
-        contributions = ranker.contributions(data.features[rows], threads=threads)[:, used_columns]
+        contributions = ranker.contributions(data.features[rows], threads=threads)[:, used]
     except ModelError as error:
-        contributions = np.full(values.shape, np.nan)
         notes.append(str(error))
-    if document_a.score == document_b.score:
+    if documents[0].score == documents[1].score:
         notes.append("the scores are equal, so row order decides")
+    # List the features that matter most first.
+    order = np.argsort(-np.abs(contributions[0] - contributions[1]), kind="stable")
+    features = tuple(ranker.feature_names[i] for i in used[order])
     return Why(
         qid=data.queries.describe_query(query),
-        a=document_a,
-        b=document_b,
+        a=documents[0],
+        b=documents[1],
         documents=stop - start,
         features=features,
-        values=values,
-        contributions=contributions,
+        values=values[:, order],
+        contributions=contributions[:, order],
         notes=tuple(notes),
         categories={name: categories[name] for name in features if name in categories},
     )

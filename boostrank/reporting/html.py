@@ -104,22 +104,18 @@ def table_html(table: Table, **options: Any) -> Markup:
             columns.append((end_column, table.cells_of(name)))
         if column.drawn:
             end_cells = [table.cells_of(name) for name in column.ends]
-            drawings = _whiskers(cells, *end_cells, limits=column.limits)
+            drawings = _whiskers(cells, *end_cells)
             columns.append((Column("", "95% interval", ""), drawings))
     html_columns = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*html_columns, strict=True)), [column for column, _ in columns]
     return block("parts.html", "table", table=table, columns=declared, rows=rows, **options)
 
 
-def _whiskers(
-    means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell], *, limits: Sequence[float]
-) -> list[Cell]:
-    """Return drawings of values and their intervals on a common scale that includes 0 and the
-    limits.
-    """
+def _whiskers(means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) -> list[Cell]:
+    """Return drawings of values and their intervals on a common scale that includes 0."""
     values = [cell.value for cell in (*low, *high) if not cell.missing]
     values = values or [cell.value for cell in means if not cell.missing]
-    lowest, highest = min([0.0, *limits, *values]), max([0.0, *limits, *values])
+    lowest, highest = min([0.0, *values]), max([0.0, *values])
     scale = lowest, highest if highest > lowest else 1.0
     draw = environment().globals["whisker"]
     cells = []
@@ -145,8 +141,6 @@ def _html_cell(column: Column, cell: Cell) -> _HtmlCell:
     value = cell.value
     text = column.text(cell, "–")  # noqa: RUF001  a dash
     css_look = cell.look or column.look
-    if css_look == "sign":
-        css_look = "" if value is None else look_of(value, value)
     if css_look.startswith("chip"):
         text, css_look = Markup('<span class="{}">{}</span>').format(css_look, text), ""
     css_class = "" if column.format is None else "number"

@@ -80,8 +80,8 @@ class Judges:
             f"{is_people.sum():,} documents were judged by people, {is_machine.sum():,} by the"
             f" machine, {both.sum():,} by both"
         )
-        query_of_both = queries.of_rows()[both]
-        if np.unique(query_of_both).size < 2:
+        query = queries.of_rows()
+        if np.unique(query[both]).size < 2:
             raise DataError(
                 f"{counts_text}, in fewer than two queries: let the machine grade what people"
                 " judged"
@@ -89,21 +89,18 @@ class Judges:
         with queries.naming_rows():
             gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
         # Compare the judges, where each document stands for as many as its chance says.
-        weights = np.ones(query_of_both.size)
+        weights = np.ones(people.size)
         if CHANCE in table.column_names:
-            weights = 1.0 / _numbers(table[CHANCE])[both]
-        segment_of_query = self._segments or dict.fromkeys(map(str, queries.qid.tolist()), "")
-        names = [segment_of_query.get(str(qid), NO_SEGMENT) for qid in queries.qid.tolist()]
-        segments = np.array(names, object)[queries.of_rows()]
-        segment_of_both = segments[both]
-        grades = people[both], machine[both]
-        gain_map = learn_gains(
-            machine[both], gains[both], query_of_both, weights=weights, segments=segment_of_both
-        )
-        self.tables = [agreement(*grades, query_of_both, weights=weights, segments=segment_of_both)]
-        if max(np.unique(grades_of_judge).size for grades_of_judge in grades) <= _MOST_GRADES:
-            self.tables.append(confusion(*grades))
-        self.tables.append(gain_map.table())
+            weights = 1.0 / _numbers(table[CHANCE])
+        segment_of_query = self._segments or {}
+        default = NO_SEGMENT if segment_of_query else ""
+        names = [segment_of_query.get(str(qid), default) for qid in queries.qid.tolist()]
+        segments = np.array(names, object)[query]
+        of_both = {"query": query[both], "weights": weights[both], "segments": segments[both]}
+        gain_map = learn_gains(machine[both], gains[both], **of_both)
+        self.tables = [agreement(people[both], machine[both], **of_both), gain_map.table()]
+        if max(np.unique(grades[both]).size for grades in (people, machine)) <= _MOST_GRADES:
+            self.tables.insert(1, confusion(people[both], machine[both]))
         # Add the columns after those of the judges.
         expected = np.where(is_people, gains, gain_map.expected(machine, segments))
         dropped = [name for name in (MACHINE, CHANCE) if name in table.column_names]
@@ -118,18 +115,15 @@ class Judges:
             query_weights = np.repeat(np.round(sums / queries.sizes, 9), queries.sizes)
             table = table.add_column(4 + len(dropped), ADDED[1], [query_weights])
             reading += " --weight weight"
-        parts = [
-            f"{name} {segment_map.explained:.0%}"
-            for name, segment_map in gain_map.of_segment.items()
-        ]
-        if self._segments and not parts:
-            parts = ["by one map, as well as by one for each segment"]
+        shares = [f"{name} {part.explained:.0%}" for name, part in gain_map.of_segment.items()]
+        if self._segments and not shares:
+            shares = ["by one map, as well as by one for each segment"]
+        explained = f"{gain_map.explained:.0%} of the variance of people's gains"
+        if shares:
+            explained += f" ({', '.join(shares)})"
         self.words = [
             counts_text,
-            "on queries left out, the machine's grades explain"
-            f" {gain_map.explained:.0%} of the variance of people's gains"
-            + f" ({', '.join(parts)})"
-            * bool(parts),
+            f"on queries left out, the machine's grades explain {explained}",
             f"to train on both: boostrank train TABLE {reading}",
         ]
         return table
@@ -164,8 +158,8 @@ class GainMap:
             segments: [n], segment of each grade.
         """
         gains = np.interp(machine, self.grades, self.gains)
-        for name, each in self.of_segment.items():
-            gains = np.where(segments == name, each.expected(machine), gains)
+        for name, part in self.of_segment.items():
+            gains = np.where(segments == name, part.expected(machine), gains)
         return gains
 
     def share(self, segments: Array) -> Float64Array:
@@ -175,14 +169,14 @@ class GainMap:
 
     def table(self) -> Table:
         """Return the table of gains, with the first of the grades that have the same gain."""
-        rows: list[tuple[Any, ...]] = []
-        for name, each in {"all": self, **self.of_segment}.items():
-            gains, first = np.unique(each.gains, return_index=True)
-            counts = np.add.reduceat(each.documents, first)
-            cells = zip(each.grades[first], counts, gains, strict=True)
-            rows += [(name, *cell) for cell in cells]
-        names = "segment", "from machine", "documents", "expected gain"
-        return Table("gains", dict(zip(names, zip(*rows, strict=True), strict=True)))
+        rows = []
+        for name, part in {"all": self, **self.of_segment}.items():
+            gains, first = np.unique(part.gains, return_index=True)
+            counts = np.add.reduceat(part.documents, first)
+            for grade, count, gain in zip(part.grades[first], counts, gains, strict=True):
+                cells = {"from machine": grade, "documents": count, "expected gain": gain}
+                rows.append({"segment": name, **cells})
+        return table_of_rows("gains", rows)
 
 
 def learn_gains(

@@ -41,14 +41,12 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE, grades_by_name
-from boostrank.reporting.rank_changes import Ranker
 from boostrank.reporting.table import Column, Table, table_of_objects
 
 FEWEST = 10
 """Number of queries of people from which a difference is estimated."""
 POWER = 0.8
 _MOST_QUERIES = 10_000_000
-_SIZES = (20, 50, 100, 200, 300, 500, 1000)
 Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
@@ -89,11 +87,6 @@ class JudgedDifference:
     bias_high: float = math.nan
     worth: float = math.nan
     differ: int = 0
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether so few queries differ that their spread says little."""
-        return self.differ < _FEW * self.queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,24 +138,27 @@ class JudgedQueries:
         by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))
         is_whole = ~has(np.isnan(people) & ~np.isnan(machine))
         is_judged = by_people & by_machine & is_whole
-        ungraded = int((np.isnan(machine) & by_machine[owner]).sum())
+        ungraded = np.isnan(machine) & by_machine[owner]
+        counts = (
+            (ungraded, "document", "", "of the machine's queries without its grade, counted as 0"),
+            (
+                by_people & ~is_whole,
+                "query",
+                "queries",
+                "judged by people in part, counted as not judged",
+            ),
+            (~by_machine, "query", "queries", "without a machine's grade, left out"),
+        )
         notes = [
-            f"{count_of(ungraded, 'document')} of the machine's queries without its grade, and"
-            " counted as 0"
-        ] * bool(ungraded)
+            f"{count_of(int(rows.sum()), noun, nouns)} {words}"
+            for rows, noun, nouns, words in counts
+            if rows.any()
+        ]
         if by_machine.sum() < by_people.sum() and not (by_machine & ~by_people).any():
             notes.append(
                 f"people judged {by_people.sum()} queries, and the machine only {by_machine.sum()}"
                 " of them, which adds nothing: were their judgements swapped?"
             )
-        notes += [
-            f"{count_of(int(rows.sum()), 'query', 'queries')} {words}"
-            for rows, words in (
-                (by_people & ~is_whole, "judged by people in part, and counted as not judged"),
-                (~by_machine, "without a machine's grade, and left out"),
-            )
-            if rows.any()
-        ]
         if is_judged.sum() < FEWEST:
             raise DataError(
                 f"people judged {is_judged.sum()} whole queries that the machine judged too, but at"
@@ -172,23 +168,12 @@ class JudgedQueries:
         # Weigh people's queries by 1 / chance.
         chosen, whole = np.flatnonzero(by_machine), np.flatnonzero(is_judged)
         of_people = _labelled(data, whole, people)
-        if CHANCE in grades:
-            least = np.ones(count)
-            np.minimum.at(least, owner, chance)
-            weights = of_people.queries.each_weight / least[whole]
-            of_people = replace(of_people, queries=replace(of_people.queries, weights=weights))
+        least = np.ones(count)
+        np.minimum.at(least, owner, chance)
+        weights = of_people.queries.each_weight / least[whole]
+        of_people = replace(of_people, queries=replace(of_people.queries, weights=weights))
         of_machine, at = _labelled(data, chosen, machine), np.searchsorted(chosen, whole)
         return cls(of_machine, of_people, chosen, at, tuple(notes))
-
-    def take(
-        self, rankers: Mapping[str, Sequence[Ranker]], queries: Int64Array, data: RankingDataset
-    ) -> dict[str, list[Ranker]]:
-        """Return the rankers of the data restricted to some queries."""
-        rows = data.queries.take(queries)[1]
-        return {
-            side: [replace(ranker, scores=ranker.scores[rows]) for ranker in of_side]
-            for side, of_side in rankers.items()
-        }
 
 
 def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
@@ -331,11 +316,7 @@ def judges_table(rows: Sequence[JudgedDifference]) -> Table:
     """Return the table of the differences by judge."""
     columns = (
         "metric",
-        Column(
-            "judges",
-            help="people: whole queries that people judged. both: people's estimate,"
-            " with less variance",
-        ),
+        Column("judges", help="both: people's estimate, with less variance"),
         "queries #",
         Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
         Column("p", format=".4f", help="two-sided p-value"),
@@ -356,7 +337,7 @@ def describe_judges(rows: Sequence[JudgedDifference]) -> str:
     )
     if both.weight == 0.0:
         text += "; its grades are not used, because they say nothing of people's"
-    if people.is_sparse:
+    if people.differ < _FEW * people.queries:
         text += (
             f"; only {people.differ} of {people.queries} judged queries differ: the intervals are"
             " widened by the machine's spread, and may still be too narrow"
@@ -373,7 +354,6 @@ class Plan:
         people, both: number of queries with a power of .8, by people alone and with the machine's
             grades, or None.
         judged: number of queries that the machine judged, or people without a machine.
-        sizes: numbers of queries, with the power of each.
     """
 
     metric: str
@@ -381,17 +361,6 @@ class Plan:
     judged: int
     people: int
     both: int | None
-    sizes: tuple[int, ...]
-    power: tuple[float, ...]
-    power_both: tuple[float, ...]
-
-    def table(self) -> Table:
-        """Return the power by number of queries."""
-        data = {"queries of people": self.sizes, "people alone": self.power}
-        data |= {"with the machine": self.power_both} if self.power_both else {}
-        first, *others = data
-        columns = [Column(first, format=","), *(Column(name, format=".2f") for name in others)]
-        return Table("power", data, columns)
 
 
 def plan_of(comparison: Any, detect: float) -> Plan:
@@ -416,20 +385,21 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
     Args:
         rows: of `by_judges`, or the difference by people only.
     """
-    people = rows[0]
-    n, total = people.queries, rows[min(1, len(rows) - 1)].queries
+    people, total = rows[0], rows[min(1, len(rows) - 1)].queries
+    n = people.queries
     if not people.error:
         raise DataError(
             f"{people.metric}: no query differs between the rankers, so its spread is unknown"
         )
 
-    def error(size: int, saved: float) -> float:
-        explained = saved * max(0.0, 1.0 - size / total)
-        return people.error * math.sqrt(n / size * (1.0 - explained))
+    def count_queries(saved: float) -> int:
+        def power(size: int) -> float:
+            explained = saved * max(0.0, 1.0 - size / total)
+            error = people.error * math.sqrt(n / size * (1.0 - explained))
+            return power_of(detect, error, size)
 
-    def needed(saved: float) -> int:
         sizes = range(2, _MOST_QUERIES)
-        at = bisect_left(sizes, POWER, key=lambda size: power_of(detect, error(size, saved), size))
+        at = bisect_left(sizes, POWER, key=power)
         if at == len(sizes):
             raise DataError(
                 f"more than {_MOST_QUERIES:,} queries are needed to detect {detect:g}; pass a"
@@ -438,19 +408,11 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
         return sizes[at]
 
     # The machine saves a share of the variance, unless people judge all queries.
-    saved = None
+    both = None
     if len(rows) > 1 and n < total:
         ratio = (rows[2].error / people.error) ** 2
-        saved = min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999)
-    both = None if saved is None else needed(saved)
-    alone = needed(0.0)
-    sizes = tuple(sorted({*_SIZES, alone, both or alone}))
-
-    def powers(saved: float) -> tuple[float, ...]:
-        return tuple(power_of(detect, error(size, saved), size) for size in sizes)
-
-    with_machine = () if saved is None else powers(saved)
-    return Plan(people.metric, detect, total, alone, both, sizes, powers(0.0), with_machine)
+        both = count_queries(min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999))
+    return Plan(people.metric, detect, total, count_queries(0.0), both)
 
 
 def power_of(difference: float, error: float, queries: int) -> float:

@@ -22,7 +22,6 @@ import numpy as np
 from scipy.special import chdtri, stdtrit
 
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.resolve import resolve
@@ -70,14 +69,12 @@ class NoiseReport:
             runs.
         values: values on the validation queries by source and metric, float64[runs].
         first: results of the first training, which changes nothing, by metric.
-        weights: float64[Q], validation query weights.
         seconds: total duration of all runs in seconds.
     """
 
     runs: int
     values: dict[str, dict[str, Float64Array]]
     first: dict[str, MetricResult]
-    weights: Float64Array
     seconds: float
 
     def __repr__(self) -> str:
@@ -87,21 +84,6 @@ class NoiseReport:
     def spread(self, source: str, metric: str) -> Spread:
         """Return the spread of a metric over the runs of one source."""
         return spread_of(self.values[source][metric])
-
-    def over_queries(self, metric: str) -> Spread:
-        """Return the metric's sampling error over validation queries.
-
-        `matters` is NaN, because rankers that are compared on the same queries share this error.
-        """
-        values = self.first[metric].per_query
-        included = ~np.isnan(values)
-        share = self.weights[included] / self.weights[included].sum()
-        squared_deviations = np.square(values[included] - share @ values[included])
-        scale = float(np.square(share).sum())
-        interval = bootstrap_intervals(squared_deviations[:, None], share)
-        low, high = np.sqrt(scale * np.ravel(interval)).tolist()
-        sd = math.sqrt(scale * float(share @ squared_deviations))
-        return Spread(sd, low=low, high=high, matters=math.nan)
 
     def matters(self, metric: str) -> float:
         """Return the smallest meaningful difference between two trainings, which is that of the
@@ -188,12 +170,12 @@ def measure_noise(
             first_results = first_results or metrics.results(scores)
             run_values.append(metrics.values(scores))
             finished_runs += 1
-            are_identical = all(metric_values == run_values[0] for metric_values in run_values)
-            is_last = are_identical and len(run_values) == _ALIKE < runs
-            expected_runs -= (runs - len(run_values)) * is_last
+            is_idle = len(run_values) == _ALIKE and all(v == run_values[0] for v in run_values)
+            if is_idle:
+                expected_runs -= runs - len(run_values)
             if progress is not None:
                 progress(finished_runs, expected_runs, source, run_values[-1])
-            if is_last:
+            if is_idle:
                 break
         values[source] = {
             name: np.array([metric_values[name] for metric_values in run_values])
@@ -203,7 +185,6 @@ def measure_noise(
         runs,
         values=values,
         first=first_results,
-        weights=valid_set.queries.each_weight,
         seconds=time.perf_counter() - started,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -102,23 +102,38 @@ def compare_objectives(
         )
     seed = int(pop_param(common, SEED_NAMES, 0))
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
-    rounds = num_boost_round or _ROUNDS
-    options = TrainOptions(params=common, rounds=rounds, backend=backend, conventions=conventions)
-    planner = _Planner(options, train_set, [("valid", valid_set)], seed)
+    options = TrainOptions(
+        params=common,
+        rounds=num_boost_round or _ROUNDS,
+        backend=backend,
+        conventions=conventions,
+    )
+
+    def make_plan(name: str, rate: float, repeat: int = 0) -> Plan:
+        objective, data = objectives[name], train_set
+        params = objective if isinstance(objective, Mapping) else {"objective": objective}
+        run_params = {"learning_rate": rate, "seed": seed + repeat}
+        if repeat:
+            data = train_set.shuffled(np.random.default_rng([seed, repeat]))
+        repeat_options = replace(options, params={**common, **params, **run_params})
+        return resolve(repeat_options, data, [("valid", valid_set)])
+
     first_objective = next(iter(objectives))
-    plan = planner.plan(objectives[first_objective], rates[0])
+    plan = make_plan(first_objective, rates[0])
     metric = plan.settings.main_metric
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
-    planner = replace(planner, options=replace(options, conventions=plan.conventions))
+    options = replace(options, conventions=plan.conventions)
     metric_name, counter = str(metric), itertools.count(1)
     n_trainings = len(objectives) * (len(rates) + repeats - 1)
 
-    def train(objective: str, rate: float, repeat: int = 0) -> _Trained:
-        model = execute(planner.plan(objectives[objective], rate, repeat))
-        metric_value = model.evals_result["valid"][metric_name][model.best_iteration - 1]
-        progress(next(counter), n_trainings, objective, {metric_name: metric_value})
-        return _Trained(model, metric_value)
+    def measure(model: RankingModel) -> float:
+        return float(model.evals_result["valid"][metric_name][model.best_iteration - 1])
+
+    def train(objective: str, rate: float, repeat: int = 0) -> RankingModel:
+        model = execute(make_plan(objective, rate, repeat))
+        progress(next(counter), n_trainings, objective, {metric_name: measure(model)})
+        return model
 
     # Choose a rate for each objective, train again with it, and compare on the test queries.
     best_of = max if metric.higher_is_better else min
@@ -127,10 +142,10 @@ def compare_objectives(
     first_models: list[RankingModel] = []
     for objective in objectives:
         by_rate = {rate: train(objective, rate) for rate in rates}
-        metric_by_rate = {rate: trained.value for rate, trained in by_rate.items()}
+        metric_by_rate = {rate: measure(model) for rate, model in by_rate.items()}
         best_rate = best_of(rates, key=metric_by_rate.__getitem__)
-        models = [by_rate[best_rate].model]
-        models += [train(objective, best_rate, repeat).model for repeat in range(1, repeats)]
+        models = [by_rate[best_rate]]
+        models += [train(objective, best_rate, repeat) for repeat in range(1, repeats)]
         first_models = first_models or models
         comparison = compare(
             models, first_models, test_set, metric, conventions=plan.conventions, worst=0
@@ -150,30 +165,3 @@ def compare_objectives(
         for (name, difference), p in zip(differences.items(), p_holm, strict=True)
     }
     return ObjectiveComparison(metric_name, tuned, adjusted)
-
-
-class _Trained(NamedTuple):
-    """A model, and its metric on the validation queries."""
-
-    model: RankingModel
-    value: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Planner:
-    """Plans of trainings, whose repeats differ in the seed and the row order."""
-
-    options: TrainOptions
-    train_set: RankingDataset
-    valid: Sequence[tuple[str, RankingDataset]]
-    seed: int
-
-    def plan(self, objective: Any, rate: float, repeat: int = 0) -> Plan:
-        """Return the plan of one training."""
-        params = objective if isinstance(objective, Mapping) else {"objective": objective}
-        run_params = {"learning_rate": rate, "seed": self.seed + repeat}
-        train_set = self.train_set
-        if repeat:
-            train_set = train_set.shuffled(np.random.default_rng([self.seed, repeat]))
-        options = replace(self.options, params={**self.options.params, **params, **run_params})
-        return resolve(options, train_set, self.valid)

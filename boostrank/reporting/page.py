@@ -74,19 +74,15 @@ class Report:
 
     def __repr__(self) -> str:
         about = f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"
-        return "\n".join([*self._words(), about])
+        verdict = self.results.get("verdict")
+        if verdict is None:
+            return about
+        return "\n".join([str(self.opening), *verdict.meaning.values(), about])
 
     def _repr_html_(self) -> str:
-        states = {**dict.fromkeys(self.results, "there"), **self.missing}
-        rows = [(SECTIONS.get(name).title, state) for name, state in states.items()]
-        opening_rows = [("", line) for line in self._words()]
-        title = f"Report of {self.model} on {self.data}"
-        return small_table(title, [*opening_rows, ("model", self.about), *rows])
-
-    def _words(self) -> list[str]:
-        """Return the first line, and what the metrics measure."""
-        verdict = self.results.get("verdict")
-        return [] if verdict is None else [str(self.opening), *verdict.meaning.values()]
+        lines = [*repr(self).splitlines(), self.about]
+        missing = [f"no {name}: {reason}" for name, reason in self.missing.items()]
+        return small_table(f"Report of {self.model}", [("", line) for line in lines + missing])
 
     @cached_property
     def sections(self) -> tuple[PageSection, ...]:
@@ -110,8 +106,8 @@ class Report:
     @cached_property
     def frames(self) -> dict[str, Any]:
         """The result tables as pandas data frames by name."""
-        names = [section.name for section in on_page_order() if section.name in self.results]
-        tables = [table for name in names for table in self.results[name].tables()]
+        results = [self.results.get(section.name) for section in on_page_order()]
+        tables = [table for result in results if result is not None for table in result.tables()]
         return {table.name: table.to_frame() for table in tables if len(table)}
 
     def to_html(self) -> str:
@@ -122,9 +118,9 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as JSON data, without values per query. Undefined numbers are None."""
-        names = {"model": self.model, "data": self.data, "about": self.about}
-        results = {section.name: self.results.get(section.name) for section in on_page_order()}
-        return dict(plain(names | results | {"missing": self.missing}))
+        content: dict[str, Any] = {"model": self.model, "data": self.data, "about": self.about}
+        content |= {section.name: self.results.get(section.name) for section in on_page_order()}
+        return dict(plain(content | {"missing": self.missing}))
 
     def card(self, license: str | None = None) -> Card:
         """Return a model card, which needs the verdict.
@@ -132,14 +128,8 @@ class Report:
         Args:
             license: identifier of the model's license, such as "mit".
         """
-        verdict = self.results.get("verdict")
-        return card_of(
-            self.ranker,
-            Path(self.model).name,
-            data_name=self.data,
-            verdict=verdict,
-            license=license,
-        )
+        verdict, name = self.results.get("verdict"), Path(self.model).name
+        return card_of(self.ranker, name, data_name=self.data, verdict=verdict, license=license)
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, and the data of each chart and each data frame as CSV.
@@ -252,8 +242,12 @@ def _name_of(model: Any, otherwise: str) -> str:
 
 def _about(model: RankingModel, data: RankingDataset) -> str:
     """Describe the model and the data."""
+    name = model.info.objective_name
+    origin = f", trained with {name}" if name else ""
+    if model.info.averaged:
+        origin = f", the average of {len(model.info.averaged)} models"
     about = (
-        f"{model.backend}{_origin(model)}, {model._size}, {model.n_features:,} features; "
+        f"{model.backend}{origin}, {model._size}, {model.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
     if model.info.gain is not None or data.gain is not None:
@@ -264,26 +258,6 @@ def _about(model: RankingModel, data: RankingDataset) -> str:
     if "clicks" in data.provenance.options:
         about += "; measured by clicks over exposure instead of labels"
     return about
-
-
-def _origin(model: RankingModel) -> str:
-    """Describe the training objective or the averaged models after a comma, or return "" if neither
-    is recorded.
-    """
-    if model.info.averaged:
-        members = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
-        folds = f" ({members})" if members else ""
-        return f", the average of {len(model.info.averaged)} models{folds}"
-    objective: Any = model.info.get("objective") or {}
-    name = objective.get("name")
-    names = [
-        objective[component].get("name")
-        for component in ("first", "second")
-        if isinstance(objective.get(component), Mapping)
-    ]
-    if names:
-        name = f"a mixture of {' and '.join(map(str, names))}"
-    return f", trained with {name}" if name else ""
 
 
 def on_page_order() -> list[Section]:

@@ -7,7 +7,7 @@ feature. Features that are constant within queries are exchanged between queries
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,12 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
-from boostrank.kernels.forest import permute_within
+from boostrank.kernels.forest import Walker, permute_within
 from boostrank.kernels.primitives import round_seed
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.reporting.scoring import (
     DocumentProgress,
-    Scorer,
-    in_batches,
+    changed_scores,
     metrics_of_block,
     over_blocks,
 )
@@ -64,7 +63,7 @@ class Losses:
 
 
 def measure_losses(
-    scorer: Scorer,
+    walker: Walker,
     rows: DenseRows,
     units: Sequence[Unit],
     metric: Metric,
@@ -75,28 +74,24 @@ def measure_losses(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> Losses:
-    """Shuffle each unit `repeats` times and measure its loss. Units that share columns need
-    separate passes.
-    """
+    """Shuffle each unit `repeats` times and measure its loss. Units must not share columns."""
     data, n_queries = rows.data, len(rows.data.queries)
     # Raises if the metric is undefined.
-    BoundMetrics(
-        [metric], data.labels, queries=data.queries, conventions=conventions, threads=threads
-    )
-    shuffles = [_Shuffle(rows, members, units, seed) for members in _disjoint(units)]
+    BoundMetrics([metric], data.labels, queries=data.queries, conventions=conventions)
+    shuffle = _Shuffle(rows, units, seed)
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
     def measure_block(queries: slice, documents: slice) -> None:
         bound = metrics_of_block(data, queries, documents, metric, conventions)
         (name,) = bound.names
-        values, first_query = rows[documents], queries.start
-        base[queries] = bound.per_query(scorer.scores(values))[name]
+        values = rows[documents]
+        base[queries] = bound.per_query(walker.scores(values))[name]
         for repeat in range(repeats):
-            for shuffle in shuffles:
-                for unit, scores in shuffle.changes(
-                    scorer, values, bound.queries, first_query=first_query, repeat=repeat
-                ):
-                    sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
+            shuffled = shuffle.shuffle_block(values, bound.queries, queries.start, repeat)
+            for unit, scores in changed_scores(
+                walker, values, shuffled, shuffle.unit_of_column, len(units)
+            ):
+                sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
 
     over_blocks(measure_block, rows, threads, progress)
     counted = ~np.isnan(base)
@@ -137,86 +132,42 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
 
 
 class _Shuffle:
-    """Units without shared columns, which are shuffled in one pass.
+    """Units that are shuffled in one pass.
 
-    Args:
-        members: positions of these units among all units.
+    Attributes:
+        unit_of_column: int64[c], or -1 for columns that stay.
     """
 
-    def __init__(
-        self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int
-    ) -> None:
-        self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
-        self._unit_of_column = np.full(rows.columns.size, -1, np.int64)
-        for i, unit in enumerate(self._units):
-            self._unit_of_column[list(unit.columns)] = i
-        self._within = np.array([not unit.between for unit in self._units], np.int64)
-        first_rows = rows.data.queries.ptr[:-1]
+    def __init__(self, rows: DenseRows, units: Sequence[Unit], seed: int) -> None:
+        self._units, self._seed = units, seed
+        self.unit_of_column = np.full(rows.columns.size, -1, np.int64)
+        for i, unit in enumerate(units):
+            self.unit_of_column[list(unit.columns)] = i
+        self._within = np.array([not unit.between for unit in units], np.int64)
         # Query-level features have one value per query.
-        self._query_values = None
-        if any(unit.between for unit in self._units):
-            self._query_values = rows[first_rows]
+        first_rows = rows.data.queries.ptr[:-1]
+        if self._within.all():
+            first_rows = first_rows[:0]
+        self._query_values = rows[first_rows]
 
-    def changes(
-        self,
-        scorer: Scorer,
-        rows: Float32Array,
-        queries: QueryIndex,
-        *,
-        first_query: int,
-        repeat: int,
-    ) -> Iterator[tuple[int, Float64Array]]:
-        """Yield each unit's position and its changed scores for a block of queries, which are
-        computed in batches that fit in memory.
-        """
+    def shuffle_block(
+        self, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
+    ) -> Float32Array:
+        """Return the shuffled rows of a block of queries."""
         streams = [repeat * 2**32 + unit.stream for unit in self._units]
         seeds = np.array([round_seed(self._seed, stream) for stream in streams])
-        shuffled = self._shuffle_within(rows, queries, first_query, seeds)
-        if self._query_values is not None:
-            self._exchange_between(shuffled, queries, first_query, seeds)
-        for batch in in_batches(np.arange(len(self._units)), rows.shape[0]):
-            in_batch = np.isin(self._unit_of_column, batch)
-            unit_of_column = np.where(in_batch, self._unit_of_column - batch[0], -1)
-            changed = scorer.changes(rows, shuffled, unit_of_column, batch.size)
-            yield from zip([self._members[i] for i in batch], changed, strict=True)
-
-    def _shuffle_within(
-        self, rows: Float32Array, queries: QueryIndex, first_query: int, seeds: Array
-    ) -> Float32Array:
-        """Return the rows with the units that are shuffled within queries."""
-        shuffled = rows.copy()
-        order = np.empty(queries.longest, np.int64)
-        units = self._unit_of_column, len(self._units), self._within
+        shuffled, order = rows.copy(), np.empty(queries.longest, np.int64)
+        units = self.unit_of_column, len(self._units), self._within
         permute_within(rows, queries.ptr, first_query, *units, seeds, order, shuffled)
-        return shuffled
-
-    def _exchange_between(
-        self, rows: Float32Array, queries: QueryIndex, first_query: int, seeds: Array
-    ) -> None:
-        """Replace query-level units in place by their values in other queries."""
-        assert self._query_values is not None
+        # Exchange the values of query-level units between queries.
         block = slice(first_query, first_query + len(queries))
         for unit, seed in zip(self._units, seeds, strict=True):
             if unit.between:
                 rng, columns = np.random.default_rng(int(seed)), list(unit.columns)
                 source_queries = rng.permutation(len(self._query_values))[block]
                 values = self._query_values[source_queries][:, columns]
-                rows[:, columns] = np.repeat(values, queries.sizes, axis=0)
-
-
-def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
-    """Partition units greedily into lists without shared columns."""
-    groups: list[tuple[set[int], list[int]]] = []
-    for i, unit in enumerate(units):
-        columns = set(unit.columns)
-        for group_columns, members in groups:
-            if not group_columns & columns:
-                group_columns |= columns
-                members.append(i)
-                break
-        else:
-            groups.append((columns, [i]))
-    return [members for _, members in groups]
+                shuffled[:, columns] = np.repeat(values, queries.sizes, axis=0)
+        return shuffled
 
 
 def centred_ranks(values: Array, ptr: Int64Array) -> Float64Array:

@@ -74,15 +74,12 @@ class Churn:
         queries: number of queries with more than k documents.
         first: share of queries with two or more documents whose first document changed, or NaN
             without such queries.
-        per_query: float64[Q], changed share of the top k, or NaN for queries with at most k
-            documents.
     """
 
     k: int
     changed: float
     queries: int
     first: float
-    per_query: Float64Array
 
 
 @dataclass(frozen=True)
@@ -122,24 +119,21 @@ def ranks_of(ranker: Ranker, queries: QueryIndex) -> Float64Array:
 
 def churn(old_ranks: Float64Array, new_ranks: Float64Array, queries: QueryIndex, k: int) -> Churn:
     """Compare the top k of two rankings, given the results of `ranks_of`."""
-    owner = queries.of_rows()
+    owner, is_longer = queries.of_rows(), queries.sizes > k
 
-    def entered(depth: int) -> Float64Array:
-        return (
-            np.bincount(owner[(new_ranks <= depth) & (old_ranks > depth)], minlength=len(queries))
-            / depth
-        )
+    def count_entered(depth: int) -> Float64Array:
+        entered = owner[(new_ranks <= depth) & (old_ranks > depth)]
+        return np.bincount(entered, minlength=len(queries)) / depth
 
-    has_more_than_k, has_several = queries.sizes > k, queries.sizes > 1
-    per_query = np.where(has_more_than_k, entered(k), np.nan)
-    changed = float(per_query[has_more_than_k].mean()) if has_more_than_k.any() else math.nan
-    first_changed = float(entered(1)[has_several].mean()) if has_several.any() else math.nan
+    def average(values: Float64Array) -> float:
+        return float(values.mean()) if values.size else math.nan
+
+    entered = count_entered(k)
     return Churn(
         k=k,
-        changed=changed,
-        queries=int(has_more_than_k.sum()),
-        first=first_changed,
-        per_query=per_query,
+        changed=average(entered[is_longer]),
+        queries=int(is_longer.sum()),
+        first=average(count_entered(1)[queries.sizes > 1]),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -42,56 +42,24 @@ def silent(step: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
-def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
-    """Return the units for `Scorer.changes`, int64[width]: one unit per given column, and -1 for
-    the other columns.
+def changed_scores(
+    walker: Walker,
+    rows: Float32Array,
+    changed_rows: Float32Array,
+    unit_of_column: Int64Array,
+    n_units: int,
+) -> Iterator[tuple[int, Float64Array]]:
+    """Yield each unit and the scores of the rows with its columns changed, float64[n].
+
+    They are computed in batches that fit in a thread's memory.
     """
-    unit_of_column = np.full(width, -1, np.int64)
-    unit_of_column[np.asarray(columns, np.int64)] = np.arange(len(columns))
-    return unit_of_column
-
-
-def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
-    """Split units into batches whose score changes fit in a thread's memory."""
-    batch_size = max(1, _CHANGES // max(1, documents))
-    return [units[start : start + batch_size] for start in range(0, units.size, batch_size)]
-
-
-class Engine:
-    """Scores from the engine, with the same methods as `kernels.forest.Walker`.
-
-    Args:
-        columns: int64[c], features in the rows, which must include the features that the trees use.
-    """
-
-    def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
-        self._model, self._columns, self._threads = model, columns, threads
-
-    def scores(self, rows: Float32Array) -> Float64Array:
-        """Return the scores, float64[n], of rows, float32[n, c]."""
-        features = np.zeros((rows.shape[0], self._model.n_features), np.float32)
-        features[:, self._columns] = rows
-        with warnings.catch_warnings():  # of unknown category codes
-            warnings.simplefilter("ignore", DataWarning)
-            return self._model.predict(features, threads=self._threads)
-
-    def changes(
-        self,
-        rows: Float32Array,
-        changed_rows: Float32Array,
-        unit_of_column: Int64Array,
-        n_units: int,
-    ) -> Float64Array:
-        """Return the scores of the changed rows, with one prediction per unit."""
-        changed = [
-            self.scores(np.where(unit_of_column == unit, changed_rows, rows))
-            for unit in range(n_units)
-        ]
-        return np.array(changed).reshape(n_units, rows.shape[0])
-
-
-Scorer = Engine | Walker
-"""An object that scores documents as they are and with changed columns."""
+    batch_size = max(1, _CHANGES // max(1, rows.shape[0]))
+    for first in range(0, n_units, batch_size):
+        size = min(batch_size, n_units - first)
+        in_batch = (first <= unit_of_column) & (unit_of_column < first + size)
+        units = np.where(in_batch, unit_of_column - first, -1)
+        changed = walker.changes(rows, changed_rows, units, size)
+        yield from enumerate(changed, first)
 
 
 def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:
@@ -101,11 +69,17 @@ def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
         ModelError: the walker does not reproduce the engine's scores on these data.
     """
     if trees.forest is None:
-        raise ModelError(f"the trees cannot be scored without the engine: {trees.why_not}")
+        raise ModelError(
+            f"the trees cannot be scored without the engine: they have {trees.why_not}"
+        )
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     walker = Walker(trees.forest, trees.used)
     sample = rows[: min(_COMPARED, data.n_documents)]
-    expected = Engine(model, trees.used, threads).scores(sample)
+    features = np.zeros((sample.shape[0], model.n_features), np.float32)
+    features[:, trees.used] = sample
+    with warnings.catch_warnings():  # of unknown category codes
+        warnings.simplefilter("ignore", DataWarning)
+        expected = model.predict(features, threads=threads)
     difference = walker.scores(sample) - expected
     # XGBoost sums in float32, and its scores include a constant that is not in the trees.
     accuracy = 1e-9 if trees.double else 1e-5

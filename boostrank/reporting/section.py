@@ -243,15 +243,9 @@ def page(
         variables: `summary` (markup above the sections), `heading` (the title as markup) and
             `drawn` (the summary's charts and tables).
     """
-    # Links and sort orders refer to parts by name.
-    elements = [
-        *variables.pop("drawn", ()),
-        *(element for section in sections for element in section.drawn),
-    ]
-    names = [section.name for section in sections] + [element.name for element in elements]
-    repeated = {name for name in names if names.count(name) > 1}
-    if repeated:
-        raise ValueError(f"two parts of a page have the same name: {', '.join(sorted(repeated))}")
+    elements = [*variables.pop("drawn", ())]
+    for section in sections:
+        elements += section.drawn
     # Include the script of charts only where there are charts, and permit no other script.
     scripts, chart_themes = [_template("script.js")], None
     if any(not isinstance(element, Table) for element in elements):

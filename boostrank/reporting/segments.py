@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
@@ -18,7 +18,7 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_
 from boostrank.core.files import read_text
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array
 from boostrank.data.roles import DEFAULTS, is_among
 from boostrank.files.tables import query_name
 
@@ -34,13 +34,8 @@ NEGLIGIBLE = 0.001
 NO_SEGMENT = "(none)"
 # A larger number of segments suggests that the wrong column was used, such as ids.
 MOST_SEGMENTS = 1_000
-_LENGTHS = (
-    (1, "1 document"),
-    (2, "2 to 9"),
-    (10, "10 to 29"),
-    (30, "30 to 99"),
-    (100, "100 or more"),
-)
+_SHORTEST = (1, 2, 10, 30, 100)
+_LENGTHS = ("1 document", "2 to 9", "10 to 29", "30 to 99", "100 or more")
 _MOST_LABELS = 8
 
 
@@ -57,16 +52,21 @@ class Segmentation:
     names: tuple[str, ...]
     of_query: Int64Array
 
+    @property
+    def name_of_query(self) -> Array:
+        """The name of each query's segment, [Q]."""
+        return np.array(self.names, object)[self.of_query]
+
+    def split(self, included: BoolArray) -> Iterator[tuple[str, BoolArray]]:
+        """Yield the name and the included queries, bool[Q], of each segment that has any."""
+        for i in np.unique(self.of_query[included]).tolist():
+            yield self.names[i], included & (self.of_query == i)
+
 
 def by_length(queries: QueryIndex) -> Segmentation:
     """Segment queries by their number of documents."""
-    shortest_lengths = np.array([shortest_length for shortest_length, _ in _LENGTHS])
-    segment_positions = np.maximum(
-        np.searchsorted(shortest_lengths, queries.sizes, side="right") - 1, 0
-    )
-    return Segmentation(
-        "list length", tuple(name for _, name in _LENGTHS), segment_positions.astype(np.int64)
-    )
+    of_query = np.maximum(np.searchsorted(_SHORTEST, queries.sizes, side="right") - 1, 0)
+    return Segmentation("list length", _LENGTHS, of_query.astype(np.int64))
 
 
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
@@ -81,14 +81,11 @@ def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
 def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     """Segment queries by their largest label, or by its sign if there are many distinct labels."""
     best = best_labels(labels, queries)
-    values, label_positions = np.unique(best, return_inverse=True)
-    if values.size <= _MOST_LABELS:
-        return Segmentation(
-            "best label",
-            tuple(f"{value:g}" for value in values.tolist()),
-            label_positions.astype(np.int64),
-        )
-    return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
+    values, of_query = np.unique(best, return_inverse=True)
+    names = tuple(f"{value:g}" for value in values.tolist())
+    if values.size > _MOST_LABELS:
+        return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
+    return Segmentation("best label", names, of_query.astype(np.int64))
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
@@ -200,20 +197,16 @@ def means_over_queries(
         weights: float64[Q], positive.
         resamples: number of resamples. `compare` uses `PAIRED_RESAMPLES`.
     """
-    n_columns = values.shape[1]
     included = ~np.isnan(values)
-    mean, low, high = np.full((3, n_columns), np.nan)
-    columns_by_queries: dict[bytes, list[int]] = {}
-    for column in range(n_columns):
-        columns_by_queries.setdefault(included[:, column].tobytes(), []).append(column)
-    for columns in columns_by_queries.values():
-        rows = included[:, columns[0]]
-        n_included = int(rows.sum())
-        if not n_included:
-            continue
+    mean, low, high = np.full((3, values.shape[1]), np.nan)
+    # Group the columns that include the same queries.
+    patterns, pattern_of_column = np.unique(included, axis=1, return_inverse=True)
+    for i, rows in enumerate(patterns.T):
+        columns = np.flatnonzero(pattern_of_column == i)
         included_values, row_weights = np.ascontiguousarray(values[rows][:, columns]), weights[rows]
-        mean[columns] = (row_weights / row_weights.sum()) @ included_values
-        if n_included > 1:
+        if len(row_weights):
+            mean[columns] = (row_weights / row_weights.sum()) @ included_values
+        if len(row_weights) > 1:
             low[columns], high[columns] = bootstrap_intervals(
                 included_values, row_weights, seed=seed, resamples=resamples
             )

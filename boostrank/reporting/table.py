@@ -66,11 +66,9 @@ class Column:
         format: number format, such as "+.4f". "" groups the digits of whole numbers and rounds
             other numbers to four digits. None marks a text column.
         help: tooltip for the heading on pages.
-        look: CSS class of the cells on pages: "faint", or "sign" to colour them by sign.
+        look: CSS class of the cells on pages: such as "faint".
         ends: keys of the lower and the upper end of the values' 95% intervals.
         drawn: whether pages draw the intervals.
-        limits: further values that the drawings' scale includes, so that several
-            tables share a scale.
     """
 
     name: str
@@ -80,7 +78,6 @@ class Column:
     look: str = ""
     ends: Sequence[str] = ()
     drawn: bool = False
-    limits: Sequence[float] = ()
 
     @classmethod
     def parse(cls, text: str) -> Column:

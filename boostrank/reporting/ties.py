@@ -1,57 +1,11 @@
-"""Documents of a query that share a score: how many there are, and what their order is worth."""
+"""The number of documents of a query that share a score."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
-
-
-@dataclass(frozen=True)
-class TieReport:
-    """The effect of tied scores.
-
-    Args:
-        documents: total number of documents.
-        tied: number of documents that share a score with a differently labelled document in their
-            query.
-        expected, file_order, worst, best: mean of the metric over all orders of tied documents, and
-            its values in the order of the file, in the worst order and in the best order.
-    """
-
-    documents: int
-    tied: int
-    expected: float
-    file_order: float
-    worst: float
-    best: float
-
-    @classmethod
-    def measure(
-        cls,
-        documents: int,
-        tied: int,
-        rules: Conventions,
-        values: Callable[[Conventions], dict[str, float]],
-        metric: str,
-    ) -> TieReport:
-        """Return the report on a metric, given a function that maps conventions to metric
-        values.
-        """
-        orders = ("expected", "input", "pessimistic", "optimistic")
-        return cls(
-            documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders)
-        )
-
-    @property
-    def mass(self) -> float:
-        """The share of tied documents."""
-        return self.tied / self.documents if self.documents else 0.0
 
 
 def tied_documents(

@@ -42,11 +42,10 @@ def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> N
     )
     assert "9 models for 3 rounds" in result.stderr
     assert "9/9  training queries  ndcg@5 0." in result.stderr
-    assert [re.split("  +", line)[1] for line in result.stdout.splitlines()[2:6]] == [
+    assert [re.split("  +", line)[1] for line in result.stdout.splitlines()[2:5]] == [
         "seed",
         "row order",
         "training queries",
-        "validation queries",
     ]
     assert "Two single trainings on these data" in result.stdout
 

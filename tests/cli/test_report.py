@@ -117,7 +117,6 @@ def test_the_numbers_of_every_chart_are_saved(full_run: Any) -> None:
         "learning-prefixes",
         "queries-values",
         "importance-loss",
-        "learning-lost",
     )
     assert {"report.html", *(f"{name}.csv" for name in charts)} <= names
     rows = list(csv.DictReader((folder / "all" / "prefixes.csv").open()))

@@ -73,7 +73,7 @@ def test_a_comparison_prints_as_html() -> None:
 def test_a_report_prints_as_html() -> None:
     params = {"objective": "regression", "verbosity": -1, "num_threads": 1}
     model = boostrank.train(params, data(), 1)
-    check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}, model), "Verdict")
+    check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}, model), "no verdict")
 
 
 def test_findings_print_as_html() -> None:

@@ -197,8 +197,8 @@ def test_first_use_python_07_folds_report_and_importance_take_a_function(
     assert set(page.results) == {"verdict", "queries"}
     assert page.verdict.headline.metric == "best_on_top"
     baselines = {ranking.name: ranking for ranking in page.verdict.baselines}
-    by_chance = baselines["random order"].standings["best_on_top"].value
-    assert by_chance == pytest.approx(0.55, abs=0.2)
+    assert "best_on_top" in baselines["the order of the file"].standings
+    assert "random order" not in baselines  # a function has no mean over orders
     assert (
         boostrank.reporting.importance(model, data, best_on_top, repeats=1).metric == "best_on_top"
     )

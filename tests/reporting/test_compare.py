@@ -217,7 +217,6 @@ def test_the_top_is_compared_as_sets(held_out: RankingDataset) -> None:
             firsts.append(tops[0][0] != tops[1][0])
     ranks = [held_out.queries.ranks(s) for s in (old, new)]
     top = churn(*ranks, held_out.queries, 4)
-    np.testing.assert_allclose(top.per_query, shares)
     assert top.changed == pytest.approx(np.nanmean(shares))
     assert (top.queries, top.first) == (
         np.count_nonzero(~np.isnan(shares)),
@@ -379,7 +378,7 @@ def test_a_comparison_is_seeded_and_comes_as_json_and_data_frames(
     assert len(differences) == 3 + len(comparison.segments)
     queries = comparison.to_frame("queries")
     np.testing.assert_array_equal(queries["map new"], comparison.per_query["map"][:, 1])
-    assert {"qid", "changed@10", "list length", "best label"} <= set(queries.columns)
+    assert {"qid", "list length", "best label"} <= set(queries.columns)
     with pytest.raises(ParameterError, match=r"x.*differences, queries"):
         comparison.to_frame("x")
 
@@ -416,7 +415,7 @@ def test_a_condition_that_so_few_queries_never_meet_is_refused() -> None:
     assert compare(
         scores, -scores, data, fail_if=condition.format(0.05)
     ).failed  # 2 of 64 signs are as extreme
-    with pytest.raises(DataError, match=r"^6 queries .*ndcg@1 < -0.1 at p<0.03"):
+    with pytest.raises(DataError, match=r"ndcg@1 < -0.1 at p<0.03.* 6 queries"):
         compare(scores, -scores, data, fail_if=condition.format(0.03))
     with pytest.raises(DataError, match="never hold"):
         compare(scores, -scores, data, fail_if=condition.format(0.03) + " in any")

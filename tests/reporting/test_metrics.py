@@ -1,4 +1,4 @@
-"""Tied documents, and what their order is worth."""
+"""Tied documents."""
 
 from __future__ import annotations
 
@@ -6,21 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
-from boostrank.metrics import BoundMetrics
-from boostrank.reporting.ties import TieReport, tied_documents
-
-
-def test_a_metric_is_reported_in_each_order_of_tied_documents() -> None:
-    labels, scores, queries = [0, 1, 1, 0], [2, 2, 1, 1], QueryIndex.from_sizes([2, 2])
-
-    def values(rules: Conventions) -> dict[str, float]:
-        return BoundMetrics("ndcg@1", labels, queries, rules).values(scores)
-
-    ties = TieReport.measure(4, 4, Conventions(), values, "ndcg@1")
-    assert (ties.worst, ties.file_order, ties.expected, ties.best) == (0.0, 0.5, 0.5, 1.0)
-    assert ties.mass == 1.0
+from boostrank.reporting.ties import tied_documents
 
 
 @given(

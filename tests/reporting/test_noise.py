@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metrics import evaluate
 from boostrank.reporting.noise import (
     SOURCES,
-    NoiseReport,
     measure_noise,
     spread_of,
 )
@@ -121,24 +118,6 @@ def test_the_other_engine_and_regrouped_validation_rows_are_measured_alike() -> 
     assert straight.spread("seed", "ndcg@10").sd > 0.0
     for source, values in straight.values.items():
         np.testing.assert_allclose(values["ndcg@10"], other.values[source]["ndcg@10"], rtol=1e-12)
-
-
-def test_the_spread_over_validation_queries_is_the_standard_error_of_the_mean() -> None:
-    noise = measure_noise(QUICK, TRAIN, VALID, 2, runs=3)
-    values = noise.first["ndcg@10"].per_query
-    values = values[~np.isnan(values)]
-    spread = noise.over_queries("ndcg@10")
-    assert spread.sd == pytest.approx(values.std() / np.sqrt(values.size))
-    assert spread.low < spread.sd < spread.high
-
-
-@pytest.mark.parametrize("queries", [1, 2, 3])
-def test_few_validation_queries_have_a_wide_interval_and_no_error(queries: int) -> None:
-    scores = [1, 3, 2, 3, 1, 2, 2, 3, 1][: 3 * queries]
-    result = evaluate("ndcg@1", [2, 1, 0] * queries, scores, QueryIndex.from_sizes([3] * queries))
-    noise = NoiseReport(3, {}, result, np.ones(queries), 0.0)
-    spread = noise.over_queries("ndcg@1")
-    assert 0.0 <= spread.low <= spread.sd <= spread.high
 
 
 def test_too_few_runs_and_no_metric_are_refused() -> None:

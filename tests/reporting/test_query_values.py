@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metrics import evaluate
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.sections.queries import SPEC, QueryValues, query_values
-from tests.model.real_models import lightgbm_models
-from tests.reporting.studies import study, words_of
+from boostrank.reporting.sections.queries import QueryValues, query_values
+from tests.reporting.studies import study
 
 
 @pytest.fixture(scope="module")
@@ -90,19 +88,6 @@ def test_the_worst_queries_come_with_their_lists(
             assert data.labels[left].max() == 0.0
 
 
-def test_contributions_are_the_boosters_beyond_the_mean_of_the_documents_shown(
-    model: RankingModel, data: RankingDataset, query_results: QueryValues
-) -> None:
-    worst_query = query_results.worst[0]
-    rows = [int(name.removeprefix("row ")) - 1 for name in worst_query.documents["document"]]
-    parts = model.contributions(data.features[rows])[:, :-1]
-    parts -= parts.mean(axis=0)
-    at = [data.feature_names.index(name) for name in worst_query.features]
-    np.testing.assert_allclose(worst_query.documents["contributions"], parts[:, at], atol=1e-12)
-    most = np.abs(parts).max(axis=0)
-    assert most[at].min() >= np.delete(most, at).max()
-
-
 def test_documents_are_called_by_their_names(model: RankingModel, data: RankingDataset) -> None:
     names = [f"<D{i}>" for i in range(data.n_documents)]
     names[int(data.queries.ptr[3])] = ""
@@ -128,32 +113,6 @@ def test_of_equal_queries_those_with_better_documents_are_worse_then_longer_ones
         study(data, "ndcg@1", model=model, scores=[1.0, 0, 1, 0, 1, 0, 1, 0, 0, 0])
     )
     assert [w.qid for w in query_results.worst] == ["1", "3", "0", "2"]
-
-
-def test_a_model_without_contributions_gives_a_note(tmp_path: Any) -> None:
-    path = tmp_path / "linear.txt"
-    path.write_text(lightgbm_models()["linear trees"])
-    linear = RankingModel.load(path)
-    rng = np.random.default_rng(0)
-    data = RankingDataset(
-        rng.normal(size=(40, 6)).astype(np.float32),
-        rng.integers(0, 3, 40).astype(float),
-        QueryIndex.from_sizes([20, 20]),
-        linear.feature_names,
-    )
-    query_results = query_values(study(data, model=linear))
-    assert "are not available" in query_results.notes[0]
-    assert query_results.worst[0].features == ()
-    assert len(query_results.worst[0].documents["rank"]) >= 10
-
-
-def test_only_a_metric_that_ends_at_1_has_perfect_queries(
-    model: RankingModel, data: RankingDataset
-) -> None:
-    pytest.importorskip("altair", reason="the page's charts need the extra `report`")
-    for metric, there in (("ndcg@5", True), ("dcg@5", False)):
-        query_results = query_values(study(data, metric, model=model))
-        assert ("perfect" in words_of(SPEC.on_page(query_results))) == there
 
 
 def test_frames(data: RankingDataset, query_results: QueryValues) -> None:

@@ -149,12 +149,10 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 
 
 def test_frames_tables_and_sections_have_their_names(full_report: Report) -> None:
-    names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
+    names = ["verdict", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in full_report.sections] == names
     assert sorted([*names, "calibration", "clicks"]) == SECTIONS.modules() == SECTIONS.names()
-    assert {"verdict", "depth", "grades", "importance", "prefixes", "queries", "parts"} <= set(
-        full_report.frames
-    )
+    assert {"verdict", "importance", "prefixes", "queries", "parts"} <= set(full_report.frames)
     assert {"metrics", "worst", "prefixes"} <= {
         part.name for section in full_report.sections for part in section.drawn
     }

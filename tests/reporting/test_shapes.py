@@ -19,7 +19,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import ModelError, ParameterError
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
@@ -27,7 +27,7 @@ from boostrank.reporting.section import page
 from boostrank.reporting.sections.importance import importance
 from boostrank.reporting.sections.shapes import SPEC, AleCurve, Shapes, accumulated_local_effects
 from boostrank.reporting.sections.shapes import shapes as shapes_of
-from tests.reporting.studies import study, words_of
+from tests.reporting.studies import Formula, study, words_of
 
 QUERIES, SIZE = 60, 10
 
@@ -167,37 +167,10 @@ def test_of_a_sum_the_curves_are_the_parts() -> None:
         np.testing.assert_allclose(width, width[0], atol=1e-10)
 
 
-def test_the_effect_of_a_missing_value_stands_by_itself() -> None:
-    for name in ("LightGBM", "LightGBM, stumps"):
-        model, data = model_of(name), world()
-        curve = curve_of(told_of(name), "f4")
-        present = data.features[~np.isnan(data.features[:, 3])]
-        lost = present.copy()
-        lost[:, 3] = np.nan
-        change = model.predict(lost) - model.predict(present)
-        assert curve.missing_effect == pytest.approx(change.mean(), abs=1e-10)
-        assert math.isnan(curve_of(told_of(name), "f1").missing_effect)
-
-
 def test_features_of_the_query_are_called_so_and_constant_ones_have_no_curve() -> None:
     feature_shapes = told_of("LightGBM")
     assert [c.feature for c in feature_shapes.curves if c.query_level] == ["f6"]
     assert "f7" not in {c.feature for c in feature_shapes.curves}  # no tree splits by it
-
-
-class Formula:
-    """A `Scorer` of a known function."""
-
-    def __init__(self, function: Callable[[Float64Array], Float64Array]) -> None:
-        self._function = function
-
-    def scores(self, rows: Float32Array) -> Float64Array:
-        return self._function(rows.astype(np.float64).T)
-
-    def changes(
-        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
-    ) -> Float64Array:
-        return np.array([self.scores(np.where(unit == u, other, rows)) for u in range(units)])
 
 
 def rows_of(X: Any, sizes: Any) -> DenseRows:
@@ -297,11 +270,12 @@ def test_shapes_come_as_data_frames_and_json() -> None:
     feature_shapes = told_of("LightGBM")
     curves, features = feature_shapes.to_frame("curves"), feature_shapes.to_frame("features")
     curve = feature_shapes.curves[0]
-    mine = curves[(curves["feature"] == curve.feature) & curves["value"].notna()]
+    mine = curves[curves["feature"] == curve.feature]
     np.testing.assert_array_equal(mine["effect"], curve.effect)
     assert mine["documents"].sum() == curve.counts.sum()
-    lost = curves[(curves["feature"] == "f4") & curves["value"].isna()]
-    assert lost["effect"].item() == curve_of(feature_shapes, "f4").missing_effect
+    lacking = curve_of(feature_shapes, "f4")
+    share = features.set_index("feature")["share_missing"]["f4"]
+    assert share == lacking.missing / (QUERIES * SIZE)
     assert features["feature"].tolist() == [c.feature for c in feature_shapes.curves]
     plain = json.loads(json.dumps(feature_shapes.to_dict(), allow_nan=False))
     assert len(plain["curves"]) == len(curves)
@@ -346,8 +320,7 @@ def test_a_feature_without_any_value_has_an_empty_curve() -> None:
     assert [
         len(values) for values in (curve.edges, curve.effect, curve.low, curve.high, curve.counts)
     ] == [0] * 5
-    curves = feature_shapes.to_frame("curves")
-    assert curves[curves["feature"] == "f4"]["documents"].tolist() == [QUERIES * SIZE]
+    assert (curve.missing, curve.lowest) == (QUERIES * SIZE, None)
     assert "nan" not in words_of(SPEC.on_page(feature_shapes))
 
 
@@ -358,7 +331,7 @@ def test_a_section_without_trees_says_so() -> None:
 
 def test_a_flat_curve_has_no_direction() -> None:
     flat = np.zeros(2)
-    curve = AleCurve("f", flat, flat, flat, flat, np.zeros(1, np.int64), 0, math.nan, False)
+    curve = AleCurve("f", flat, flat, flat, flat, np.zeros(1, np.int64), 0, False)
     assert math.isnan(curve.rising)
     assert curve.swing == 0.0
 
@@ -411,11 +384,3 @@ def test_a_spike_and_a_long_tail_show_the_step_between_them() -> None:
     step = curve.swing
     assert np.ptp(curve.effect[1:][below]) < 0.05 * step
     assert np.ptp(curve.effect[1:][above]) < 0.05 * step
-    x = next(
-        chart for chart in SPEC.on_page(feature_shapes).drawn if getattr(chart, "title", "") == "f1"
-    ).spec()
-    scales = [
-        layer["encoding"]["x"] for layer in x["layer"] if "scale" in layer["encoding"].get("x", {})
-    ]
-    assert {x_axis["scale"]["type"] for x_axis in scales} == {"symlog"}
-    assert scales[0]["axis"]["values"] == [0.0, 100.0, 1000.0]

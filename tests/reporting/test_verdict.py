@@ -78,14 +78,6 @@ def test_the_model_is_measured_as_evaluate_does(
         assert (standing.low, standing.high) == pytest.approx((result.low, result.high), abs=1e-12)
         assert standing.queries == result.queries
         assert np.isnan(standing.lead)
-    assert model_verdict.empty == evaluate("ndcg", data.labels, scores, data.queries)["ndcg"].empty
-
-
-def test_a_query_of_one_relevant_document_is_not_empty_where_such_queries_do_not_count() -> None:
-    data = RankingDataset.from_arrays(
-        np.arange(7.0)[:, np.newaxis], [1, 0, 0, 1, 1, 0, 0], group=[3, 1, 1, 2]
-    )
-    assert verdict(np.arange(7.0), data, conventions="sklearn").empty == 1
 
 
 def test_the_lead_over_a_previous_model_is_the_paired_difference(
@@ -142,12 +134,7 @@ def test_random_order_stays_random_where_ties_count_as_best(
 def test_ties_and_the_order_of_the_file_are_those_of_metrics(
     data: RankingDataset, scores: np.ndarray, model_verdict: Verdict
 ) -> None:
-    ties = model_verdict.ties
-    for value, order in ((ties.expected, "expected"), (ties.file_order, "input")):
-        rules = Conventions(ties=order)
-        result = evaluate("ndcg@10", data.labels, scores, data.queries, rules)["ndcg@10"]
-        assert value == result.mean
-    assert ties.tied == tied_documents(data.labels, scores, data.queries)
+    assert model_verdict.tied == tied_documents(data.labels, scores, data.queries) > 0
     positions = np.arange(data.n_documents)
     order = evaluate("ndcg@10", data.labels, -positions.astype(float), data.queries)["ndcg@10"].mean
     assert baseline(model_verdict, "the order of the file").standings[

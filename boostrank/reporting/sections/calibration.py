@@ -10,8 +10,8 @@ import numpy as np
 
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
-from boostrank.reporting.charts import Chart, alt, tooltips
-from boostrank.reporting.result import Result, concatenate
+from boostrank.reporting.charts import Chart, alt, lines
+from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import segmentations
 from boostrank.reporting.table import Column, Data, Table
@@ -58,46 +58,34 @@ def calibration(context: Context) -> Calibration:
     queries = context.data.queries
     values = calibrated_scores(record, context.scores)
     # The last segmentation, the best label, is what scores predict.
-    segment_tables = []
+    rows = []
     for partition in segmentations(context.segments, grades, queries)[:-1]:
-        for i, name in enumerate(partition.names):
-            queries_of_segment, rows = queries.take(np.flatnonzero(partition.of_query == i))
-            if rows.size:
-                segment_reliability = reliability(
-                    values[rows], grades[rows], queries_of_segment, bins=1, seed=context.seed
-                )
-                segment_columns: Data = {
-                    "by": [partition.kind],
-                    "part": [name],
-                    "queries": [len(queries_of_segment)],
-                }
-                segment_tables.append(
-                    segment_columns
-                    | {column: getattr(segment_reliability, column) for column in _COLUMNS}
-                )
-    bins = reliability(values, grades, queries, seed=context.seed)
-    uncalibrated = reliability(context.scores, grades, queries, seed=context.seed)
-    fitted_here = record["fingerprint"] == context.data.fingerprint
+        for name, inside in partition.split(queries.sizes > 0):
+            part, documents = queries.take(np.flatnonzero(inside))
+            measured = reliability(
+                values[documents], grades[documents], part, bins=1, seed=context.seed
+            )
+            numbers = [getattr(measured, column)[0] for column in _COLUMNS]
+            rows.append((partition.kind, name, len(part), *numbers))
+    names = ("by", "part", "queries", *_COLUMNS)
     return Calibration(
-        bins, uncalibrated.error[0], parts=concatenate(segment_tables), fitted_here=fitted_here
+        bins=reliability(values, grades, queries, seed=context.seed),
+        uncalibrated_error=reliability(context.scores, grades, queries, seed=context.seed).error[0],
+        parts=dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True)),
+        fitted_here=record["fingerprint"] == context.data.fingerprint,
     )
 
 
 def _template_variables(result: Calibration) -> dict[str, Any]:
     frame = result.to_frame()
-    tips = tooltips(
-        "predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d"
+    tips = (
+        *("predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to"),
+        "documents:Q ,d",
     )
-    base = alt.Chart(frame).encode(
-        x=alt.X("predicted:Q", title="predicted mean grade"), tooltip=tips
-    )
-    y = alt.Y("predicted:Q", title="observed", scale=alt.Scale(zero=False))
-    figure = alt.layer(
-        base.mark_line(strokeDash=[4, 4], strokeWidth=1).encode(y=y),
-        base.mark_rule(opacity=0.6).encode(y="low:Q", y2="high:Q"),
-        base.mark_point().encode(y="observed:Q"),
-    )
-    return {"chart": Chart("calibration-reliability", frame, figure.properties(height=300))}
+    x, scale = alt.X("predicted:Q", title="predicted mean grade"), alt.Scale(zero=False)
+    figure = lines(frame, x, "observed", tips, band=("low", "high"), title="observed", scale=scale)
+    figure += alt.Chart(frame).mark_line(strokeDash=[4, 4]).encode(x=x, y="predicted:Q")
+    return {"chart": Chart("calibration-reliability", frame, figure)}
 
 
 SPEC = Section(

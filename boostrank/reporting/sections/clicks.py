@@ -10,21 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boostrank.clicks.estimation import (
-    NONSENSE,
-    CurveCheck,
-    check_propensities,
-    estimate_propensities,
-)
+from boostrank.clicks.estimation import estimate_propensities
 from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at_the_top
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
-from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
+from boostrank.core.errors import BoostrankError, DataError, DataWarning
 from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.html import look_of
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Column, Data, Table, pandas
 
@@ -66,8 +60,6 @@ class ClickData(Result):
         propensities: examination propensities by position.
         origin: source of the propensities, which is "log", "given" or "model" (the model's
             training).
-        check: test of propensities from another source than this log, or None if the log cannot
-            test them.
         positions: table of the positions that have impressions, with the 95% interval of
             `propensity`.
         prior: exposure added to each document.
@@ -83,7 +75,6 @@ class ClickData(Result):
     moved: float
     propensities: Propensities
     origin: str
-    check: CurveCheck | None
     positions: Data
     prior: float
     top_shown: float
@@ -124,43 +115,48 @@ def click_data(context: Context) -> ClickData:
         )
     if not log.clicks.any():
         raise DataError("the click log has no clicks")
-    previous = context.previous or (None if context.start is None else (START, context.start))
     trained = read_trained_clicks(context.model)
     # Number the log's rows like the rows of the data set.
     data_log = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
-    propensities, origin, check = _choose_propensities(
+    propensities, origin = _choose_propensities(
         data_log, data.queries, requested=context.propensities, trained=trained.propensities
     )
+    # Compare the model with another ranker.
+    notes, against = [], None
     with warnings.catch_warnings():  # a note reports positions without a propensity
         warnings.simplefilter("ignore", DataWarning)
-        usable_log, against = data_log.up_to(propensities), None
-        if previous is not None:
-            name, scores_before = previous
-            previous_scores = data.in_input_order(np.asarray(scores_before, np.float64))
-            judged = Judged(
-                data, log, propensities, old=previous_scores, new=data.in_input_order(scores)
-            )
+        usable_log = data_log.up_to(propensities)
+        if context.previous is not None:
+            name, scores_before = context.previous
+            old = data.in_input_order(np.asarray(scores_before, np.float64))
+            judged = Judged(data, log, propensities, old=old, new=data.in_input_order(scores))
             try:
                 against = Against(name, gate(judged, k=TOP, seed=context.seed), "")
             except BoostrankError as error:
                 against = Against(name, None, str(error))
     if not usable_log.clicks.any():
         raise DataError("all clicks of the log are at positions without a propensity")
+    impressions = int(log.impressions.sum())
+    ignored = impressions - int(usable_log.impressions.sum())
+    if ignored:
+        notes.append(
+            f"{ignored:,} of {impressions:,} impressions are ignored, as their positions have no"
+            " propensity."
+        )
     return ClickData(
         documents=data.n_documents,
         shown=int(log.shown.sum()),
         clicked=int((log.total_clicks() > 0).sum()),
-        impressions=int(log.impressions.sum()),
+        impressions=impressions,
         clicks=int(log.clicks.sum()),
         moved=moved_share(log),
         propensities=propensities,
         origin=origin,
-        check=check,
         positions=_positions(log, propensities),
         prior=trained.prior,
         top_shown=float(shown_at_the_top(data, log, scores, TOP).mean()),
         against=against,
-        notes=tuple(_notes(log, usable_log, propensities)),
+        notes=tuple(notes),
     )
 
 
@@ -189,34 +185,20 @@ def read_trained_clicks(model: RankingModel) -> TrainedClicks:
     return TrainedClicks(propensities, float(prior))
 
 
-class _CheckedPropensities(NamedTuple):
-    """Propensities, where they are from, and their test against the logged clicks."""
-
-    propensities: Propensities
-    origin: str
-    check: CurveCheck | None
-
-
 def _choose_propensities(
     log: ClickLog, queries: QueryIndex, requested: Propensities | None, trained: Propensities | None
-) -> _CheckedPropensities:
-    """Return the requested propensities, estimates from the log, or those of the training."""
-    if requested is None:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DataWarning)  # a note reports wide intervals
-                return _CheckedPropensities(estimate_propensities(log, queries), "log", None)
-        except DataError:
-            if trained is None:
-                raise
-    propensities = requested or trained
-    assert propensities is not None
+) -> tuple[Propensities, str]:
+    """Return the requested propensities, estimates from the log, or those of the training, and
+    their origin.
+    """
+    if requested is not None:
+        return requested, "given"
     try:
-        check = check_propensities(log, propensities, queries)
-    except (DataError, ParameterError):
-        check = None  # no document moved, or clicks at all positions were excluded
-    origin = "model" if requested is None else "given"
-    return _CheckedPropensities(propensities, origin, check)
+        return estimate_propensities(log, queries), "log"
+    except DataError:
+        if trained is None:
+            raise
+    return trained, "model"
 
 
 def propensities_by_position(propensities: Propensities) -> Data:
@@ -244,24 +226,6 @@ def _positions(log: ClickLog, curve: Propensities) -> Data:
     return data | {name: np.append(values, unknown)[displayed] for name, values in propensities}
 
 
-def _notes(log: ClickLog, usable_log: ClickLog, propensities: Propensities) -> list[str]:
-    notes, impressions = [], int(log.impressions.sum())
-    ignored = impressions - int(usable_log.impressions.sum())
-    if ignored:
-        notes.append(
-            f"{ignored:,} of {impressions:,} impressions are ignored, as their positions have no"
-            " propensity."
-        )
-    errors = np.zeros(0) if propensities.errors is None else propensities.errors
-    n_unreliable = int((errors > NONSENSE).sum())
-    if n_unreliable:
-        notes.append(
-            f"The propensities of {n_unreliable:,} positions are unreliable, with an uncertainty"
-            " of a factor of 2.7 or more."
-        )
-    return notes
-
-
 def _template_variables(result: ClickData) -> dict[str, Any]:
     return {
         "top": TOP,
@@ -275,19 +239,16 @@ def curve_chart(positions: Data) -> Chart:
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     propensities = frame["propensity"]
-    low = np.fmin(propensities.min(), max(frame["low"].min(), propensities.min() / 3.0))
-    highest = max(propensities.max(), 1.0) * 3.0
-    high = np.fmax(propensities.max(), min(frame["high"].max(), highest))
+    low = np.fmax(frame["low"].min(), propensities.min() / 3.0)
+    high = np.fmin(frame["high"].max(), propensities.max() * 3.0)
     domain = [float(low / 1.1), float(high * 1.1)]
-    x_scale = alt.Scale(nice=False, zero=False, padding=12)
-    x = alt.X("position:Q", axis=whole_numbers(), scale=x_scale)
+    x = alt.X("position:Q", axis=whole_numbers(), scale=alt.Scale(nice=False, zero=False))
     y_options = {
         "title": "examined, relative to position 1",
         "scale": alt.Scale(type="log", domain=domain, clamp=True, nice=False),
         "axis": alt.Axis(format="~g", tickCount=6),
     }
-    interval_tips = ("low:Q .3f from", "high:Q .3f to")
-    tips = ("position:Q d", "propensity:Q .3f", *interval_tips, "rate:Q .3f clicks per impression")
+    tips = ("position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to")
     figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y_options)
     return Chart("clicks-propensities", frame, figure)
 

@@ -11,11 +11,12 @@ queries because the level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +41,7 @@ from boostrank.reporting.permutation import (
     rank_correlation,
 )
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import (
-    Engine,
-    Scorer,
-    walker_of,
-    within_queries,
-)
+from boostrank.reporting.scoring import walker_of, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, table_of_objects
@@ -67,8 +63,6 @@ VERDICTS = {
 
 # Default limit on documents times trees, about half a minute on two cores.
 _WALKS = 100_000_000
-# The same limit, per feature, if the engine predicts.
-_PREDICTIONS = 1_000_000_000
 _MOST_REPEATS = 5
 # Family-wise error rate of the verdicts "useful" and "harmful", over all features.
 _ALPHA = 0.05
@@ -82,7 +76,6 @@ _TOP = 20
 # Rank correlation within queries from which on features form clusters.
 _REDUNDANT = 0.9
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
-_COLOURED_LOSSES = ("useful", "harmful", "query-level")
 _VERDICT_COLOURS = {
     "useful": COLOURS["main"],
     "unclear": COLOURS["faint"],
@@ -135,7 +128,7 @@ class Importance(Result):
         negligible: largest negligible loss.
         redundant: correlation threshold for clusters.
         queries, documents: numbers of queries and documents in the sample.
-        all_queries, all_documents: numbers of queries and documents in the data.
+        all_documents: number of documents in the data.
         shap_documents: number of documents in the sample for SHAP.
     """
 
@@ -158,7 +151,6 @@ class Importance(Result):
     redundant: float
     queries: int
     documents: int
-    all_queries: int
     all_documents: int
     shap_documents: int
     repeats: int
@@ -188,47 +180,29 @@ class Importance(Result):
         }
         data |= {name: getattr(self, name) for name in self._ARRAYS}
         data = {name: column[self.order] for name, column in data.items()}
-        table = Table("importance", data)
-        losses, verdicts = [], []
-        for row in table.rows():
-            verdict = row["verdict"]
-            look = look_of(row["loss_low"], row["loss_high"]) if verdict in _COLOURED_LOSSES else ""
-            losses.append(Cell(row["loss"], look=look))
-            verdicts.append(Cell(verdict, look=f"chip {_LOOKS.get(verdict, '')}"))
-        shares = data["gain"] / (data["gain"].sum() or 1.0)
-        cells: dict[str, Any] = {"verdict": verdicts, "loss": losses, "gain": shares}
-        # An unused feature has no loss to show.
-        used = data["verdict"] != "unused"
-        for name in ("loss", "loss_low", "loss_high", "shap"):
-            column = cells.get(name, data[name])
-            cells[name] = [
-                value if is_used else None for value, is_used in zip(column, used, strict=True)
-            ]
+        # Colour the verdicts and the losses.
+        looks = [_LOOKS.get(verdict, "") for verdict in data["verdict"]]
+        verdicts = zip(data["verdict"], looks, strict=True)
+        losses = zip(data["loss"].tolist(), looks, strict=True)
+        cells = {
+            "verdict": [Cell(verdict, look=f"chip {look}") for verdict, look in verdicts],
+            "loss": [Cell(loss, look=look) for loss, look in losses],
+            "gain": data["gain"] / (data["gain"].sum() or 1.0),
+        }
         help = f"loss of {self.metric} when the feature is shuffled"
+        shap_help = "mean absolute contribution to the score, centred within the query"
         columns = (
             "feature",
             Column("verdict", help="Explained below the table."),
-            Column(
-                "loss", "", format="+.4f", help=help, ends=("loss_low", "loss_high"), drawn=True
-            ),
-            Column(
-                "p_holm",
-                "p (Holm)",
-                format=".4f",
-                help="p-value of the loss, adjusted for all features",
-            ),
+            Column("loss", "", "+.4f", help, ends=("loss_low", "loss_high"), drawn=True),
+            Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
             Column("gain", format=".1%", help="share of the gain of all splits"),
             Column("splits", format="", help="number of splits"),
-            Column(
-                "shap",
-                "SHAP",
-                format=".3f",
-                help="mean absolute contribution to the score, centred within the query",
-            ),
+            Column("shap", "SHAP", ".3f", shap_help),
         )
         return (
-            replace(table, columns=columns, cells=cells),
-            _effect_table("clusters", self.clusters),
+            Table("importance", data, columns, cells),
+            _cluster_table(self.clusters),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -237,8 +211,7 @@ class Importance(Result):
         return content | {"features": content.pop("importance")}
 
 
-def _effect_table(name: str, effects: Sequence[Effect]) -> Table:
-    """Return a table of the losses when several features are shuffled together."""
+def _cluster_table(effects: Sequence[Effect]) -> Table:
     columns = (
         "name",
         Column("features", look="names"),
@@ -248,7 +221,7 @@ def _effect_table(name: str, effects: Sequence[Effect]) -> Table:
     features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
     losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
     cells = {"features": features, "loss": losses}
-    return replace(table_of_objects(name, effects, columns), cells=cells)
+    return replace(table_of_objects("clusters", effects, columns), cells=cells)
 
 
 @takes_dataset
@@ -285,8 +258,12 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
-    minima = {"repeats": (repeats, 1), "shap_documents": (shap_documents, 0)}
-    for name, (value, minimum) in {**minima, "negligible": (negligible, 0)}.items():
+    minima: dict[str, tuple[float | None, int]] = {
+        "repeats": (repeats, 1),
+        "shap_documents": (shap_documents, 0),
+        "negligible": (negligible, 0),
+    }
+    for name, (value, minimum) in minima.items():
         if value is not None and not value >= minimum:
             raise ParameterError(f"{name} must be at least {minimum}, but got {value}")
     ranker, data = as_model(model).over_columns(data)
@@ -303,48 +280,77 @@ def measure_importance(
     """Measure the importance of each feature, as `importance` does."""
     model, data, seed = context.model, context.data, context.seed
     n_features, trees = data.n_features, model.trees()
-    work = _choose_work(trees, data.n_documents, documents=context.documents, repeats=repeats)
-    rows = DenseRows(data.sample(work.documents, seed), trees.used, model.absent_is_missing)
+    walker = walker_of(model, trees, data, context.workers)
+    # One pass over all queries is better than several over a sample, so reduce the repeats first.
+    affordable = _WALKS // max(1, trees.count)
+    n_documents = min(context.documents or data.n_documents, data.n_documents)
+    if repeats is None:
+        repeats = min(max(affordable // max(1, n_documents), 1), _MOST_REPEATS)
+    if context.documents is None:
+        n_documents = min(n_documents, max(1, affordable // repeats))
+    rows = DenseRows(data.sample(n_documents, seed), trees.used, model.absent_is_missing)
     names = [data.feature_names[column] for column in trees.used]
+
+    def shuffle(units: Sequence[Unit], step: str) -> tuple[Losses, list[Effect]]:
+        losses = measure_losses(
+            walker,
+            rows,
+            units,
+            metric=context.main,
+            conventions=context.rules.without_names,  # ordering ties by name is too slow
+            repeats=repeats,
+            seed=seed,
+            threads=context.workers,
+            progress=partial(context.progress, step),
+        )
+        ends = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
+        return losses, [
+            Effect(unit.name, tuple(names[i] for i in unit.columns), *loss_and_ends)
+            for unit, loss_and_ends in zip(units, ends, strict=True)
+        ]
+
     # Shuffle each feature, and each cluster of features that rank documents alike.
     constant = set(rows.constant_within_queries(context.workers).tolist())
     features = [
         Unit(name, (i,), stream=column, between=i in constant)
         for i, (name, column) in enumerate(zip(names, trees.used.tolist(), strict=True))
     ]
+    losses, effects = shuffle(features, "shuffling")
     clusters = _find_clusters(rows, constant, trees, seed)
-    units = features + [
-        Unit(f"cluster {i + 1}", cluster.positions, stream=n_features + i)
-        for i, cluster in enumerate(clusters)
+    units = [
+        Unit(f"cluster {i + 1}", positions, stream=n_features + i)
+        for i, positions in enumerate(clusters)
     ]
-    measure = _shuffling(context, rows, trees, repeats=work.repeats)
-    losses = measure(units, progress=partial(context.progress, "shuffling"))
-    effects = _effects(losses, units, names)
+    _, cluster_effects = shuffle(units, "clusters")
     cluster_effects = [
-        replace(effect, correlation=cluster.correlation)
-        for effect, cluster in zip(effects[len(names) :], clusters, strict=True)
+        replace(effect, correlation=correlation)
+        for effect, correlation in zip(cluster_effects, clusters.values(), strict=True)
     ]
     # Decide the verdicts, and shuffle all removable features together.
     needed = {
         name for effect in cluster_effects if effect.high > negligible for name in effect.features
     }
-    p_values = _adjust_p_values(losses, features)
+    within = [i for i, unit in enumerate(features) if not unit.between]
+    p_values = np.full(len(features), np.nan)
+    p_values[within] = holm(losses.p[within])
     decided = [
         _judge(unit, effect, p, is_needed=unit.name in needed, negligible=negligible)
-        for unit, effect, p in zip(features, effects, p_values.tolist(), strict=False)
+        for unit, effect, p in zip(features, effects, p_values.tolist(), strict=True)
     ]
     removable = tuple(i for i, verdict in enumerate(decided) if verdict == "removable")
     removed = None
     if removable:
-        together = [Unit("removable", removable, stream=3 * n_features)]
-        without_removable = measure(together, progress=partial(context.progress, "neutralising"))
-        (removed,) = _effects(without_removable, together, names)
+        together = Unit("removable", removable, stream=3 * n_features)
+        _, (removed,) = shuffle([together], "neutralising")
     # Unused features have no loss.
     loss, p_holm = np.zeros((3, n_features)), np.full(n_features, np.nan)
     verdicts = np.full(n_features, "unused", object)
-    loss[:, trees.used] = np.stack([losses.loss, losses.low, losses.high])[:, : len(names)]
+    loss[:, trees.used] = losses.loss, losses.low, losses.high
     p_holm[trees.used], verdicts[trees.used] = p_values, decided
-    shap = _shap(context, trees, shap_documents)
+    shap, explained = np.full(n_features, np.nan), 0
+    if shap_documents != 0:
+        with suppress(ModelError):  # the engine has no contributions
+            shap, explained = _measure_shap(context, trees, shap_documents)
     # The metric before shuffling.
     included = ~np.isnan(losses.base)
     weights, values = rows.data.queries.each_weight[included], losses.base[included]
@@ -361,7 +367,7 @@ def measure_importance(
         p_holm=p_holm,
         gain=trees.gain,
         splits=trees.splits,
-        shap=shap.contributions,
+        shap=shap,
         verdicts=tuple(verdicts.tolist()),
         clusters=tuple(cluster_effects),
         removed=removed,
@@ -369,62 +375,10 @@ def measure_importance(
         redundant=_REDUNDANT,
         queries=int(included.sum()),
         documents=rows.data.n_documents,
-        all_queries=len(data.queries),
         all_documents=data.n_documents,
-        shap_documents=shap.documents,
-        repeats=work.repeats,
-    )
-
-
-def _shuffling(
-    context: Context, rows: DenseRows, trees: Trees, repeats: int
-) -> Callable[..., Losses]:
-    """Return `measure_losses` of units."""
-    model, threads = context.model, context.workers
-    if trees.forest is not None:
-        scorer: Scorer = walker_of(model, trees, context.data, threads)
-    else:  # the engine predicts once per feature, on threads of its own
-        scorer, threads = Engine(model, trees.used, threads), 1
-    return partial(
-        measure_losses,
-        scorer,
-        rows,
-        metric=context.main,
-        conventions=context.rules.without_names,  # ordering ties by name is too slow
+        shap_documents=explained,
         repeats=repeats,
-        seed=context.seed,
-        threads=threads,
     )
-
-
-class _Work(NamedTuple):
-    """The number of documents to shuffle, and the number of repeats."""
-
-    documents: int
-    repeats: int
-
-
-def _choose_work(
-    trees: Trees, n_documents: int, *, documents: int | None, repeats: int | None
-) -> _Work:
-    affordable = _WALKS // max(1, trees.count)
-    if trees.forest is None:
-        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
-    # One pass over all queries is better than several over a sample, so reduce the repeats first.
-    shuffled = min(documents or n_documents, n_documents)
-    if repeats is None:
-        repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
-    if documents is None:
-        shuffled = min(shuffled, max(1, affordable // repeats))
-    return _Work(shuffled, repeats)
-
-
-def _adjust_p_values(losses: Losses, units: Sequence[Unit]) -> Float64Array:
-    """Return Holm-adjusted p-values, or NaN for query-level features."""
-    within = [i for i, unit in enumerate(units) if not unit.between]
-    p_holm = np.full(len(units), np.nan)
-    p_holm[within] = holm(losses.p[within])
-    return p_holm
 
 
 def _judge(unit: Unit, effect: Effect, p_holm: float, *, is_needed: bool, negligible: float) -> str:
@@ -443,26 +397,14 @@ def _judge(unit: Unit, effect: Effect, p_holm: float, *, is_needed: bool, neglig
     return "useful" if effect.loss > 0.0 and is_sure else "unclear"
 
 
-def _effects(losses: Losses, units: Sequence[Unit], names: Sequence[str]) -> list[Effect]:
-    intervals = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
-    return [
-        Effect(unit.name, tuple(names[i] for i in unit.columns), *loss_and_ends)
-        for unit, loss_and_ends in zip(units, intervals, strict=True)
-    ]
-
-
-class _Cluster(NamedTuple):
-    """Features that rank documents alike, as positions among the used features, and the smallest
-    correlation of two of them.
-    """
-
-    positions: tuple[int, ...]
-    correlation: float
-
-
 def _find_clusters(
     rows: DenseRows, constant: Collection[int], trees: Trees, seed: int
-) -> list[_Cluster]:
+) -> dict[tuple[int, ...], float]:
+    """Find features that rank documents alike.
+
+    Returns:
+        The smallest absolute correlation of two features, by their positions among the used ones.
+    """
     varying = [position for position in range(rows.columns.size) if position not in constant]
     varying.sort(key=lambda position: -trees.gain[rows.columns[position]])
     varying = sorted(varying[:_CORRELATED_FEATURES])
@@ -470,51 +412,37 @@ def _find_clusters(
     queries, sampled_rows = rows.data.queries.take(sample)
     values = replace(rows, columns=rows.columns[varying])[sampled_rows]
     correlation = np.abs(rank_correlation(centred_ranks(values, queries.ptr)))
-    return [
-        _Cluster(
-            positions=tuple(varying[i] for i in members),
-            correlation=float(correlation[np.ix_(members, members)].min()),
-        )
+    return {
+        tuple(varying[i] for i in members): float(correlation[np.ix_(members, members)].min())
         for members in clusters_of(correlation, _REDUNDANT)
-    ]
+    }
 
 
-class _Shap(NamedTuple):
-    """The mean absolute centred contributions, float64[d], and the number of documents."""
-
-    contributions: Float64Array
-    documents: int
-
-
-def _shap(context: Context, trees: Trees, documents: int | None) -> _Shap:
+def _measure_shap(
+    context: Context, trees: Trees, documents: int | None
+) -> tuple[Float64Array, int]:
+    """Return the mean absolute centred contributions, float64[d], and the number of documents."""
     data, n_features = context.data, context.data.n_features
     if documents is None:
         documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // n_features))
-    if not documents:
-        return _Shap(np.full(n_features, np.nan), 0)
     queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
-    query_means = np.zeros((len(queries), n_features))
+    shap, shares = np.zeros(n_features), queries.each_weight / queries.each_weight.sum()
     for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
-        block_rows = rows[queries.ptr[first_query] : queries.ptr[last_query]]
+        block = slice(int(queries.ptr[first_query]), int(queries.ptr[last_query]))
+        contributions = context.model.contributions(
+            data.features[rows[block]], threads=context.workers
+        )
+        # Average within each query, then over queries.
         sizes = queries.sizes[first_query:last_query]
-        try:
-            features = data.features[block_rows]
-            contributions = context.model.contributions(features, threads=context.workers)
-        except ModelError:
-            return _Shap(np.full(n_features, np.nan), 0)
         centred = np.abs(within_queries(contributions[:, :n_features], sizes))
-        query_sums = np.add.reduceat(centred, np.cumsum(sizes) - sizes)
-        query_means[first_query:last_query] = query_sums / sizes[:, None]
-        context.progress("contributions", int(queries.ptr[last_query]), rows.size)
-    shares = queries.each_weight / queries.each_weight.sum()
-    return _Shap(shares @ query_means, rows.size)
+        shap += np.repeat(shares[first_query:last_query] / np.maximum(sizes, 1), sizes) @ centred
+        context.progress("contributions", block.stop, rows.size)
+    return shap, rows.size
 
 
 def _template_variables(importance: Importance) -> dict[str, Any]:
     frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
-    frame["gain"] /= frame["gain"].sum() or 1.0
-    columns = ["feature", "verdict", "loss", "low", "high", "gain"]
-    used = frame[frame["verdict"] != "unused"][columns]
+    used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high"]]
     top = used.head(_TOP)
     return {
         "counts": {verdict: len(importance.features_with(verdict)) for verdict in VERDICTS},
@@ -528,22 +456,12 @@ def _template_variables(importance: Importance) -> dict[str, Any]:
 
 def _chart(frame: Any, metric: str) -> Chart:
     """Draw the losses, coloured by verdict."""
-    verdicts = set(frame["verdict"])
-    colours = {
-        verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in verdicts
-    }
-    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
-    loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain")
-    colour_channel, title = alt.Color("verdict:N", title=None, scale=scale), f"loss of {metric}"
+    verdicts = [verdict for verdict in _VERDICT_COLOURS if verdict in set(frame["verdict"])]
+    scale = alt.Scale(domain=verdicts, range=[_VERDICT_COLOURS[verdict] for verdict in verdicts])
+    tips = ("feature:N", "verdict:N", "loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
+    title, color = f"loss of {metric}", alt.Color("verdict:N", title=None, scale=scale)
     return row_chart(
-        "importance-loss",
-        frame,
-        y="feature:N",
-        tips=tips,
-        title=title,
-        value="loss",
-        color=colour_channel,
+        "importance-loss", frame, "feature:N", tips, title=title, value="loss", color=color
     )
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ModelError
 from boostrank.core.resampling import PAIRED_RESAMPLES
+from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
@@ -24,9 +24,9 @@ from boostrank.engines.trees import Trees
 from boostrank.fit.settings import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import Chart, alt, lines, stretch, whole_numbers
+from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
+from boostrank.reporting.scoring import metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import means_over_queries
 from boostrank.reporting.table import Column, Data, Table, interval, pandas
@@ -51,7 +51,6 @@ class Learning(Result):
         best_rounds: number of rounds that prediction uses.
         trained_rounds: number of rounds in the training, or None if unknown.
         negligible: largest negligible loss.
-        begins: description of the model with 0 rounds.
         scores: float64[N], scores of the whole model in row order; None unless they were computed
             for all documents, in the order of the engine's sum.
     """
@@ -65,7 +64,6 @@ class Learning(Result):
     best_rounds: int
     trained_rounds: int | None
     negligible: float
-    begins: str = "all documents tied"
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
 
@@ -86,65 +84,33 @@ class Learning(Result):
         """The number of rounds in the whole model."""
         return int(self.prefixes["rounds"][-1])
 
-    def enough(self, *, sure: bool = True) -> int:
-        """Return the first point from which on no point loses more than `negligible`, by the
-        intervals or the means.
-        """
-        lost = self.prefixes["lost_high" if sure else "lost"]
-        lossy_points = np.flatnonzero(~(lost[:-1] <= self.negligible))
-        return int(lossy_points[-1]) + 1 if lossy_points.size else 0
-
     def summary(self) -> str:
-        """Summarise the value of the first rounds in a sentence or two."""
-        rounds, lost = self.prefixes["rounds"], self.prefixes["lost"]
-        last_point = rounds.size - 1
-        if last_point < 2:
-            return (
-                f"The model has {self.total} round{'s' * (self.total != 1)}, so none can be left"
-                " out."
-            )
-        # Say how many rounds suffice, or that all of them count.
-        sure, likely = self.enough(), self.enough(sure=False)
-        point = sure
-        if sure == last_point:
-            point = min(likely, last_point - 1)
-        text = f"{rounds[point]:,} of {self.total:,} rounds{'' if point else f' ({self.begins})'} "
-        text += f"{self._change(point)} of {self.metric}"
-        if point == sure:
-            text += f"; beyond that, every 95% interval excludes a loss of {self.negligible:g}."
-        elif point == likely:
-            text += (
-                f". The mean loss is below {self.negligible:g}, but these queries are too few to be"
-                " sure."
-            )
-        else:
-            text = f"Every round counts: {text}."
-        # Warn if fewer rounds are better.
-        better_points = np.flatnonzero(self.prefixes["lost_high"][:-1] < -self.negligible)
-        if better_points.size:
-            best_point = int(better_points[np.argmin(lost[better_points])])
-            fewer = f"{rounds[best_point]:,} of them {self._change(best_point)}"
-            text += (
-                f" Fewer rounds rank better: {fewer}, but this number was chosen on these queries."
-            )
-        return text
-
-    def _change(self, point: int) -> str:
-        """Format the loss or gain at one point, such as `lose 0.0004 [0.0001, 0.0007]`."""
-        loss, *ends = [self.prefixes[name][point] for name in ("lost", "lost_low", "lost_high")]
-        verb = "lose"
-        if loss < 0.0:
-            verb, loss, ends = "gain", -loss, [-end for end in reversed(ends)]
-        return f"{verb} {loss:.4f}" + interval(ends[0], ends[1], pattern=" [{}, {}]")
+        """Say in a sentence how many rounds suffice."""
+        rounds, last = self.prefixes["rounds"], len(self.prefixes["rounds"]) - 1
+        if last < 2:
+            return f"The model has {count_of(self.total, 'round')}, so none can be left out."
+        # Find the point from which on no interval reaches a loss that is not negligible.
+        lossy_points = np.flatnonzero(~(self.prefixes["lost_high"][:-1] <= self.negligible))
+        point = int(lossy_points[-1]) + 1 if lossy_points.size else 0
+        begin, end = "", f"; beyond that, every 95% interval excludes a loss of {self.negligible:g}"
+        if point == last:
+            point, end = last - 1, ""
+            begin = "These queries do not show that rounds can be left out: "
+        names = ("lost", "lost_low", "lost_high")
+        loss, low, high = [self.prefixes[name][point] for name in names]
+        return (
+            f"{begin}{rounds[point]:,} of {self.total:,} rounds have a loss of {loss:+.4f}"
+            f"{interval(low, high, '+.4f', ' [{}, {}]')} in {self.metric}{end}."
+        )
 
 
 def learning(context: Context) -> Learning:
     """Measure the learning curve of a ranker."""
-    model, data = context.model, context.data
-    if model.info.averaged:
+    model, data, info = context.model, context.data, context.model.info
+    if info.averaged:
         raise ModelError(
-            f"the model is an average of {len(model.info.averaged)} models, so a prefix of its"
-            " trees is not a model; its record lists the metric of fewer trees under 'price'"
+            f"the model is an average of {len(info.averaged)} models, so a prefix of its trees is"
+            " not a model; its record lists the metric of fewer trees under 'price'"
         )
     trees = model.trees()
     walker_of(model, trees, data, context.workers)
@@ -152,41 +118,42 @@ def learning(context: Context) -> Learning:
     if context.documents is None:
         n_documents = max(1, _WALKS // max(1, trees.count))
     sample = data.sample(n_documents, context.seed)
-    prefixes = _measure_prefixes(context, trees, sample)
+    per_query, scores = _measure_prefixes(context, trees, sample)
+    # Average the metric of each prefix, and what it loses against the whole model.
+    weights, seed = sample.queries.each_weight, context.seed
+    value = means_over_queries(per_query, weights, seed=seed)
+    lost = per_query[:, -1:] - per_query
+    loss = means_over_queries(lost, weights, seed=seed, resamples=PAIRED_RESAMPLES)
+    curve: Data = {"rounds": points(model.best_iteration)}
+    curve |= {"value": value.mean, "low": value.low, "high": value.high}
+    curve |= {"lost": loss.mean, "lost_low": loss.low, "lost_high": loss.high}
     # Take the metrics that the training recorded.
-    earlier_rounds = model.info.rounds_before
     rows = [
-        (dataset, metric, earlier_rounds + round, float(value))
+        (dataset, metric, info.rounds_before + round, float(value))
         for dataset, metrics in model.evals_result.items()
         for metric, values in metrics.items()
         for round, value in enumerate(values, 1)
     ]
     names = ("dataset", "metric", "round", "value")
     history = dict(zip(names, zip(*rows, strict=True), strict=False))
-    notes = []
-    if not history:
-        notes.append(
-            "The model file has no record of its training, so only the curve on these data is"
-            " shown."
-        )
-    if "dart" in map(str, (model.info.parameters or {}).values()):
+    notes = [] if history else ["The model file has no record of its training."]
+    if "dart" in map(str, (info.parameters or {}).values()):
         notes.append(
             "DART rescales earlier trees, so a prefix of the trees is not a model of the training."
         )
-    all_scores = prefixes.scores if sample is data and trees.double else None
+    reusable_scores = scores if sample is data and trees.double else None
     return Learning(
         metric=context.metric,
-        prefixes=prefixes.curve,
-        queries=prefixes.queries,
+        prefixes=curve,
+        queries=int(value.queries[0]),
         documents=sample.n_documents,
         all_documents=data.n_documents,
         history=history,
         best_rounds=model.best_iteration,
-        trained_rounds=model.info.trained_rounds,
+        trained_rounds=info.trained_rounds,
         negligible=context.negligible,
-        begins=_beginning(trees, context.rules.without_names),
         notes=tuple(notes),
-        scores=all_scores,
+        scores=reusable_scores,
     )
 
 
@@ -197,36 +164,21 @@ def points(rounds: int) -> Int64Array:
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
 
 
-class _Prefixes(NamedTuple):
-    """The measured first rounds of a model.
+def _measure_prefixes(
+    context: Context, trees: Trees, data: RankingDataset
+) -> tuple[Float64Array, Float64Array]:
+    """Return the metric of the prefixes by query, float64[Q, p], and the scores of all rounds.
 
-    Args:
-        curve: the curve as a table.
-        queries: number of included queries.
-        scores: float64[N], scores of all rounds. XGBoost scores lack base_score and are not rounded
-            to float32.
+    XGBoost's scores lack base_score and are not rounded to float32.
     """
-
-    curve: Data
-    queries: int
-    scores: Float64Array
-
-
-def _measure_prefixes(context: Context, trees: Trees, data: RankingDataset) -> _Prefixes:
-    """Measure a model's prefixes in one pass."""
-    model = context.model
-    metric = context.main
-    conventions = context.rules.without_names
-    threads = context.workers
+    metric, conventions = context.main, context.rules.without_names
     # Raises if the metric is undefined.
-    BoundMetrics(
-        [metric], data.labels, queries=data.queries, conventions=conventions, threads=threads
-    )
+    BoundMetrics([metric], data.labels, queries=data.queries, conventions=conventions)
     assert trees.forest is not None
-    rounds = points(model.best_iteration)
+    rounds = points(context.model.best_iteration)
     # Keep the trees of a round together (XGBoost's num_parallel_tree).
-    tree_ends = (rounds * trees.count) // max(1, model.best_iteration)
-    rows = DenseRows(data, trees.used, model.absent_is_missing)
+    tree_ends = (rounds * trees.count) // max(1, context.model.best_iteration)
+    rows = DenseRows(data, trees.used, context.model.absent_is_missing)
     # Each walker adds the trees between two points to the scores.
     forests = [
         start_alone(trees.forest),
@@ -244,13 +196,8 @@ def _measure_prefixes(context: Context, trees: Trees, data: RankingDataset) -> _
             per_query[queries, i] = bound.per_query(scores)[context.metric]
         final_scores[documents] = scores
 
-    over_blocks(measure_block, rows, threads, partial(context.progress, "first trees"))
-    lost, weights = per_query[:, -1:] - per_query, data.queries.each_weight
-    value = means_over_queries(per_query, weights, seed=context.seed)
-    loss = means_over_queries(lost, weights, seed=context.seed, resamples=PAIRED_RESAMPLES)
-    curve = {"rounds": rounds, "value": value.mean, "low": value.low, "high": value.high}
-    curve |= {"lost": loss.mean, "lost_low": loss.low, "lost_high": loss.high}
-    return _Prefixes(curve, int(value.queries[0]), final_scores)
+    over_blocks(measure_block, rows, context.workers, partial(context.progress, "first trees"))
+    return per_query, final_scores
 
 
 def some_trees(forest: Forest, begin: int, end: int) -> Forest:
@@ -263,59 +210,36 @@ def some_trees(forest: Forest, begin: int, end: int) -> Forest:
     return replace(forest, roots=forest.roots[begin:end], tree=tree, start=None)
 
 
-def _beginning(trees: Trees, rules: Conventions) -> str:
-    if trees.forest is not None and trees.forest.start is not None:
-        return f"{START} alone"
-    if rules.ties == "expected":
-        return "a random order"
-    return f"all documents tied, ordered by ties={rules.ties}"
-
-
 def _template_variables(result: Learning) -> dict[str, Any]:
-    charts: dict[str, Any] = {"value": None}
-    if result.prefixes["rounds"].size > 1:
-        charts = {"value": _value(result), "lost": _lost(result)}
+    value = None
+    if result.total:
+        frame, y_scale = result.to_frame("prefixes"), alt.Scale(zero=False)
+        tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to", "lost:Q +.4f")
+        y_options = {"title": result.metric, "scale": y_scale, "band": ("low", "high")}
+        figure = lines(frame, _rounds(), "value", tips, **y_options)
+        value = Chart("learning-prefixes", frame, figure)
     recorded = list(dict.fromkeys(result.history.get("metric", ())))
     main_metric = [name for name in recorded if name == result.metric] or recorded[:1]
     charted_metrics = dict.fromkeys([*main_metric, *(name for name in recorded if name == LOSS)])
-    histories = {metric: _history(result, metric) for metric in charted_metrics}
-    return charts | {"histories": histories, "recorded": recorded}
+    return {
+        "value": value,
+        "histories": {metric: _history(result, metric) for metric in charted_metrics},
+    }
 
 
-def _rounds(title: str = "rounds") -> Any:
-    return alt.X("rounds:Q", title=title, scale=alt.Scale(nice=False), axis=whole_numbers())
-
-
-def _value(result: Learning) -> Chart:
-    frame = result.to_frame("prefixes")
-    y_options = {"title": result.metric, "scale": alt.Scale(zero=False)}
-    tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-    figure = lines(frame, _rounds(), "value", tips, band=("low", "high"), **y_options)
-    return Chart("learning-prefixes", frame, figure)
-
-
-def _lost(result: Learning) -> Chart:
-    frame = result.to_frame("prefixes")[["rounds", "lost", "lost_low", "lost_high"]]
-    linear_up_to = max(result.negligible, 1e-6)
-    values = frame.drop(columns="rounds").to_numpy()
-    ends = float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=linear_up_to))
-    scale, ticks = stretch(linear_up_to, ends)
-    axis = alt.Axis(values=ticks, format="~g")
-    y_options = {"title": "loss, stretched near 0", "scale": scale, "axis": axis}
-    tips = ("rounds:Q ,d", "lost:Q +.4f", "lost_low:Q .4f from", "lost_high:Q .4f to")
-    figure = lines(frame, _rounds(), "lost", tips, band=("lost_low", "lost_high"), **y_options)
-    return Chart("learning-lost", frame, figure)
+def _rounds() -> Any:
+    return alt.X("rounds:Q", scale=alt.Scale(nice=False), axis=whole_numbers())
 
 
 def _history(result: Learning, metric: str) -> Chart:
     frame = result.to_frame().rename(columns={"round": "rounds"})
-    metric_frame = frame[frame["metric"] == metric]
+    frame = frame[frame["metric"] == metric]
     colour = alt.Color("dataset:N", title=None)
     chart_options = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
     best_rounds = alt.Chart(pandas().DataFrame({"rounds": [result.best_rounds]}))
     tips = ("dataset:N", "rounds:Q", "value:Q .4f")
-    figure = lines(metric_frame, _rounds("round"), "value", tips, **chart_options)
-    figure += best_rounds.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round"))
+    figure = lines(frame, _rounds(), "value", tips, **chart_options)
+    figure += best_rounds.mark_rule(strokeDash=[4, 4]).encode(x=_rounds())
     name = "learning-loss" if metric == LOSS else "learning-history"
     return Chart(name, frame, figure)
 

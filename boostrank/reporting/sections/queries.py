@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import ModelError
+from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.metrics import Metric
-from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import histogram
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
-from boostrank.reporting.result import Result, concatenate
+from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
@@ -33,9 +31,8 @@ from boostrank.reporting.table import Column, Data, Table
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
 _PARTS = ("kind", "name", "queries", "mean", "low", "high", "q05", "q50", "q95")
-# Numbers of top documents, of relevant documents below them, and of features, for each of the worst
-# queries.
-_TOP, _BELOW, _FEATURES = 10, 5, 6
+# Numbers of top documents and of relevant documents below them for each of the worst queries.
+_TOP, _BELOW = 10, 5
 
 
 @dataclass(frozen=True)
@@ -44,18 +41,14 @@ class WorstQuery:
 
     Args:
         parts: the query's segment by kind.
-        features: features whose contributions vary most among the listed documents, or none if the
-            engine has no contributions.
         documents: table of the top documents and of the best-labelled documents below them, with
-            the model's rank (ties keep row order), name, label, score, and contributions of
-            `features`, float64[n, f], minus their means.
+            the model's rank (ties keep row order), name, label and score.
     """
 
     qid: str
     value: float
     size: int
     parts: Mapping[str, str]
-    features: tuple[str, ...]
     documents: Data
 
 
@@ -79,7 +72,6 @@ class QueryValues(Result):
     of_part: Mapping[str, Array]
     parts: Data
     worst: tuple[WorstQuery, ...]
-    notes: tuple[str, ...] = ()
 
     HIDDEN = ("qids", "values", "sizes", "of_part", "queries")
 
@@ -109,105 +101,66 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
     data, name = context.data, context.metric
     values = context.bound([context.main]).per_query(context.scores)[name]
     partitions = segmentations(context.segments, data.labels, data.queries)
-    of_part = {
-        partition.kind: np.array(partition.names, dtype=object)[partition.of_query]
-        for partition in partitions
-    }
+    of_part = {partition.kind: partition.name_of_query for partition in partitions}
     # Break ties by the best label, because failing on a very good document is worse.
     best_label = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
     order = np.lexsort((-data.queries.sizes, -best_label, values))
-    worst_positions = [query for query in order[:worst].tolist() if not np.isnan(values[query])]
-    worst_queries, notes = _worst_queries(context, worst_positions, values, of_part)
+    worst_queries = [query for query in order[:worst].tolist() if not np.isnan(values[query])]
     return QueryValues(
         metric=name,
         qids=data.queries.qid,
         values=values,
         sizes=data.queries.sizes,
         of_part=of_part,
-        parts=concatenate(
-            [_segments_of(partition, values, data, seed=context.seed) for partition in partitions]
-        ),
-        worst=tuple(worst_queries),
-        notes=tuple(notes),
+        parts=_measure_parts(partitions, values, data, seed=context.seed),
+        worst=tuple(_list_documents(context, query, values, of_part) for query in worst_queries),
     )
 
 
-def _segments_of(
-    partition: Segmentation, values: Float64Array, data: RankingDataset, seed: int
+def _measure_parts(
+    partitions: Sequence[Segmentation], values: Float64Array, data: RankingDataset, seed: int
 ) -> Data:
     """Return the table of the segments that have an included query."""
-    rows, counted = [], ~np.isnan(values)
-    for i in np.unique(partition.of_query[counted]).tolist():
-        in_segment = counted & (partition.of_query == i)
-        means = means_over_queries(
-            values[in_segment, None], data.queries.each_weight[in_segment], seed=seed
-        )
-        interval_ends = np.concatenate([means.low, means.high])
-        interval_ends[means.queries.repeat(2) < FEWEST_FOR_INTERVAL] = np.nan
-        quantiles = np.quantile(values[in_segment], _QUANTILES)
-        rows.append(
-            (
-                partition.kind,
-                partition.names[i],
-                *means.queries,
-                *means.mean,
-                *interval_ends,
-                *quantiles,
-            )
-        )
-    return {
-        name: np.array(column) for name, column in zip(_PARTS, zip(*rows, strict=True), strict=True)
+    rows, counted, weights = [], ~np.isnan(values), data.queries.each_weight
+    for partition in partitions:
+        for name, inside in partition.split(counted):
+            means = means_over_queries(values[inside, None], weights[inside], seed=seed)
+            ends = [*means.low, *means.high]
+            if means.queries < FEWEST_FOR_INTERVAL:
+                ends = [math.nan, math.nan]
+            quantiles = np.quantile(values[inside], _QUANTILES)
+            numbers = (*means.queries, *means.mean, *ends, *quantiles)
+            rows.append((partition.kind, name, *numbers))
+    return dict(zip(_PARTS, map(np.array, zip(*rows, strict=True)), strict=True))
+
+
+def _list_documents(
+    context: Context, query: int, values: Float64Array, of_part: Mapping[str, Array]
+) -> WorstQuery:
+    """Return the ranked list of a query."""
+    data, queries = context.data, context.data.queries
+    rows = np.arange(queries.ptr[query], queries.ptr[query + 1])
+    scores, labels = context.scores[rows], data.labels[rows]
+    ranks = QueryIndex.from_sizes([rows.size]).ranks(scores)
+    # Take the top documents and the best-labelled documents below them.
+    order = np.argsort(ranks)
+    below_top = order[_TOP:]
+    best_below = below_top[np.argsort(-labels[below_top], kind="stable")][:_BELOW]
+    best_below = best_below[labels[best_below] > 0.0]
+    listed = np.concatenate([order[:_TOP], best_below[np.argsort(ranks[best_below])]])
+    documents = {
+        "rank": ranks[listed],
+        "document": [shown_name(row, data) for row in rows[listed].tolist()],
+        "label": labels[listed].astype(np.float64),
+        "score": scores[listed],
     }
-
-
-def _worst_queries(
-    context: Context, positions: Sequence[int], values: Float64Array, of_part: Mapping[str, Array]
-) -> tuple[list[WorstQuery], list[str]]:
-    """Return the ranked lists of some queries, and notes."""
-    data, scores = context.data, context.scores
-    worst: list[WorstQuery] = []
-    notes: list[str] = []
-    for query in positions:
-        index, rows = data.queries.take([query])
-        ranks = index.ranks(scores[rows])
-        # Take the top documents and the best-labelled documents below them.
-        order = np.argsort(ranks)
-        below_top = order[_TOP:]
-        best_below = below_top[np.argsort(-data.labels[rows[below_top]], kind="stable")][:_BELOW]
-        best_below = best_below[data.labels[rows[best_below]] > 0.0]
-        listed = np.concatenate([order[:_TOP], best_below[np.argsort(ranks[best_below])]])
-        rows, ranks = rows[listed], ranks[listed]
-        # Take the features whose contributions vary most among these documents.
-        contributions = np.zeros((rows.size, 0))
-        if not notes:
-            try:
-                contributions = context.model.contributions(
-                    data.features[rows], threads=context.threads
-                )[:, :-1]
-            except ModelError as error:
-                notes.append(f"Feature contributions are not available: {error}")
-        centred = contributions - contributions.mean(axis=0)
-        largest = np.abs(centred).max(axis=0)
-        most_varying = np.argsort(-largest, kind="stable")[:_FEATURES]
-        most_varying = most_varying[largest[most_varying] > 0.0]
-        documents = {
-            "rank": ranks,
-            "document": [shown_name(row, data) for row in rows.tolist()],
-            "label": data.labels[rows].astype(np.float64),
-            "score": scores[rows],
-            "contributions": centred[:, most_varying],
-        }
-        worst.append(
-            WorstQuery(
-                qid=data.queries.describe_query(query),
-                value=float(values[query]),
-                size=int(data.queries.sizes[query]),
-                parts={kind: str(segments[query]) for kind, segments in of_part.items()},
-                features=tuple(data.feature_names[feature] for feature in most_varying.tolist()),
-                documents=documents,
-            )
-        )
-    return worst, notes
+    return WorstQuery(
+        qid=queries.describe_query(query),
+        value=float(values[query]),
+        size=rows.size,
+        parts={kind: str(segments[query]) for kind, segments in of_part.items()},
+        documents=documents,
+    )
 
 
 def _template_variables(result: QueryValues) -> dict[str, Any]:
@@ -220,7 +173,6 @@ def _template_variables(result: QueryValues) -> dict[str, Any]:
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
-        "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
         "histogram": histogram(
             "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
         ),

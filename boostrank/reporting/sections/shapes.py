@@ -11,38 +11,32 @@ own value. One pass over the trees computes the curves of all features.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
+from boostrank.core.resampling import resampled_sums
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
-from boostrank.reporting.charts import COLOURS, Chart, alt, stretch, tooltips
+from boostrank.kernels.forest import Walker
+from boostrank.reporting.charts import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result, concatenate
 from boostrank.reporting.scoring import (
     DocumentProgress,
-    Scorer,
-    in_batches,
+    changed_scores,
     over_blocks,
-    units_of,
     walker_of,
 )
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.sections.importance import Importance
-from boostrank.reporting.table import Cell, Column, Data, Table, pandas, table_of_objects
+from boostrank.reporting.table import Column, Data, Table, pandas, table_of_objects
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
-_HEIGHT = 220
-# The scale is stretched if the range exceeds this multiple of the median.
-_SKEWED = 20.0
 _RESAMPLES = 400
 
 
@@ -50,9 +44,6 @@ _RESAMPLES = 400
 class AleCurve:
     """The accumulated local effects of one feature, with pointwise 95% bootstrap intervals over
     queries.
-
-    Categories are in the arbitrary order of their codes, so the shape of their curve has no
-    meaning.
 
     Args:
         edges: float64[K+1], interval ends in ascending order. They are values that occur in the
@@ -63,10 +54,10 @@ class AleCurve:
         counts: int64[K], number of documents per interval. Intervals include their upper end, and
             the first interval also includes its lower end.
         missing: number of documents without a value.
-        missing_effect: mean change in the score when the value is removed, or NaN if no value is
-            missing.
         query_level: whether the feature is constant within every query, so that it ranks no
             documents by itself.
+        categories: names of the codes 0, 1, ... of a categorical feature, or None. Codes are in an
+            arbitrary order, so the shape of their curve has no meaning.
     """
 
     feature: str
@@ -76,8 +67,8 @@ class AleCurve:
     high: Float64Array
     counts: Int64Array
     missing: int
-    missing_effect: float
     query_level: bool
+    categories: tuple[str, ...] | None = None
 
     @property
     def swing(self) -> float:
@@ -94,25 +85,31 @@ class AleCurve:
         return float(steps[steps > 0.0].sum()) / variation if variation > 0.0 else math.nan
 
     @property
-    def direction(self) -> str:
-        """The direction of the curve in words. A curve rises or falls if at least 90% of its
-        variation does.
+    def direction(self) -> str | None:
+        """The direction of the curve in words, or None for categories. A curve rises or falls if at
+        least 90% of its variation does.
         """
-        if np.isnan(self.rising):
+        if self.categories is not None:
+            return None
+        if math.isnan(self.rising):
             return "flat"
         if self.rising > 0.9:
             return "rises"
         return "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
-    def lowest(self) -> float:
-        """The feature's lowest value, or NaN if all values are missing."""
-        return float(self.edges[0]) if self.edges.size else math.nan
+    def _has_ends(self) -> bool:
+        return self.categories is None and self.edges.size > 0
 
     @property
-    def highest(self) -> float:
-        """The feature's highest value, or NaN if all values are missing."""
-        return float(self.edges[-1]) if self.edges.size else math.nan
+    def lowest(self) -> float | None:
+        """The feature's lowest value, or None without values or for categories."""
+        return float(self.edges[0]) if self._has_ends else None
+
+    @property
+    def highest(self) -> float | None:
+        """The feature's highest value, or None without values or for categories."""
+        return float(self.edges[-1]) if self._has_ends else None
 
     @property
     def documents(self) -> int:
@@ -120,9 +117,30 @@ class AleCurve:
         return int(self.counts.sum())
 
     @property
-    def share_missing(self) -> float:
-        """The share of documents without a value, or NaN if none is missing."""
-        return self.missing / (self.documents + self.missing) if self.missing else math.nan
+    def share_missing(self) -> float | None:
+        """The share of documents without a value, or None if none is missing."""
+        return self.missing / (self.documents + self.missing) if self.missing else None
+
+    def list_points(self) -> Data:
+        """Return a row for each edge, with the number of documents in the interval that ends
+        there.
+        """
+        size = self.edges.size
+        return {
+            "feature": np.full(size, self.feature, object),
+            "value": self.edges,
+            "effect": self.effect,
+            "low": self.low,
+            "high": self.high,
+            "documents": [0, *self.counts.tolist()][:size],
+            "category": np.array(list(map(self._category, self.edges.tolist())), object),
+        }
+
+    def _category(self, code: float) -> str | None:
+        if self.categories is None:
+            return None
+        is_known = 0.0 <= code < len(self.categories)
+        return self.categories[int(code)] if is_known else f"{code:g}"
 
 
 class Shapes(Result):
@@ -134,7 +152,6 @@ class Shapes(Result):
             by `swing`.
         documents, queries: numbers of documents and queries in the sample.
         all_documents: number of documents in the data.
-        categories: names of the codes 0, 1, ... of each categorical feature.
     """
 
     top: tuple[str, ...]
@@ -142,84 +159,27 @@ class Shapes(Result):
     documents: int
     all_documents: int
     queries: int
-    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the curves and the features."""
         columns = (
             "feature",
-            Column(
-                "direction",
-                help="Direction of at least 90% of the curve's movement. Categories have none.",
-            ),
+            Column("direction", help="of at least 90% of the curve's movement"),
             Column("swing", format=".4f", help="range of the curve, in score units"),
-            Column("lowest", "from", format=".5g", help="lowest value"),
-            Column("highest", "to", format=".5g", help="highest value"),
-            Column(
-                "share_missing", "missing", format=".1%", help="share of documents without a value"
-            ),
-            Column(
-                "missing_effect",
-                "if missing",
-                format="+.4f",
-                help="mean change of the score without the value",
-            ),
+            "lowest .5g from",
+            "highest .5g to",
+            Column("share_missing", "missing", ".1%", "share of documents without a value"),
         )
-        # Add what JSON has besides the columns.
-        keys = ("feature", "swing", "rising", "lowest", "highest", "documents", "missing")
-        more_keys = ("missing_effect", "query_level")
-        features = table_of_objects("features", self.curves, columns, *keys, *more_keys)
-        cells: Data = {"share_missing": [curve.share_missing for curve in self.curves]}
-        for column in ("lowest", "highest"):
-            values = zip(self.curves, features.data[column], strict=True)
-            cells[column] = [
-                Cell(value, self.category(curve.feature, value)) for curve, value in values
-            ]
-        directions = [
-            None if curve.feature in self.categories else curve.direction for curve in self.curves
-        ]
-        looks = ["faint" if curve.query_level else "" for curve in self.curves]
-        cells["direction"] = list(map(Cell, directions, directions, looks))
+        keys = ("feature", "direction", "swing", "rising", "lowest", "highest")
+        more_keys = ("documents", "missing", "share_missing", "query_level")
         return (
-            Table("curves", concatenate([_points(self, curve) for curve in self.curves])),
-            replace(features, cells=cells),
+            Table("curves", concatenate([curve.list_points() for curve in self.curves])),
+            table_of_objects("features", self.curves, columns, *keys, *more_keys),
         )
-
-    def category(self, feature: str, value: float) -> str | None:
-        """Return the name of a category code, or None for numeric features and missing values."""
-        names = self.categories.get(feature)
-        if names is None or np.isnan(value):
-            return None
-        return names[int(value)] if 0.0 <= value < len(names) else f"{value:g}"
-
-
-def _points(shapes: Shapes, curve: AleCurve) -> Data:
-    """Return the edges of a curve as rows, preceded by a row for missing values if there are
-    any.
-    """
-    # Row i has the number of documents in the interval that ends at edge i.
-    documents = [0, *curve.counts.tolist()][: curve.edges.size]
-    data: Data = {
-        "value": curve.edges,
-        "effect": curve.effect,
-        "low": curve.low,
-        "high": curve.high,
-    }
-    data["documents"] = documents
-    if curve.missing:
-        missing_row = (np.nan, curve.missing_effect, np.nan, np.nan, curve.missing)
-        first_row = {name: [value] for name, value in zip(data, missing_row, strict=True)}
-        data = concatenate([first_row, data])
-    categories = [shapes.category(curve.feature, value) for value in data["value"].tolist()]
-    return {"feature": [curve.feature] * len(categories), **data, "category": categories}
 
 
 def shapes(
-    context: Context,
-    *,
-    top: int = 8,
-    bins: int = 32,
-    documents: int | None = None,
+    context: Context, *, top: int = 8, bins: int = 32, documents: int | None = None
 ) -> Shapes:
     """Measure how scores depend on each feature, without using labels.
 
@@ -236,149 +196,65 @@ def shapes(
     trees = model.trees()
     # Use the feature names in the data, because a booster may only number its columns.
     columns = data.feature_names
-    importance: Importance | None = context.results.get("importance")
+    importance = context.results.get("importance")
     order = np.argsort(-trees.gain, kind="stable") if importance is None else importance.order
     top_features = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
-    walker = walker_of(model, trees, data, context.workers)
-    names = tuple(columns[i] for i in trees.used)
-    # Each document is walked about three times.
+    # Measure the curves on a sample, in which each document is walked about three times.
     affordable = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
     sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), seed)
-    rows = DenseRows(sample, trees.used, model.absent_is_missing)
     curves = accumulated_local_effects(
-        walker,
-        rows,
-        names,
+        walker_of(model, trees, data, context.workers),
+        DenseRows(sample, trees.used, model.absent_is_missing),
+        tuple(columns[i] for i in trees.used),
         bins=bins,
         seed=seed,
         threads=context.workers,
         progress=partial(context.progress, "local effects"),
     )
+    # Name the categories, and sort the curves.
+    names, categories = dict(zip(columns, model.feature_names, strict=True)), model.categories
+    for i, curve in enumerate(curves):
+        if names[curve.feature] in categories:
+            values = categories[names[curve.feature]].values or ()
+            curves[i] = replace(curve, categories=tuple(map(str, values)))
     position = {name: i for i, name in enumerate(top_features)}
-    # Look up category names by the data's column names.
-    of_model = model.categories
-    categories = {
-        column: tuple(map(str, of_model[name].values or ()))
-        for column, name in zip(columns, model.feature_names, strict=True)
-        if name in of_model
-    }
+    curves.sort(key=lambda curve: (position.get(curve.feature, top), -curve.swing))
     return Shapes(
         top=top_features,
-        curves=tuple(
-            sorted(curves, key=lambda curve: (position.get(curve.feature, top), -curve.swing))
-        ),
-        documents=rows.data.n_documents,
+        curves=tuple(curves),
+        documents=sample.n_documents,
         all_documents=data.n_documents,
-        queries=len(rows.data.queries),
-        categories=categories,
+        queries=len(sample.queries),
     )
 
 
 def _template_variables(result: Shapes) -> dict[str, Any]:
-    curves = {curve.feature: curve for curve in result.curves}
-    features = enumerate(result.top, 1)
-    charts = [
-        (_chart(result, number, curves[feature]), curves[feature]) for number, feature in features
-    ]
+    curves = result.curves[: len(result.top)]
     return {
         "largest": max(result.curves, key=lambda curve: curve.swing, default=None),
-        "charts": charts,
+        "charts": [(_chart(curve, number), curve) for number, curve in enumerate(curves, 1)],
     }
 
 
-def _chart(shapes: Shapes, number: int, curve: AleCurve) -> Chart:
-    """Draw a curve and its interval."""
-    feature, colour = curve.feature, COLOURS["main"]
-    frame = pandas().DataFrame(_points(shapes, curve)).drop(columns="feature")
+def _chart(curve: AleCurve, number: int) -> Chart:
+    """Draw a curve and its interval, or a row for each category."""
+    name, frame = f"shape-{number}", pandas().DataFrame(curve.list_points())
     tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
-    y_options = {"title": "score", "scale": alt.Scale(zero=True)}
-    if feature in shapes.categories:
-        # Draw a point for each category, including the missing values.
-        frame["category"] = frame["category"].where(frame["value"].notna(), "missing")
-        axis = alt.Axis(labelAngle=-35, labelLimit=110)
-        x = alt.X("category:N", title=None, sort=None, axis=axis)
-        value_tooltip = alt.Tooltip("category:N", title=feature)
-        base = alt.Chart(frame).encode(x=x, tooltip=[value_tooltip, *tooltips(*tips)])
-        interval = base.mark_rule(strokeWidth=4, opacity=0.35, color=colour)
-        line = base.mark_point(size=60, color=colour)
-    else:
-        # Missing values have no place on the axis; the caption states their effect.
-        frame = frame[frame["value"].notna()].drop(columns="category")
-        value_tooltip = alt.Tooltip("value:Q", title=feature, format=".5~g")
-        base = alt.Chart(frame).encode(x=_across(curve), tooltip=[value_tooltip, *tooltips(*tips)])
-        interval = base.mark_area(opacity=0.25, color=colour)
-        line = base.mark_line(point=alt.OverlayMarkDef(size=16))
-    slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")[:40] or "feature"
-    figure = alt.layer(
-        interval.encode(y=alt.Y("low:Q", **y_options), y2="high:Q"),
-        line.encode(y=alt.Y("effect:Q", **y_options)),
-    )
-    return Chart(f"shape-{number}-{slug}", frame, figure.properties(height=_HEIGHT))
-
-
-def _across(curve: AleCurve) -> Any:
-    """Return the horizontal axis of a numeric feature."""
-    magnitudes = np.abs(curve.edges[curve.edges != 0.0])
-    # SI prefixes for thousands, none for fractions.
-    axis: dict[str, Any] = {
-        "format": "~s" if magnitudes.max(initial=0.0) >= 1000.0 else ".3~g",
-        "tickCount": 5,
-    }
-    scale = alt.Scale(zero=False, nice=False)
-    if magnitudes.size and magnitudes.max() > _SKEWED * np.median(magnitudes):
-        linear_up_to = 10.0 ** np.floor(np.log10(np.median(magnitudes)))
-        scale, axis["values"] = stretch(linear_up_to, (curve.lowest, curve.highest))
-        axis["format"] = "~g"
-    return alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(**axis))
-
-
-@dataclass(frozen=True, eq=False)
-class _BinnedValues:
-    """Feature values and their intervals.
-
-    Args:
-        values: float32[n, c].
-        is_missing: bool[n, c].
-        edges: interval ends by column.
-        intervals: int16[n, c], interval numbers from 1, or 0 for missing values and constant
-            columns.
-    """
-
-    values: Float32Array
-    is_missing: BoolArray
-    edges: list[Float64Array]
-    intervals: Array
-
-    @classmethod
-    def from_values(cls, values: Float32Array, bins: int) -> _BinnedValues:
-        """Split each column into at most `bins` intervals."""
-        is_missing, edges = np.isnan(values), []
-        intervals = np.zeros(values.shape, np.int16)
-        for column in range(values.shape[1]):
-            missing_rows = is_missing[:, column]
-            column_values = values[:, column].astype(np.float64)
-            edges.append(_ends(column_values[~missing_rows] + 0.0, bins))
-            if edges[column].size > 1:
-                interval_numbers = np.maximum(np.searchsorted(edges[column], column_values), 1)
-                intervals[:, column] = np.where(missing_rows, 0, interval_numbers)
-        return cls(values, is_missing, edges, intervals)
-
-
-class _LocalEffects(NamedTuple):
-    """Changes of scores.
-
-    Args:
-        across: float64[n, c], change from the lower to the upper end of the value's interval.
-        without_value: float64[n] by column that lacks some values, change when the value is
-            removed.
-    """
-
-    across: Float64Array
-    without_value: dict[int, Float64Array]
+    if curve.categories is not None:
+        tips = ["category:N", *tips]
+        return row_chart(name, frame, "category:N", tips, title="score", value="effect")
+    frame = frame.drop(columns="category")
+    tips = [f"value:Q .5~g {curve.feature}", *tips]
+    # Equal steps of the axis have about as many documents, however skewed the values are.
+    labels = {"labelAngle": 0, "labelOverlap": True, "labelSeparation": 10}
+    axis = alt.Axis(format=".3~g", formatType="number", **labels)
+    x, ends = alt.X("value:O", title=None, axis=axis), ("low", "high")
+    figure = lines(frame, x, "effect", tips, band=ends, height=220, title="score")
+    return Chart(name, frame, figure)
 
 
 def accumulated_local_effects(
-    scorer: Scorer,
+    walker: Walker,
     rows: DenseRows,
     names: tuple[str, ...],
     *,
@@ -386,49 +262,64 @@ def accumulated_local_effects(
     seed: int,
     threads: int,
     progress: DocumentProgress | None = None,
-) -> tuple[AleCurve, ...]:
+) -> list[AleCurve]:
     """Return the accumulated local effects of each column, with at most `bins` intervals."""
-    binned = _BinnedValues.from_values(rows[: rows.data.n_documents], bins)
-    effects = _measure_local_effects(scorer, rows, binned, threads=threads, progress=progress)
+    values = rows[: rows.data.n_documents]
+    # Split each column into intervals from 1, and move each value to the ends of its interval.
+    lower, upper, edges = values.copy(), values.copy(), []
+    intervals = np.zeros(values.shape, np.int16)
+    for column in range(len(names)):
+        has_value = ~np.isnan(values[:, column])
+        present = values[has_value, column].astype(np.float64) + 0.0
+        ends = _ends(present, bins)
+        edges.append(ends)
+        if ends.size > 1:
+            interval = np.maximum(np.searchsorted(ends, present), 1)
+            intervals[has_value, column] = interval
+            lower[has_value, column], upper[has_value, column] = ends[interval - 1], ends[interval]
+    # Measure the change of each score from the lower to the upper end.
+    across, columns = np.zeros(values.shape), np.arange(len(names))
+
+    def measure_block(queries: slice, documents: slice) -> None:
+        for moved, sign in ((lower, -1.0), (upper, 1.0)):
+            block = values[documents], moved[documents]
+            for column, scores in changed_scores(walker, *block, columns, columns.size):
+                across[documents, column] += sign * scores
+
+    over_blocks(measure_block, rows, threads, progress)
+    # Sum and count the changes per query and interval, and accumulate the means.
     constant = set(rows.constant_within_queries(threads).tolist())
-    # Count how often each query is drawn, float64[_RESAMPLES, Q].
-    queries, n_queries = rows.data.queries, len(rows.data.queries)
-    draws = np.random.default_rng(seed).integers(0, max(1, n_queries), size=(_RESAMPLES, n_queries))
-    times = np.array([np.bincount(draw, minlength=n_queries) for draw in draws], dtype=np.float64)
-    query_of_row, curves = queries.of_rows(), []
+    queries, query_of_row, curves = len(rows.data.queries), rows.data.queries.of_rows(), []
     for column, name in enumerate(names):
-        edges, missing_rows = binned.edges[column], binned.is_missing[:, column]
-        # Sum and count the local effects per query and interval, without missing values.
-        width = max(1, edges.size)
-        cell = query_of_row * width + binned.intervals[:, column]
+        size = edges[column].size
+        width = max(1, size)
+        cell = query_of_row * width + intervals[:, column]
         sums, counts = [
-            np.bincount(cell, weights, n_queries * width).reshape(n_queries, width)[:, 1:]
-            for weights in (effects.across[:, column], np.ones(cell.size))
+            np.bincount(cell, weights, queries * width).reshape(queries, width)[:, 1:]
+            for weights in (across[:, column], np.ones(cell.size))
         ]
-        # Compute the curve, and its bootstrap interval from the redrawn sums.
         documents = counts.sum(axis=0)
-        means = _means(sums.sum(axis=0), documents, 0.0)
-        drawn_counts = times @ counts
-        drawn_curves = _accumulated(_means(times @ sums, drawn_counts, means), drawn_counts)
-        (effect,) = _accumulated(means[None], documents[None])
-        low, high = np.quantile(drawn_curves, [0.025, 0.975], axis=0)
-        missing_effect = math.nan
-        if column in effects.without_value:
-            missing_effect = float(effects.without_value[column][~missing_rows].mean())
+        means = sums.sum(axis=0) / np.maximum(documents, 1.0)
+        (effect,) = _accumulate(means[None], documents[None])
+        # Repeat this for redrawn queries. Intervals without documents keep their mean.
+        drawn = resampled_sums(np.hstack([sums, counts]), resamples=_RESAMPLES, seed=seed)
+        drawn_sums, drawn_counts = np.split(drawn, 2, axis=1)
+        drawn_means = drawn_sums / np.maximum(drawn_counts, 1.0)
+        drawn_means = np.where(drawn_counts > 0.0, drawn_means, means)
+        low, high = np.quantile(_accumulate(drawn_means, drawn_counts), [0.025, 0.975], axis=0)
         curves.append(
             AleCurve(
                 name,
-                edges=edges,
-                effect=effect[: edges.size],
-                low=low[: edges.size],
-                high=high[: edges.size],
+                edges=edges[column],
+                effect=effect[:size],
+                low=low[:size],
+                high=high[:size],
                 counts=documents.astype(np.int64),
-                missing=int(missing_rows.sum()),
-                missing_effect=missing_effect,
-                query_level=column in constant and width > 1,
+                missing=int(np.isnan(values[:, column]).sum()),
+                query_level=column in constant and size > 1,
             )
         )
-    return tuple(curves)
+    return curves
 
 
 def _ends(present: Float64Array, bins: int) -> Float64Array:
@@ -439,77 +330,23 @@ def _ends(present: Float64Array, bins: int) -> Float64Array:
     if values.size <= bins + 1:
         return values
     is_frequent = np.zeros(values.size, np.bool_)
-    while (
-        also_frequent := ~is_frequent
-        & (counts * (bins - is_frequent.sum()) > counts[~is_frequent].sum())
-    ).any():
-        is_frequent |= also_frequent
+    while True:
+        left = bins - is_frequent.sum()
+        fills_interval = ~is_frequent & (counts * left > counts[~is_frequent].sum())
+        if not fills_interval.any():
+            break
+        is_frequent |= fills_interval
     rare_values = np.repeat(values[~is_frequent], counts[~is_frequent])
-    quantile_positions = np.rint(
-        np.linspace(0, rare_values.size - 1, bins - is_frequent.sum() + 1)
-    ).astype(int)
-    return np.unique(np.concatenate([values[is_frequent], rare_values[quantile_positions]]))
+    positions = np.rint(np.linspace(0, rare_values.size - 1, left + 1)).astype(int)
+    return np.unique(np.concatenate([values[is_frequent], rare_values[positions]]))
 
 
-def _measure_local_effects(
-    scorer: Scorer,
-    rows: DenseRows,
-    binned: _BinnedValues,
-    *,
-    threads: int,
-    progress: DocumentProgress | None,
-) -> _LocalEffects:
-    n_documents, n_columns = binned.values.shape
-    lacking = np.flatnonzero(binned.is_missing.any(axis=0) & ~binned.is_missing.all(axis=0))
-    across = np.zeros((n_documents, n_columns))
-    without_value = {int(column): np.zeros(n_documents) for column in lacking}
-
-    def measure_block(queries: slice, documents: slice) -> None:
-        values, intervals = binned.values[documents], binned.intervals[documents]
-        # Move each value to the ends of its interval.
-        lower, upper = values.copy(), values.copy()
-        for column in range(n_columns):
-            has_interval = intervals[:, column] > 0
-            interval_numbers = intervals[has_interval, column]
-            lower[has_interval, column] = binned.edges[column][interval_numbers - 1]
-            upper[has_interval, column] = binned.edges[column][interval_numbers]
-        for batch in in_batches(np.arange(n_columns), values.shape[0]):
-            units = units_of(batch, n_columns)
-            to_lower, to_upper = [
-                scorer.changes(values, moved_rows, units, batch.size)
-                for moved_rows in (lower, upper)
-            ]
-            across[documents, batch] = (to_upper - to_lower).T
-        # Remove the values of columns that lack some.
-        if lacking.size:
-            scores = scorer.scores(values)
-            nothing = np.full_like(values, np.nan)
-            for batch in in_batches(lacking, values.shape[0]):
-                units = units_of(batch, n_columns)
-                changed = scorer.changes(values, nothing, units, batch.size)
-                for column, changed_scores in zip(batch.tolist(), changed, strict=True):
-                    without_value[column][documents] = changed_scores - scores
-
-    over_blocks(measure_block, rows, threads, progress)
-    return _LocalEffects(across, without_value)
-
-
-def _means(
-    sums: Float64Array, counts: Float64Array, without_count: Float64Array | float
-) -> Float64Array:
-    """Return `sums / counts`, or `without_count` where the count is 0."""
-    return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), without_count))
-
-
-def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
+def _accumulate(means: Float64Array, counts: Float64Array) -> Float64Array:
     """Accumulate mean local effects, float64[r, K], into centred curves, float64[r, K+1]."""
     curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
     mid_effects = (curve[:, 1:] + curve[:, :-1]) / 2.0
-    return np.asarray(
-        curve
-        - (mid_effects * counts).sum(axis=1, keepdims=True)
-        / np.maximum(counts.sum(axis=1), 1)[:, None]
-    )
+    total = (mid_effects * counts).sum(axis=1, keepdims=True)
+    return np.asarray(curve - total / np.maximum(counts.sum(axis=1), 1)[:, None])
 
 
 SPEC = Section(

@@ -20,20 +20,18 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
-from boostrank.metrics import BoundMetrics, Metric
-from boostrank.metrics.measure import is_built_in
+from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
 from boostrank.reporting.difference import Difference
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
-    FEWEST_FOR_INTERVAL,
     TIE,
     means_over_queries,
 )
 from boostrank.reporting.table import Column, Table, table_of_objects
-from boostrank.reporting.ties import TieReport, tied_documents
+from boostrank.reporting.ties import tied_documents
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
@@ -42,8 +40,6 @@ RANDOM, FILE_ORDER = "random order", "the order of the file"
 # seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _LARGEST = float(np.finfo(np.float32).max)
-# Number of random orders that are measured if a metric is a function.
-_ORDERS = 20
 
 
 @dataclass(frozen=True)
@@ -84,11 +80,10 @@ class Verdict(Result):
 
     Args:
         metric: headline metric, which is the first metric at its largest cut-off.
-        ties: how the order of tied documents affects the headline metric.
+        tied: number of documents that share a score with a document of another label in their
+            query.
         per_query: the model's values by metric, float64[Q], with NaN for excluded queries.
         queries, documents: numbers of queries and documents in the data.
-        empty: number of queries without a relevant document. The conventions determine whether they
-            are included.
         p: p-value of `first_lead`.
         matters: difference that exceeds training noise by metric, if it was measured.
         meaning: what each metric measures, by its name without a cut-off.
@@ -97,12 +92,11 @@ class Verdict(Result):
     metric: str
     model: Ranking
     baselines: tuple[Ranking, ...]
-    ties: TieReport
+    tied: int
     conventions: Conventions
     per_query: Mapping[str, Float64Array]
     queries: int
     documents: int
-    empty: int
     p: float = math.nan
     notes: tuple[str, ...] = ()
     matters: Mapping[str, float] = field(default_factory=dict)
@@ -181,12 +175,9 @@ class _MeasuredRanking(NamedTuple):
 def verdict(context: Context) -> Verdict:
     """Measure a ranker and its baselines."""
     data, rules, metric = context.data, context.rules, context.metric
-    bound = context.bound(context.metrics)
     feature = single_feature(context)
-    model = _MeasuredRanking(MODEL, "", bound.per_query(context.scores))
-    baselines = _measure_baselines(context, bound, feature)
-    standing, *baseline_standings = _rank([model, *baselines], data, context.seed)
-
+    measured = _measure_rankings(context, feature)
+    standing, *baselines = _rank(measured, data, context.seed)
     # Say what the comparison lacks.
     notes, counted = [], standing.standings[metric].queries
     if feature is None:
@@ -199,39 +190,22 @@ def verdict(context: Context) -> Verdict:
             f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from"
             f" {metric}."
         )
-
     # Test the lead over the first baseline other than the model's own start.
     p = math.nan
     if counted:
-        baseline = next(ranking for ranking in baselines if ranking.name != START)
-        values, baseline_values = model.per_query[metric], baseline.per_query[metric]
+        baseline = next(ranking for ranking in measured[1:] if ranking.name != START)
+        values = measured[0].per_query[metric], baseline.per_query[metric]
         weights = data.queries.each_weight
-        p = paired_difference(values, baseline_values, weights=weights, seed=context.seed).p
-
-    # Measure the effect of ties on the headline metric.
-    main, scores = context.main, context.scores
-    ties = TieReport.measure(
-        data.n_documents,
-        tied_documents(data.labels, scores, data.queries, score_type=rules.score_type),
-        rules=rules,
-        values=lambda conventions: context.bound([main], conventions).values(scores),
-        metric=metric,
-    )
-    # Count the queries without a relevant document.
-    exclude_empty = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
-    label_metric = main if main.function is None else Metric("precision")
-    label_bound = context.bound([label_metric], exclude_empty, partial=True)
-    (label_values,) = label_bound.per_query(scores).values()
+        p = paired_difference(*values, weights=weights, seed=context.seed).p
     return Verdict(
         metric=metric,
         model=standing,
-        baselines=tuple(baseline_standings),
-        ties=ties,
+        baselines=tuple(baselines),
+        tied=tied_documents(data.labels, context.scores, data.queries, score_type=rules.score_type),
         conventions=rules,
-        per_query=model.per_query,
+        per_query=measured[0].per_query,
         queries=len(data.queries),
         documents=data.n_documents,
-        empty=int(np.isnan(label_values).sum()),
         p=p,
         notes=tuple(notes),
         matters=dict(context.matters or {}),
@@ -239,20 +213,17 @@ def verdict(context: Context) -> Verdict:
     )
 
 
-def _measure_baselines(
-    context: Context, bound: BoundMetrics, feature: SingleFeature | None
-) -> list[_MeasuredRanking]:
-    """Measure the previous model, the linear start, the single feature, random order and file
-    order.
+def _measure_rankings(context: Context, feature: SingleFeature | None) -> list[_MeasuredRanking]:
+    """Measure the model, the previous model, the linear start, the single feature, random order and
+    file order.
     """
-    data = context.data
-    # Tied documents have ranks in row order.
-    file_order = -data.queries.ranks(np.zeros(data.n_documents)).astype(np.float64)
+    data, bound = context.data, context.bound(context.metrics)
     measured = []
 
-    def measure(name: str, about: str, scores: npt.ArrayLike) -> None:
+    def measure(name: str, about: str, scores: npt.ArrayLike, bound: BoundMetrics = bound) -> None:
         measured.append(_MeasuredRanking(name, about, bound.per_query(scores)))
 
+    measure(MODEL, "", context.scores)
     if context.previous is not None:
         name, previous_scores = context.previous
         measure(name, "an earlier model", previous_scores)
@@ -260,32 +231,25 @@ def _measure_baselines(
         measure(START, "the model without its trees", context.start)
     if feature is not None:
         measure(SINGLE, feature.words, feature.scores)
-    measured.append(_measure_random_order(context))
+    # With equal scores, the mean over tied orders is the mean of a random order, and ranks are in
+    # row order. A function has no mean over orders.
+    equal_scores = np.zeros(data.n_documents)
+    if all(metric.function is None for metric in context.metrics):
+        expected = context.bound(context.metrics, replace(context.rules, ties="expected"))
+        about = "the exact mean over all orders of each list"
+        measure(RANDOM, about, equal_scores, expected)
+    file_order = -data.queries.ranks(equal_scores).astype(np.float64)
     measure(FILE_ORDER, "the rows of each query in file order", file_order)
     return measured
 
 
-def _measure_random_order(context: Context) -> _MeasuredRanking:
-    bound = context.bound(context.metrics, replace(context.rules, ties="expected"))
-    n_documents = context.data.n_documents
-    if all(metric.function is None for metric in context.metrics):
-        # With equal scores, the mean over tied orders is the mean of a random order.
-        about = "the exact mean over all orders of each list"
-        return _MeasuredRanking(RANDOM, about, bound.per_query(np.zeros(n_documents)))
-    rng = np.random.default_rng(context.seed)
-    draws = [bound.per_query(rng.random(n_documents)) for _ in range(_ORDERS)]
-    means = {name: np.mean([draw[name] for draw in draws], axis=0) for name in bound.names}
-    return _MeasuredRanking(RANDOM, f"the mean over {_ORDERS} random orders of each list", means)
-
-
 def _rank(rankings: Sequence[_MeasuredRanking], data: RankingDataset, seed: int) -> list[Ranking]:
     """Return the rankings with their standings. The first ranking is the model."""
-    model = rankings[0].per_query
+    model, weights = rankings[0].per_query, data.queries.each_weight
     per_query = [ranking.per_query[name] for ranking in rankings for name in model]
     differences = [model[name] - ranking.per_query[name] for ranking in rankings for name in model]
-    values, leads = np.column_stack(per_query), np.column_stack(differences)
-    weights = data.queries.each_weight
-    value = means_over_queries(values, weights, seed=seed)
+    leads = np.column_stack(differences)
+    value = means_over_queries(np.column_stack(per_query), weights, seed=seed)
     lead = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
     # Each column has one field of all standings. The model has no lead over itself.
     lead_columns = np.stack([lead.mean, lead.low, lead.high])
@@ -317,13 +281,9 @@ class SingleFeature:
     @property
     def words(self) -> str:
         """A description of the chosen features."""
-        descriptions = [
-            f"{name}, {'higher' if sign > 0 else 'lower'} is better"
-            for name, sign in zip(self.names, self.signs, strict=True)
-        ]
-        if descriptions[0] == descriptions[1]:
-            return descriptions[0]
-        return f"{descriptions[0]}, or {descriptions[1]}: the two halves choose different features"
+        names = zip(self.names, self.signs, strict=True)
+        words = [f"{name}, {'higher' if sign > 0 else 'lower'} is better" for name, sign in names]
+        return " or ".join(dict.fromkeys(words))
 
 
 def single_feature(context: Context) -> SingleFeature | None:
@@ -354,18 +314,12 @@ def single_feature(context: Context) -> SingleFeature | None:
             return None
         choices.append(choice)
     # Rank each half by the other half's choice.
-    first_choice, second_choice = choices
-    columns = np.array([first_choice.column, second_choice.column], dtype=np.int64)
-    values = DenseRows(data, columns)[: data.n_documents]
-    in_second = np.zeros(n_queries, dtype=bool)
-    in_second[halves[1]] = True
-    scores = np.where(
-        np.repeat(in_second, data.queries.sizes),
-        _as_scores(values[:, 0], first_choice.sign),
-        _as_scores(values[:, 1], second_choice.sign),
-    )
-    names = data.feature_names[first_choice.column], data.feature_names[second_choice.column]
-    return SingleFeature(names, (first_choice.sign, second_choice.sign), scores)
+    columns, signs = zip(*choices, strict=True)
+    values = DenseRows(data, np.array(columns, np.int64))[: data.n_documents]
+    in_second = np.isin(data.queries.of_rows(), halves[1])
+    first, second = [_as_scores(values[:, i], sign) for i, sign in enumerate(signs)]
+    names = data.feature_names[columns[0]], data.feature_names[columns[1]]
+    return SingleFeature(names, signs, np.where(in_second, first, second))
 
 
 class _FeatureChoice(NamedTuple):
@@ -377,13 +331,12 @@ class _FeatureChoice(NamedTuple):
 
 def _choose_feature(context: Context, data: RankingDataset) -> _FeatureChoice | None:
     """Return the choice with the best metric, or None if all queries are excluded."""
-    rules = replace(context.rules, ties="expected")
     try:
         bound = BoundMetrics(
             [context.main],
             data.labels,
             queries=data.queries,
-            conventions=rules,
+            conventions=replace(context.rules, ties="expected"),
             threads=context.threads,
         )
     except DataError:
@@ -408,10 +361,8 @@ def _as_scores(values: Float32Array, sign: float) -> Float64Array:
 
 def _template_variables(result: Verdict) -> dict[str, Any]:
     return {
-        "few": result.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "file_order": FILE_ORDER,
         "single": SINGLE,
-        "function": not is_built_in(result.metric),
         "chart": _chart(result),
     }
 

@@ -61,17 +61,15 @@
       this.plot = figure.querySelector(".plot");
       const kept = JSON.parse(figure.querySelector("script").textContent);
       this.name = kept.name;
-      this.numbers = typeof kept.numbers === "string" ? kept.datasets[kept.numbers] : kept.numbers;
-      this.renderer = kept.renderer;
+      this.numbers = kept.datasets[kept.numbers];
       this.spec = kept.spec;
       this.spec.datasets = Object.fromEntries(
         Object.entries(kept.datasets).map(([name, columns]) => [name, records(columns)]),
       );
-      this.fits = figure.matches(".fits");
       this.drawn = null;
       this.wanted = true;
       this.menu();
-      if (this.fits) new ResizeObserver(() => this.fit()).observe(this.plot);
+      new ResizeObserver(() => this.fit()).observe(this.plot);
     }
 
     // What is folded has no width of its own; the page's is near it.
@@ -94,7 +92,7 @@
       const config = structuredClone(themes[isDark() ? "dark" : "light"]);
       const spec = structuredClone(this.spec);
       const width = this.room();
-      if (this.fits) spec.width = width;
+      spec.width = width;
       if (width < 480) {
         config.axis.labelLimit = config.legend.labelLimit = 130;
         config.legend.columns = 2;
@@ -102,7 +100,7 @@
       this.view?.finalize();
       // With `ast` expressions are interpreted: the page's policy lets no text become a program.
       const made = await window.vegaEmbed(this.plot, spec, {
-        mode: "vega-lite", ast: true, actions: false, defaultStyle: false, config, renderer: this.renderer,
+        mode: "vega-lite", ast: true, actions: false, defaultStyle: false, config, renderer: "svg",
         tooltip: { disableDefaultStyle: true },
       });
       this.view = made.view;
@@ -302,7 +300,7 @@
 
   // ---- print: two charts next to each other
 
-  const fitting = (fit) => () => charts.forEach((chart) => chart.fits && fit(chart));
+  const fitting = (fit) => () => charts.forEach(fit);
   addEventListener("beforeprint", fitting((chart) => chart.fitPaper()));
   addEventListener("afterprint", fitting((chart) => chart.fit()));
 
