@@ -211,22 +211,10 @@ RULES = {
         "a gain beyond chance is unlikely: with 2 lists per query, click counts ranked better than"
         " clicks over exposure",
     ),
-    "single-impression-queries": Rule(
-        NOTE,
-        "none of their documents moved: they carry no information about positions, and little about"
-        " documents",
-        "log for longer",
-    ),
     "never-shown": Rule(
         NOTE,
         "training excludes them, and comparisons treat them as not clicked",
         "if this is unexpected, check that the log was counted over these data, in this row order",
-    ),
-    "short-impressions": Rule(
-        NOTE,
-        "unlogged impressions make exposure too small, and gains too large",
-        "log every position of a list down to the last one shown; ignore this if those documents"
-        " are not in the data",
     ),
     "rising-click-rates": Rule(
         WARNING,
