@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
@@ -23,7 +22,7 @@ from scipy.special import chdtrc
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 
 NONSENSE = 0.5
 """The standard error of log e above which a propensity is meaningless."""
@@ -122,7 +121,7 @@ class _Moved:
     clicks: Float64Array
 
     @classmethod
-    def select(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
+    def select(cls, log: ClickLog, allowed: BoolArray) -> _Moved:
         """Select the log entries at the allowed positions, bool[P]."""
         # Dropping a document may disconnect a position and vice versa; repeat until nothing
         # changes.
@@ -240,7 +239,7 @@ class _Moved:
 
 def _tied_to_first(
     document: Int64Array, at: Int64Array, clicks: Int64Array, positions: int
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Mark the positions that are connected to position 1 in both directions by clicked documents,
     bool[P].
 

@@ -19,6 +19,7 @@ from boostrank.clicks.log import ClickLog, Propensities, with_labels
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
+from boostrank.core.types import BoolArray
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Conventions, Metric
 
@@ -159,11 +160,11 @@ def moved_share(log: ClickLog) -> float:
 
 def shown_at_the_top(
     data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Mark which documents in the top k of each query were ever shown, bool[m]."""
     return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
 
 
-def _clicked_moved(log: ClickLog) -> npt.NDArray[np.bool_]:
+def _clicked_moved(log: ClickLog) -> BoolArray:
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
     return np.asarray(several[log.total_clicks() > 0])

@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from typing import Any
 
 import msgspec
@@ -24,9 +23,9 @@ import numpy.typing as npt
 from msgspec import UNSET
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
-from boostrank.core.files import read_text, replacing, write_all, write_atomically
+from boostrank.core.files import AnyPath, read_text, replacing, write_all, write_atomically
 from boostrank.core.queries import PlacesOf
-from boostrank.core.types import Float64Array, Int64Array, first_true
+from boostrank.core.types import BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Candidates
 from boostrank.files.tables import whole_numbers
@@ -135,7 +134,7 @@ class Propensities:
         return cls(e, false, errors, record.method, record.moved)
 
     @classmethod
-    def read(cls, path: str | PathLike[str]) -> Propensities:
+    def read(cls, path: AnyPath) -> Propensities:
         """Read a file that `write` created. A FileFormatError names the key of an invalid entry."""
         text = read_text(path)
         try:
@@ -145,7 +144,7 @@ class Propensities:
                 f"not a file of propensities: {error}", file=os.fspath(path)
             ) from None
 
-    def write(self, path: str | PathLike[str]) -> None:
+    def write(self, path: AnyPath) -> None:
         """Write the propensities as JSON, atomically."""
         write_atomically(path, (json.dumps(self.to_dict(), indent=1) + "\n").encode())
 
@@ -249,7 +248,7 @@ class ClickLog:
             " positions)"
         )
 
-    def write(self, path: str | PathLike[str]) -> None:
+    def write(self, path: AnyPath) -> None:
         """Write the log as CSV, atomically: columns `row,position,impressions,clicks`, with rows
         from 1.
         """
@@ -269,7 +268,7 @@ class ClickLog:
         return int(self.positions.max(initial=0))
 
     @property
-    def shown(self) -> npt.NDArray[np.bool_]:
+    def shown(self) -> BoolArray:
         """A mask of the documents that were ever shown, bool[N]."""
         return np.bincount(self.rows, minlength=self.n_documents) > 0
 
@@ -319,7 +318,7 @@ class ClickLog:
         warn_user(f"{words}: their positions (from {least}) have no propensity")
         return self.where(kept)
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
+    def where(self, kept: BoolArray) -> ClickLog:
         """Select entries by a mask, bool[m]."""
         impressions, clicks = self.impressions[kept], self.clicks[kept]
         return ClickLog(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import BoolArray, Float64Array
 
 UserModel = Literal["position", "cascade", "trust"]
 USERS: tuple[UserModel, ...] = ("position", "cascade", "trust")
@@ -64,7 +64,7 @@ class Users:
         slope, false = p**-self.eta * (relevant - irrelevant), p**-self.eta * irrelevant
         return Propensities(slope / slope[0], false, method="trust of simulated users")
 
-    def clicks(self, attraction: Float64Array, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    def clicks(self, attraction: Float64Array, rng: np.random.Generator) -> BoolArray:
         """Draw the clicks on I lists, bool[I, P].
 
         Args:

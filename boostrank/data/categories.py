@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.text import count_of
-from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.records import jsonable
 
 EXACT = 2**24
@@ -94,7 +93,7 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
         )
 
 
-def are_not_codes(values: Float32Array | Float64Array, largest: float) -> npt.NDArray[np.bool_]:
+def are_not_codes(values: Float32Array | Float64Array, largest: float) -> BoolArray:
     """Mark the values that are neither NaN nor an integer from 0 to below `largest`."""
     return ~np.isnan(values) & ((values < 0) | (values >= largest) | (values != np.floor(values)))
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
-from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
+from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import (
     Array,
     Float64Array,
@@ -155,19 +155,6 @@ class RankingDataset:
         invalid_row = first_true(~np.isfinite(labels))
         if invalid_row is not None:
             raise self.queries.row_error(invalid_row, f"label {labels[invalid_row]} is not finite")
-
-    def _repr_html_(self) -> str:
-        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
-        labels = f"{self.labels.min():g} to {self.labels.max():g}" if self.labels.size else "none"
-        rows = [
-            ("documents", f"{self.n_documents:,}"),
-            ("queries", f"{len(self.queries):,}"),
-            ("longest query", f"{self.queries.longest:,} documents"),
-            ("labels", labels),
-            ("features", f"{self.n_features:,}: {names}"),
-            ("categorical features", ", ".join(self.categories) or "none"),
-        ]
-        return small_table("RankingDataset", rows)
 
     @classmethod
     def from_arrays(

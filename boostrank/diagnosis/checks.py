@@ -14,7 +14,6 @@ from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL, gains_from_labels,
 from boostrank.core.errors import RowError
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array
-from boostrank.data.categories import EXACT
 from boostrank.diagnosis.profile import Profile, UInt64Array, mixed
 from boostrank.diagnosis.rules import (
     ERROR,
@@ -327,18 +326,6 @@ def constant_features(p: Profile) -> Iterator[Finding]:
         yield find("constant-features", p.where(), constant.size, message)
 
 
-def coarse_values(p: Profile) -> Iterator[Finding]:
-    """Find whole numbers that are so large that float32 merges neighbouring numbers."""
-    largest = np.maximum(-p.smallest, p.largest)
-    coarse = np.flatnonzero(~p.fractional & (largest > EXACT) & (largest < np.inf))
-    if coarse.size:
-        top = largest[coarse].max()
-        message = f"{_list_features(p, coarse)} whole and above {EXACT:,}, up to {top:.6g}"
-        step = np.spacing(top)
-        cost = f"features are float32: near the largest, values less than {step:g} apart are merged"
-        yield find("coarse-values", p.where(), coarse.size, message, cost=cost)
-
-
 def _list_features(p: Profile, numbers: Int64Array) -> str:
     """Format feature numbers, as in `features 3, 5 and 9 are`, and shorten long lists."""
     names = [p.feature(number).removeprefix("feature ") for number in numbers[:_LISTED].tolist()]
@@ -470,7 +457,6 @@ _OF_ROWS: tuple[Check, ...] = (
 _OF_TRAINING_DATA: tuple[Check, ...] = (
     label_copies,
     constant_features,
-    coarse_values,
 )  # later sets would repeat them
 _HIDES: dict[str, tuple[Check, ...]] = {
     "split-queries": (dead_queries, duplicates, label_copies),

@@ -15,7 +15,7 @@ from boostrank.core.conventions import Gain, parse_gain
 from boostrank.core.errors import FileFormatError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.diagnosis.in_memory import DatasetSource, source_of
@@ -53,7 +53,6 @@ class Profile(Totals):
         stored, missing, equal: number of nonzero, missing, and label-equal nonzero values of each
             feature.
         smallest, largest: smallest and largest nonzero value of each feature.
-        fractional: whether each feature has a value that is not a whole number.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among
             all rows.
     """
@@ -80,7 +79,6 @@ class Profile(Totals):
         self.lines = self.starts = self.line = self.ids = np.zeros(0, np.int64)
         self.stored = self.missing = self.equal = np.zeros(0, np.int64)
         self.smallest = self.largest = np.zeros(0, np.float32)
-        self.fractional = np.zeros(0, np.bool_)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
@@ -167,7 +165,6 @@ class Profile(Totals):
             "equal": 0,
             "smallest": np.inf,
             "largest": -np.inf,
-            "fractional": False,
         }
         for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
@@ -181,7 +178,6 @@ class Profile(Totals):
         self.equal += np.bincount(ids[values == of_row], minlength=width)
         np.minimum.at(self.smallest, ids, values)
         np.maximum.at(self.largest, ids, values)
-        self.fractional[ids[values != np.floor(values)]] = True
 
     def _take_sizes(self) -> None:
         """Take the queries from the side files with group sizes. Rows beyond the sizes form one
@@ -271,7 +267,7 @@ class Profile(Totals):
         )
 
     @property
-    def varying(self) -> npt.NDArray[np.bool_]:
+    def varying(self) -> BoolArray:
         """Whether each examined feature has two different values. Absent means 0, and missing is a
         separate value."""
         absent = np.where(self.stored + self.missing == self.n_rows, np.nan, np.float32(0.0))

@@ -159,11 +159,6 @@ RULES = {
     "constant-features": Rule(
         NOTE, _USELESS, "leave them out if they are constant in all of your data"
     ),
-    "coarse-values": Rule(
-        NOTE,
-        "features are float32: large values are rounded",
-        "subtract a constant from times and ids; do not use hashes as features",
-    ),
     "numbering": Rule(WARNING, _SHIFTED, _NUMBER_ALIKE),
     # Pairs of data sets
     "leaked-queries": Rule(

@@ -22,7 +22,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Registry
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
+from boostrank.core.types import BoolArray, Float64Array, Int64Array, as_numbers, check_in_step
 from boostrank.kernels.metric import (
     TIES,
     WHOLE_LIST,
@@ -262,8 +262,8 @@ class _Bound:
     metric: Metric
     work: MetricPass | None  # None for a function
     divisors: Float64Array  # [Q, p]
-    empty: npt.NDArray[np.bool_]  # [Q]
-    counted: npt.NDArray[np.bool_]  # [Q]
+    empty: BoolArray  # [Q]
+    counted: BoolArray  # [Q]
     weights: Float64Array  # [Q], 0 where not counted, sums to 1
     weight: float  # total of the included queries
 
@@ -276,7 +276,7 @@ class _Bound:
     def per_query(self, values: Float64Array) -> Float64Array:
         return np.where(self.counted, values, np.nan)
 
-    def restricted_to(self, counted: npt.NDArray[np.bool_], queries: QueryIndex) -> _Bound:
+    def restricted_to(self, counted: BoolArray, queries: QueryIndex) -> _Bound:
         """Return the metric over the queries that count."""
         weights = np.where(counted, queries.each_weight, 0.0)
         weight = float(weights.sum())

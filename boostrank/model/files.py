@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from msgspec import convert
 
 from boostrank.core.errors import ModelError, ParameterError, TrainingError
-from boostrank.core.files import record_path, write_atomically
+from boostrank.core.files import AnyPath, record_path, write_atomically
 from boostrank.engines import parse_model
 from boostrank.engines.trees import refuse
 from boostrank.records import READABLE_SINCE, SCHEMA_VERSION, Seal, from_json
@@ -38,7 +38,7 @@ MAX_SIDECAR_BYTES = 2**28
 _PIECE_BYTES = 2**23
 
 
-def sidecar_path(path: str | os.PathLike[str]) -> Path:
+def sidecar_path(path: AnyPath) -> Path:
     """Return `model.txt.meta.json` for `model.txt`.
 
     For a symbolic link, the sidecar is next to the link's target, which saving replaces, or else
@@ -56,7 +56,7 @@ def content_sha256(data: bytes) -> str:
 _OTHER_FORMATS = ".ubj .bin .pkl .pickle .joblib .cbm .onnx .pmml .zip .gz".split()
 
 
-def check_ending(path: str | os.PathLike[str]) -> None:
+def check_ending(path: AnyPath) -> None:
     """Raise an error if the path has the extension of another format."""
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
@@ -66,9 +66,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
         )
 
 
-def write_model_files(
-    path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]
-) -> None:
+def write_model_files(path: AnyPath, body: bytes, sidecar: Mapping[str, Any]) -> None:
     """Write a model and its sidecar, or raise TrainingError. Errors and crashes leave the old pair
     of files or the new.
 
@@ -118,7 +116,7 @@ class ModelFiles(NamedTuple):
     sidecar: dict[str, Any] | None
 
 
-def read_model_files(path: str | os.PathLike[str]) -> ModelFiles:
+def read_model_files(path: AnyPath) -> ModelFiles:
     """Read and check a model and its sidecar, or raise ModelError with the file and reason."""
     body = read_file(Path(path), MAX_MODEL_BYTES)
     record_file = sidecar_path(path)

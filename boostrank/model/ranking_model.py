@@ -21,9 +21,9 @@ from boostrank.core.errors import (
     ParameterError,
     warn_user,
 )
+from boostrank.core.files import AnyPath
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, ids_of_rows, query_numbers
-from boostrank.core.text import small_table
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
@@ -164,19 +164,6 @@ class RankingModel:
     def __repr__(self) -> str:
         name = self.info.objective_name or "unknown objective"
         return f"RankingModel({self.backend}, {name}, {self._size}, {self.n_features} features)"
-
-    def _repr_html_(self) -> str:
-        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
-        rows: list[tuple[str, Any]] = [
-            ("objective", self.info.objective_name or "unknown"),
-            ("size", self._size),
-            ("features", f"{self.n_features:,}: {names}"),
-        ]
-        rows += [
-            (name, ", ".join(f"{metric} {value:.4f}" for metric, value in values.items()))
-            for name, values in self.best_score.items()
-        ]
-        return small_table(f"RankingModel ({self.backend})", rows)
 
     @property
     def _size(self) -> str:
@@ -563,7 +550,7 @@ class RankingModel:
         )
         return ranks
 
-    def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
+    def save(self, path: AnyPath, *, num_iteration: int | None = None) -> None:
         """Write the model file, which the engine can read without boostrank, and its record, whole
         or not at all.
 
@@ -636,9 +623,7 @@ class RankingModel:
         trees = self._engine.format.trees(parsed, len(self.column_names))
         return TreeCounts(int(getattr(parsed, "start_trees", 0)), trees.count)
 
-    def save_model(
-        self, filename: str | PathLike[str], num_iteration: int | None = None
-    ) -> RankingModel:
+    def save_model(self, filename: AnyPath, num_iteration: int | None = None) -> RankingModel:
         """Save the model like `save`, under LightGBM's name."""
         self.save(filename, num_iteration=num_iteration)
         return self
@@ -651,7 +636,7 @@ class RankingModel:
             )
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> RankingModel:
+    def load(cls, path: AnyPath) -> RankingModel:
         """Load a model file of boostrank, LightGBM or XGBoost, or a model that another program
         serves: Solr, Elasticsearch, the learning-to-rank plugins, RankLib, or a JSON dump of
         LightGBM or XGBoost. Models of other programs score as those do.

@@ -419,12 +419,6 @@ def test_of_very_many_features_the_first_are_looked_at(
     assert ask(with_feature(clean, lambda line, i: 5 + i % 2, 3_000_000)) == {}
 
 
-def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
-    lines = with_feature(clean, lambda line, i: 1_700_000_000 + 1000 * i, 39)
-    expect_single(ask(lines), "coarse-values", "note", 0, "feature 39 is", "less than 128 apart")
-    assert ask(changed(lines, 4, lambda line: line.replace(" 39:17", " 39:0.17"))) == {}
-
-
 # Documents
 # -----------------------------------------------------------------------------------------------------------
 
