@@ -9,17 +9,16 @@ chance otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.log import ClickLog, Propensities, with_labels
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.types import BoolArray
+from boostrank.core.types import Array, BoolArray, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Conventions, Metric
 
@@ -108,8 +107,8 @@ class Judged:
     data: RankingDataset
     log: ClickLog
     propensities: Propensities
-    old: npt.ArrayLike
-    new: npt.ArrayLike
+    old: ArrayLike
+    new: ArrayLike
 
 
 def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
@@ -124,7 +123,7 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
         DataError: no clicked document was shown at two positions.
     """
     metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
-    columns: list[tuple[npt.NDArray[Any], ...]] = []
+    columns: list[tuple[Array, ...]] = []
     for part in parts:
         data, log = part.data, part.log.up_to(part.propensities)
         gains = with_click_gains(data, log, part.propensities).labels
@@ -144,7 +143,7 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     return ClickGate(k, before, after, difference, float(ever_shown.mean()), float(moved.mean()))
 
 
-def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+def held_out(count: int) -> list[tuple[Int64Array, Int64Array]]:
     """Return pairs of training and held-out queries. There is one pair, or `FOLDS` pairs if there
     are few queries.
     """
@@ -158,9 +157,7 @@ def moved_share(log: ClickLog) -> float:
     return float(np.mean(_clicked_moved(log))) if log.clicks.any() else 0.0
 
 
-def shown_at_the_top(
-    data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int
-) -> BoolArray:
+def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: ArrayLike, k: int) -> BoolArray:
     """Mark which documents in the top k of each query were ever shown, bool[m]."""
     return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
 

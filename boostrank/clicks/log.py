@@ -19,13 +19,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
+from numpy.typing import ArrayLike
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import AnyPath, read_text, replacing, write_all, write_atomically
 from boostrank.core.queries import PlacesOf
-from boostrank.core.types import BoolArray, Float64Array, Int64Array, first_true
+from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Candidates
 from boostrank.files.tables import whole_numbers
@@ -210,7 +210,7 @@ class ClickLog:
     n_documents: int
 
     def __post_init__(self) -> None:
-        given_columns: list[npt.NDArray[Any]] = list(map(np.asarray, self._columns()))
+        given_columns: list[Array] = list(map(np.asarray, self._columns()))
         read = dict(zip(COLUMNS, given_columns, strict=True))
         if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in read.values()):
             raise DataError(
@@ -380,7 +380,7 @@ class ClickLog:
             raise DataError(words)
 
     def of_queries(
-        self, data: RankingDataset, queries: npt.ArrayLike
+        self, data: RankingDataset, queries: ArrayLike
     ) -> tuple[RankingDataset, ClickLog]:
         """Return a selection of queries in the data, and the log of their documents."""
         chosen = np.asarray(queries, np.int64)
@@ -390,7 +390,7 @@ class ClickLog:
         part = self.where(number[self.rows] >= 0)
         return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
-    def _sum(self, values: npt.ArrayLike) -> Float64Array:
+    def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
         return np.asarray(
             np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import ParameterError
@@ -84,7 +84,7 @@ class Users:
         return attracts & examined
 
 
-def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
+def click_probabilities(labels: ArrayLike, noise: float) -> Float64Array:
     """Return noise + (1 - noise) (2^y - 1) / (2^m - 1), float64[N], for labels y above the lowest,
     with maximum m.
     """
@@ -98,9 +98,9 @@ def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
 
 
 def simulate_clicks(
-    labels: npt.ArrayLike,
+    labels: ArrayLike,
     queries: QueryIndex,
-    scores: npt.ArrayLike,
+    scores: ArrayLike,
     users: Users | None = None,
     *,
     impressions: int = 10,

@@ -10,7 +10,7 @@ from functools import cached_property, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
@@ -160,13 +160,13 @@ class RankingDataset:
     def from_arrays(
         cls,
         X: Any,
-        y: npt.ArrayLike,
+        y: ArrayLike,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike | None = None,
-        document_weight: npt.ArrayLike | None = None,
-        k: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        document_weight: ArrayLike | None = None,
+        k: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         sort: bool = False,
         categorical_feature: Sequence[str | int] | str | None = "auto",
@@ -224,7 +224,7 @@ class RankingDataset:
         if row_order is not None:
             queries = replace(queries, places=PlacesOf(None, row_order))
 
-        def read_column(column: npt.ArrayLike, column_name: str) -> Float64Array:
+        def read_column(column: ArrayLike, column_name: str) -> Float64Array:
             """Return the numbers of a column in the order of the rows."""
             values = copy_if_shared(as_numbers(column, column_name), column)
             if row_order is None or values.size != row_order.size:
@@ -512,7 +512,7 @@ class RankingDataset:
         """The expression that defines the labels; None if they are plain labels."""
         return gain_of(self)
 
-    def take(self, queries: npt.ArrayLike) -> RankingDataset:
+    def take(self, queries: ArrayLike) -> RankingDataset:
         """Return a selection of queries, in the requested order."""
         index, rows = self.queries.take(queries)
         return self.of_rows(index, rows)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
@@ -200,7 +200,7 @@ class Whole:
         self.bins: Any = None
         self.wider: Whole | None = None
 
-    def part(self, queries: npt.ArrayLike) -> Data:
+    def part(self, queries: ArrayLike) -> Data:
         """Return a selection of queries in the given order, whose features are a `View`."""
         index, rows = self.data.queries.take(queries)
         return self.data.of_rows(index, rows, self.view(rows))

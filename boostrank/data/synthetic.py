@@ -33,11 +33,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import Provenance, RankingDataset
 
 LABEL_NOISE = 0.5  # of the judges, in standard deviations of the relevance
@@ -146,7 +145,7 @@ class _World:
         n_queries, n_documents = sizes.size, int(sizes.sum())
         self.stream, self.size = stream, n_documents
 
-        def of_query(values: npt.NDArray[np.generic]) -> Float64Array:
+        def of_query(values: Array) -> Float64Array:
             return np.repeat(values.astype(np.float64), sizes)
 
         def normal(name: str) -> Float64Array:

@@ -14,7 +14,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, ParameterError
@@ -22,7 +22,14 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Registry
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import BoolArray, Float64Array, Int64Array, as_numbers, check_in_step
+from boostrank.core.types import (
+    Array,
+    BoolArray,
+    Float64Array,
+    Int64Array,
+    as_numbers,
+    check_in_step,
+)
 from boostrank.kernels.metric import (
     TIES,
     WHOLE_LIST,
@@ -37,7 +44,7 @@ from boostrank.kernels.metric import (
 METRICS: Registry[MetricSpec] = Registry("boostrank.metrics", "metric")
 """The metrics, each in a file of its own."""
 
-Names = Sequence[str] | npt.NDArray[Any]
+Names = Sequence[str] | Array
 """Document names, one per row."""
 
 Function = Callable[..., Any]
@@ -158,9 +165,9 @@ class Metric:
 
     def evaluate(
         self,
-        labels: npt.ArrayLike,
-        scores: npt.ArrayLike,
-        queries: QueryIndex | npt.ArrayLike,
+        labels: ArrayLike,
+        scores: ArrayLike,
+        queries: QueryIndex | ArrayLike,
         conventions: Conventions | str = "default",
         *,
         docnos: Names | None = None,
@@ -218,9 +225,9 @@ class MetricResult:
 
 def evaluate(
     metrics: Metrics,
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    queries: QueryIndex | npt.ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    queries: QueryIndex | ArrayLike,
     conventions: Conventions | str = "default",
     *,
     docnos: Names | None = None,
@@ -308,8 +315,8 @@ class BoundMetrics:
     def __init__(
         self,
         metrics: Metrics,
-        labels: npt.ArrayLike,
-        queries: QueryIndex | npt.ArrayLike,
+        labels: ArrayLike,
+        queries: QueryIndex | ArrayLike,
         conventions: Conventions | str = "default",
         threads: int | None = None,
         *,
@@ -408,11 +415,11 @@ class BoundMetrics:
             counted, queries
         )
 
-    def values(self, scores: npt.ArrayLike) -> dict[str, float]:
+    def values(self, scores: ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
         return {name: bound.mean(values) for name, bound, values in self._columns(scores)}
 
-    def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
+    def sums(self, scores: ArrayLike) -> dict[str, tuple[float, float]]:
         """Return the weighted sum over the included queries and their total weight, for every
         metric and cut-off.
 
@@ -425,13 +432,13 @@ class BoundMetrics:
             for name, bound, values in columns
         }
 
-    def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
+    def per_query(self, scores: ArrayLike) -> dict[str, Float64Array]:
         """Return the values per query, float64[Q], for every metric and cut-off, with NaN for
         excluded queries.
         """
         return {name: bound.per_query(values) for name, bound, values in self._columns(scores)}
 
-    def _columns(self, scores: npt.ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
+    def _columns(self, scores: ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
         """Yield the name, the metric and the values per query, float64[Q], for every metric and
         cut-off.
         """
@@ -439,7 +446,7 @@ class BoundMetrics:
             for name, c in bound.columns():
                 yield name, bound, values[:, c]
 
-    def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
+    def results(self, scores: ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
         """Return the full result for every metric and cut-off, as `evaluate` does."""
         out: dict[str, MetricResult] = {}
         measured = self._measure(scores)
@@ -476,7 +483,7 @@ class BoundMetrics:
             ends |= dict(zip(members, np.split(np.stack([low, high]), cuts, axis=1), strict=True))
         return [ends[i] for i in range(len(measured))]
 
-    def _measure(self, scores: npt.ArrayLike) -> list[tuple[_Bound, Float64Array]]:
+    def _measure(self, scores: ArrayLike) -> list[tuple[_Bound, Float64Array]]:
         """Return each metric over the queries that count, and its values per query, float64[Q,
         p].
         """
@@ -607,7 +614,7 @@ def measures_a_query(function: Any) -> bool:
         return False
 
 
-def _writable(values: npt.ArrayLike) -> Float64Array:
+def _writable(values: ArrayLike) -> Float64Array:
     """Return a contiguous array, float64[N], copied if read-only, because compiled code requires
     writable arrays.
     """
