@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
@@ -181,15 +181,13 @@ class Metric:
             ParameterError: the metric has several cut-offs, which require
                 `boostrank.metrics.evaluate`.
         """
+        how: Any = {"docnos": docnos, "threads": threads, "seed": seed}
         if len(self.cutoffs) > 1:
             raise ParameterError(
                 f"{self} has several cut-offs; use boostrank.metrics.evaluate to measure all of"
                 " them"
             )
-        results = evaluate(
-            self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed
-        )
-        return results[self.names[0]]
+        return evaluate(self, labels, scores, queries, conventions, **how)[self.names[0]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,11 +289,6 @@ class _Bound:
             weights = weights / weight
         return replace(self, counted=counted, weights=weights, weight=weight)
 
-    def columns(self) -> list[tuple[str, int]]:
-        increasing = sorted(self.metric.cutoffs)
-        at = [increasing.index(k) for k in self.metric.cutoffs] or [0]
-        return list(zip(self.metric.names, at, strict=True))
-
 
 class BoundMetrics:
     """Metrics bound to a data set for repeated use. Grades, ideal values and weights are computed
@@ -369,18 +362,12 @@ class BoundMetrics:
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
-        queries, conventions, everything = (
-            self.queries,
-            self.conventions,
-            np.ones(len(self.queries), dtype=bool),
-        )
-        unweighted = _Bound(
-            metric, None, np.ones((len(queries), 1)), ~everything, everything, np.zeros(0), 0.0
-        )
+        queries, conventions = self.queries, self.conventions
+        counted, nothing = np.ones(len(queries), dtype=bool), np.zeros(0)
         if metric.function is not None:
             with queries.naming_rows():
                 empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
-            return replace(unweighted, empty=empty)
+            return _Bound(metric, None, nothing, empty, counted, nothing, 0.0)
         # Grade the documents once for all metrics that grade alike.
         spec = metric.spec
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
@@ -399,11 +386,10 @@ class BoundMetrics:
         # Leave out the queries that the conventions exclude.
         work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
         empty = total <= 0.0
-        counted = everything
         if conventions.empty_for(spec.name) == "exclude":
-            counted = counted & ~empty
+            counted &= ~empty
         if conventions.single == "exclude":
-            counted = counted & (queries.sizes != 1)
+            counted &= queries.sizes != 1
         if not counted.any() and not self._partial:
             raise DataError(
                 f"{metric}: none of the {len(queries)} queries is included ({int(empty.sum())} have"
@@ -411,9 +397,8 @@ class BoundMetrics:
                 f" conventions: {conventions.describe()}"
             )
         divisors = spec.divisors(pool, ptr, cutoffs, conventions)
-        return replace(unweighted, work=work, divisors=divisors, empty=empty).restricted_to(
-            counted, queries
-        )
+        bound = _Bound(metric, work, divisors, empty, counted, nothing, 0.0)
+        return bound.restricted_to(counted, queries)
 
     def values(self, scores: ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
@@ -426,10 +411,9 @@ class BoundMetrics:
         The mean over several parts of a data set is the total of the sums divided by the total of
         the weights.
         """
-        columns = self._columns(scores)
         return {
             name: (bound.mean(values) * bound.weight, bound.weight)
-            for name, bound, values in columns
+            for name, bound, values in self._columns(scores)
         }
 
     def per_query(self, scores: ArrayLike) -> dict[str, Float64Array]:
@@ -438,50 +422,46 @@ class BoundMetrics:
         """
         return {name: bound.per_query(values) for name, bound, values in self._columns(scores)}
 
-    def _columns(self, scores: ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
-        """Yield the name, the metric and the values per query, float64[Q], for every metric and
-        cut-off.
-        """
-        for bound, values in self._measure(scores):
-            for name, c in bound.columns():
-                yield name, bound, values[:, c]
-
     def results(self, scores: ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
         """Return the full result for every metric and cut-off, as `evaluate` does."""
-        out: dict[str, MetricResult] = {}
-        measured = self._measure(scores)
-        for (bound, values), (low, high) in zip(
-            measured, self._intervals(measured, seed), strict=True
-        ):
-            for name, c in bound.columns():
-                out[name] = MetricResult(
-                    name=name,
-                    mean=bound.mean(values[:, c]),
-                    low=float(low[c]),
-                    high=float(high[c]),
-                    queries=int(bound.counted.sum()),
-                    empty=int(bound.empty.sum()),
-                    single=int((self.queries.sizes == 1).sum()),
-                    per_query=bound.per_query(values[:, c]),
-                )
-        return out
+        columns = self._columns(scores)
+        # Metrics over the same queries share resamples.
+        columns_of_queries: dict[bytes, list[int]] = {}
+        for i, (_, bound, _) in enumerate(columns):
+            columns_of_queries.setdefault(bound.counted.tobytes(), []).append(i)
+        ends = np.empty((2, len(columns)))
+        for same in columns_of_queries.values():
+            bound = columns[same[0]][1]
+            values = np.stack([columns[i][2][bound.counted] for i in same], axis=1)
+            ends[:, same] = bootstrap_intervals(values, bound.weights[bound.counted], seed=seed)
+        single = int((self.queries.sizes == 1).sum())
+        return {
+            name: MetricResult(
+                name=name,
+                mean=bound.mean(values),
+                low=low,
+                high=high,
+                queries=int(bound.counted.sum()),
+                empty=int(bound.empty.sum()),
+                single=single,
+                per_query=bound.per_query(values),
+            )
+            for (name, bound, values), (low, high) in zip(columns, ends.T.tolist(), strict=True)
+        }
 
-    def _intervals(
-        self, measured: Sequence[tuple[_Bound, Float64Array]], seed: int
-    ) -> list[Float64Array]:
-        """Return the interval ends of every metric, float64[2, p]. Metrics over the same queries
-        share resamples.
+    def _columns(self, scores: ArrayLike) -> list[tuple[str, _Bound, Float64Array]]:
+        """Return the name, the metric and the values per query, float64[Q], for every metric and
+        cut-off.
         """
-        ends: dict[int, Float64Array] = {}
-        counted = [bound.counted.tobytes() for bound, _ in measured]
-        for same in dict.fromkeys(counted):
-            members = [i for i, queries in enumerate(counted) if queries == same]
-            first = measured[members[0]][0]
-            values = np.concatenate([measured[i][1][first.counted] for i in members], axis=1)
-            low, high = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
-            cuts = np.cumsum([measured[i][1].shape[1] for i in members])[:-1]
-            ends |= dict(zip(members, np.split(np.stack([low, high]), cuts, axis=1), strict=True))
-        return [ends[i] for i in range(len(measured))]
+        columns = []
+        for bound, values in self._measure(scores):
+            cutoffs = bound.metric.cutoffs or (WHOLE_LIST,)
+            by_cutoff = dict(zip(sorted(cutoffs), values.T, strict=True))
+            columns += [
+                (name, bound, by_cutoff[k])
+                for name, k in zip(bound.metric.names, cutoffs, strict=True)
+            ]
+        return columns
 
     def _measure(self, scores: ArrayLike) -> list[tuple[_Bound, Float64Array]]:
         """Return each metric over the queries that count, and its values per query, float64[Q,
@@ -502,15 +482,9 @@ class BoundMetrics:
                 " ranked"
             )
         in_order = s if self._rows is None else s[self._rows]
-        work, ties = (
-            [bound.work for bound in self._bound if bound.work is not None],
-            TIES[self.conventions.ties],
-        )
-        sums = iter(
-            measure(
-                work, in_order, self._labels, self.queries.ptr, ties=ties, threads=self._threads
-            )
-        )
+        work = [bound.work for bound in self._bound if bound.work is not None]
+        how: Any = {"ties": TIES[self.conventions.ties], "threads": self._threads}
+        sums = iter(measure(work, in_order, self._labels, self.queries.ptr, **how))
         out = []
         for bound in self._bound:
             if bound.work is None:
