@@ -60,7 +60,8 @@ def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> 
     """
     file, count = fspath(path), queries.n_documents
     try:
-        log = read_clicks(path, count if counted else MAX_ROWS)
+        most = count if counted else MAX_ROWS
+        log = read_clicks(path, most)
     except FileFormatError as error:
         return Findings([find("unreadable-clicks", (file, error.line, 0), 1, error.reason)])
     except OSError as error:
@@ -179,27 +180,24 @@ def never_shown(clicks: _Clicks) -> Iterator[Finding]:
 
 def click_rates(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions that are clicked more often than the first."""
-    places = clicks.log.positions - 1
-    impressions, clicked = (
-        np.bincount(places, clicks.log.impressions),
-        np.bincount(places, clicks.log.clicks),
-    )
+    positions = clicks.log.positions - 1
+    impressions = np.bincount(positions, clicks.log.impressions)
+    clicked = np.bincount(positions, clicks.log.clicks)
     if not clicked.any():
         return
-    rates = np.divide(
-        clicked, impressions, out=np.full(impressions.size, np.nan), where=impressions > 0
-    )
-    error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(impressions, 1.0))
+    # Compare with position 1; the rate of a position without impressions is NaN.
+    with np.errstate(invalid="ignore"):
+        rates = clicked / impressions
+        error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / impressions)
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
-        listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
-        listed += ", ..." * (rates.size > _RATES)
+        listed = ", ".join(f"{rate:.3f}" for rate in rates[:_RATES])
         p = int(higher[np.argmax(rates[higher])]) + 1
         message = (
             f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more"
-            " often than "
+            " often than position 1"
         )
-        yield clicks.find("rising-click-rates", higher.size, message + "position 1")
+        yield clicks.find("rising-click-rates", higher.size, message)
 
 
 CHECKS = (nothing_clicked, moves, few_lists, never_shown, click_rates)

@@ -74,9 +74,6 @@ class Profile(Totals):
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
         self.unterminated: list[str] = []
-        self.labels = np.zeros(0)
-        self.hashes = np.zeros(0, np.uint64)
-        self.lines = self.starts = self.line = self.ids = np.zeros(0, np.int64)
         self.stored = self.missing = self.equal = np.zeros(0, np.int64)
         self.smallest = self.largest = np.zeros(0, np.float32)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
@@ -86,11 +83,16 @@ class Profile(Totals):
     def read(self, threads: int, progress: Progress) -> None:
         """Read the files once, and record errors. An error ends the pass if reading cannot
         continue."""
+        none = np.zeros(0, np.int64)
         kept: list[tuple[Any, ...]] = [
-            (self.labels, self.lines, self.hashes, self.starts, self.line, self.ids)
+            (np.zeros(0), none, np.zeros(0, np.uint64), none, none, none)
         ]
         try:
-            opened = self._opened(self.files, self.reading)
+            if isinstance(self.files, RankingDataset):
+                opened: Source = DatasetSource([self.files], self.reading)  # type: ignore[list-item]
+            else:
+                file_format = format_of(self.files, self.options["format"])
+                opened = file_format.source(expand(self.files), self.reading)
             with closing(opened):
                 self._read(opened, kept, threads, progress)
         except FileFormatError as error:
@@ -105,11 +107,6 @@ class Profile(Totals):
             self.broken.append(FileFormatError(NO_ROWS, file=self.parts[0].name))
         if not self.broken and not self.counts[slots.BAD_ROWS] and not scattered:
             self._check_sidecars()
-
-    def _opened(self, files: AnySource, reading: Reading) -> Source:
-        if isinstance(files, RankingDataset):
-            return DatasetSource([files], reading)  # type: ignore[list-item]
-        return format_of(files, self.options["format"]).source(expand(files), reading)
 
     def _read(
         self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
