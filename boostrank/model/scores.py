@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -171,13 +171,12 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             if not has_names(path):
                 file.write(score_text(piece))
                 continue
-            qids, names = [None if column is None else column.tolist() for column in piece[1:]]
             # A table has the columns that the data name.
-            by_name = dict(zip(_COLUMNS, (qids, names, piece.values.tolist()), strict=True))
-            columns = {name: values for name, values in by_name.items() if values is not None}
+            arrays = zip(_COLUMNS, (piece.qids, piece.document_names, piece.values), strict=True)
+            columns = {name: array.tolist() for name, array in arrays if array is not None}
             if ending == ".parquet":
-                if qids is not None:
-                    columns["qid"] = list(map(str, qids))
+                if "qid" in columns:
+                    columns["qid"] = list(map(str, columns["qid"]))
                 table = arrow().table(columns)
                 writer = writer or arrow(".parquet").ParquetWriter(file, table.schema)
                 writer.write_table(table)
@@ -270,26 +269,20 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
             blank lines only at the end. Rows that name a query and a document may have any order.
     """
     if columns_of(path, alone=False):
-        return read_logged(path, data).scores
+        return read_logged(path, data)[0]
     lines = _lines_of(path)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
     rows = DocumentRows(path, lines=list(range(1, len(lines) + 1)))
-    return _match_rows(rows, [line.strip() for line in lines], data).scores
-
-
-class LoggedScores(NamedTuple):
-    """Scores, float64[N], in input order, and half a unit of each last digit."""
-
-    scores: Float64Array
-    half_unit: Float64Array
+    return np.array(_match_rows(rows, [line.strip() for line in lines], data), np.float64)
 
 
 def read_logged(
     path: str, data: RankingDataset, column: str | None = None, more_files: Sequence[str] = ()
-) -> LoggedScores:
-    """Read scores another program logged.
+) -> tuple[Float64Array, Float64Array]:
+    """Read scores another program logged, float64[N], in input order, and half a unit of each last
+    digit.
 
     Numbers that all have the same number of decimals were rounded to that number. Otherwise, the
     longest number gives the number of significant digits.
@@ -319,8 +312,9 @@ def read_logged(
             texts.append(cells.get("score", ""))
             rows.qids += [query_name(cells["qid"])] if "qid" in cells else []
             rows.names += [cells["id"]] if "id" in cells else []
-    matched = _match_rows(rows, texts, data)
-    return LoggedScores(matched.scores, _half_units(matched))
+    texts = _match_rows(rows, texts, data)
+    scores = np.array(texts, np.float64)
+    return scores, _half_units(scores, texts)
 
 
 def as_scores(scores: Any, data: RankingDataset, description: str) -> Float64Array:
@@ -334,7 +328,8 @@ def as_scores(scores: Any, data: RankingDataset, description: str) -> Float64Arr
         return as_numbers(scores, description)
     rows = read_rows(scores, run=True)
     rows.file = description
-    return _match_rows(rows, list(map(repr, rows.values.tolist())), data).scores
+    texts = _match_rows(rows, list(map(repr, rows.values.tolist())), data)
+    return np.array(texts, np.float64)
 
 
 def _check_numbers(texts: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
@@ -345,36 +340,30 @@ def _check_numbers(texts: Sequence[str], refuse: Callable[[int, str], Exception]
             raise refuse(row, no_number(text))
 
 
-class _MatchedScores(NamedTuple):
-    """The score of each row of the data, in input order, and its text."""
-
-    scores: Float64Array
-    texts: list[str]
-
-
-def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _MatchedScores:
-    """Return the score of each row of the data.
+def _match_rows(rows: DocumentRows, texts: Sequence[str], data: RankingDataset) -> list[str]:
+    """Return the text of the score of each row of the data, in input order.
 
     Rows that name documents are matched by name if no two rows of the data have the same names.
     Otherwise, row i is that of the data, and must have the same names.
     """
     _check_numbers(texts, rows.refuse)
-    # Compare the names that both the rows and the data have.
-    documents = _phrases(
-        "document", rows, role="id", of_rows=rows.names, data=data, ids=data.document_names
-    )
-    queries = _phrases(
-        "query", rows, role="qid", of_rows=rows.qids, data=data, ids=data.queries.row_ids()
-    )
-    all_phrases = [phrases for phrases in (documents, queries) if phrases is not None]
-    of_rows = [
-        " of ".join(names)
-        for names in zip(*(phrases.of_rows for phrases in all_phrases), strict=True)
-    ]
-    of_data = [
-        " of ".join(names)
-        for names in zip(*(phrases.of_data for phrases in all_phrases), strict=True)
-    ]
+    # Describe the rows of both by the names that both have, as in "document 'D7' of query '3'".
+    row_phrases, data_phrases, documents = list[list[str]](), list[list[str]](), False
+    for kind, role, names, ids in (
+        ("document", "id", rows.names, data.document_names),
+        ("query", "qid", rows.qids, data.queries.row_ids()),
+    ):
+        if ids is None or not names or len(names) != len(rows.lines):
+            continue
+        data_names = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
+        # A column `id` may number the rows, and `query` may have the words.
+        are_ids = rows.columns.get(role) not in ("id", "query") or {*data_names} & {*names}
+        if any(data_names) and are_ids:
+            row_phrases.append([f"{kind} {name!r}" for name in names])
+            data_phrases.append([f"{kind} {name!r}" for name in data_names])
+            documents = documents or role == "id"
+    of_rows = list(map(" of ".join, zip(*row_phrases, strict=True)))
+    of_data = list(map(" of ".join, zip(*data_phrases, strict=True)))
     order: Sequence[int] = range(len(texts))
     if documents and len(set(of_data)) == len(of_data):
         order = _order(rows, of_rows, of_data)
@@ -383,7 +372,7 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
             f"{len(texts):,} scores, but the data has {data.n_documents:,} rows", file=rows.file
         )
     else:
-        if documents is None and any(rows.names) and rows.columns.get("id") != "id":
+        if not documents and any(rows.names) and rows.columns.get("id") != "id":
             warn_user(
                 f"{rows.file}: the data name no documents, so the scores are taken in the order"
                 " of the rows; --id COLUMN, or comments in libsvm text, name them (in Python,"
@@ -397,35 +386,7 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
                     f"the score is for {row_name}, but data row {row + 1:,} is for {data_name}:"
                     " write the scores in the order of the data",
                 )
-    texts = [texts[i] for i in order]
-    return _MatchedScores(np.array(texts, np.float64), texts)
-
-
-class _Phrases(NamedTuple):
-    """The names of the rows of a file, and of the data, such as "document 'D7'"."""
-
-    of_rows: list[str]
-    of_data: list[str]
-
-
-def _phrases(
-    kind: str, rows: DocumentRows, role: str, of_rows: list[str], data: RankingDataset, ids: Any
-) -> _Phrases | None:
-    """Return the names in phrases, or None if the rows or the data have none.
-
-    A column `id` may number the rows, and `query` may have the words: they are names if any is in
-    the data.
-    """
-    if ids is None or not of_rows or len(of_rows) != len(rows.lines):
-        return None
-    of_data = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
-    if not any(of_data) or (
-        rows.columns.get(role) in ("id", "query") and not set(of_data) & set(of_rows)
-    ):
-        return None
-    return _Phrases(
-        [f"{kind} {name!r}" for name in of_rows], [f"{kind} {name!r}" for name in of_data]
-    )
+    return [texts[i] for i in order]
 
 
 def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -> Sequence[int]:
@@ -452,10 +413,9 @@ def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -
     return [row_of_name[name] for name in of_data]
 
 
-def _half_units(matched: _MatchedScores) -> Float64Array:
+def _half_units(scores: Float64Array, texts: Sequence[str]) -> Float64Array:
     """Return half a unit of the last digit of each score, float64[N]."""
     # Use the common number of decimals, or else the largest number of significant digits.
-    scores, texts = matched.scores, matched.texts
     mantissas = [re.split("[eE]", text.lstrip("+-"))[0].partition(".") for text in texts]
     decimals = {len(fraction) for _, _, fraction in mantissas}
     if len(decimals) == 1 and len(texts) > 1 and not any("e" in text.lower() for text in texts):
