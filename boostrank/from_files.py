@@ -270,8 +270,9 @@ def _use_clicks(
 ) -> TrainOptions:
     """Check that the files have clicks, and return options for gains of clicks."""
     objective = str(options.objective or "")
-    if options.gain is not None:
-        raise ParameterError("--clicks and --gain cannot be used together")
+    for name, value in {"gain": options.gain, "within-query": options.within_query}.items():
+        if value is not None:
+            raise ParameterError(f"--clicks and --{name} cannot be used together")
     if of_engine(objective):
         raise ParameterError(
             f"--clicks needs real gains, but {objective} takes grades; use a boostrank objective"

@@ -27,7 +27,6 @@ from boostrank.core.files import AnyPath, read_text, replacing, write_all, write
 from boostrank.core.queries import PlacesOf
 from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import Candidates
 from boostrank.files.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
@@ -337,8 +336,7 @@ class ClickLog:
         """Return the documents that were shown, labelled with their gains, for training with the
         gain "linear".
 
-        Within-query columns are computed over all documents, as in serving. Rows on disk are not
-        copied.
+        Rows on disk are not copied.
 
         Args:
             data: the documents, which the log numbers in input order.
@@ -365,10 +363,7 @@ class ClickLog:
         if not np.any(gains[has_impressions] > 0.0):
             raise DataError("the click log has no clicks to learn from")
         rows = np.flatnonzero(has_impressions)
-        documents = some_documents(
-            with_labels(data, np.where(has_impressions, gains, 0.0), how), rows
-        )
-        return replace(documents, candidates=Candidates(data, rows))
+        return some_documents(with_labels(data, np.where(has_impressions, gains, 0.0), how), rows)
 
     def check_of(self, data: RankingDataset) -> None:
         """Raise a DataError if the number of documents differs from that in the data."""

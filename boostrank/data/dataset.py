@@ -46,7 +46,6 @@ from boostrank.data.engine_data import content_of
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
-    Candidates,
     Rows,
     constant_columns,
     fingerprint,
@@ -93,8 +92,6 @@ class RankingDataset:
             were not read.
         input_rows: int64[N] if the rows were sorted. Row i is row input_rows[i] of the input.
         categories: mapping from a categorical feature to the categories that its codes stand for.
-        candidates: all documents of the queries if the data set contains only some of them;
-            otherwise None.
 
     Example:
         >>> import boostrank
@@ -114,7 +111,6 @@ class RankingDataset:
     document_names: Array | None = None
     input_rows: Int64Array | None = None
     categories: Mapping[str, Categories] = field(default_factory=dict)
-    candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
         rows, columns = self.features.shape
@@ -564,9 +560,6 @@ class RankingDataset:
         is_same_kind = self.is_sparse or not other.is_sparse
         other_features = other.features if is_same_kind else other.features.toarray()
         features = joined_rows([self.features, other_features])
-        candidates = None
-        if self.candidates is not None or other.candidates is not None:
-            candidates = Candidates.of_data(self).join(Candidates.of_data(other))
         return replace(
             self,
             features=features,
@@ -577,7 +570,6 @@ class RankingDataset:
             ),
             document_names=joined_arrays([self.document_names, other.document_names], n_rows, ""),
             input_rows=None,
-            candidates=candidates,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
@@ -607,11 +599,9 @@ class RankingDataset:
         already taken."""
         if features is None:
             features = self.features[rows]
-        names, candidates = self.document_names, self.candidates
+        names = self.document_names
         if names is not None:
             names = names[rows]
-        if candidates is not None:
-            candidates = replace(candidates, rows=candidates.rows[rows])
         return replace(
             self,
             features=features,
@@ -619,7 +609,6 @@ class RankingDataset:
             queries=index,
             document_names=names,
             input_rows=None,
-            candidates=candidates,
         )
 
     def in_row_order(self, values: Array) -> Array:

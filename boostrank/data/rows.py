@@ -210,28 +210,6 @@ class Whole:
         return View(self.data.features, rows, self)
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """All documents of a data set that contains only some documents per query. Its row i is row
-    rows[i] of `data`.
-
-    Within-query columns are computed over all candidates, both in training and in serving.
-    """
-
-    data: Data
-    rows: Int64Array
-
-    @classmethod
-    def of_data(cls, data: Data) -> Candidates:
-        """Return the candidates of a data set, which is complete by default."""
-        return data.candidates or cls(data, np.arange(data.n_documents))
-
-    def join(self, other: Candidates) -> Candidates:
-        """Concatenate the candidates of two data sets."""
-        rows = np.concatenate([self.rows, self.data.n_documents + other.rows])
-        return Candidates(self.data.join(other.data), rows)
-
-
 def whole_of(features: Any) -> Whole | None:
     """Return the shared data set that the rows belong to, or None."""
     return features.whole if isinstance(features, View) else None

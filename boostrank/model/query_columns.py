@@ -184,6 +184,11 @@ class ModelColumns:
         """
         names, requested = data.feature_names, WithinQuery.of_options(options)
         before = None if continued is None else replace(continued, features=names)
+        if "clicks" in data.provenance.options and (requested or (before and before.kinds)):
+            raise ParameterError(
+                "columns within queries need all documents of a query, but training on clicks"
+                " leaves out those never shown: remove within_query"
+            )
         if requested is None:
             return before or cls(names)
         columns = requested.columns(names, data.provenance.index_base, unsplittable)
@@ -277,41 +282,15 @@ class ModelColumns:
                 parent.wider = Whole(self.dataset(parent.data, threads))
             features = parent.wider.view(features.rows)
         else:
-            features = self.of_data(data, threads)
-        return replace(data, features=features, feature_names=self.names, candidates=None)
-
-    def of_data(self, data: RankingDataset, threads: int) -> Features:
-        """Return a data set's rows with the added columns, which are computed over all candidate
-        documents.
-        """
-        if not self.kinds:
-            return data.features
-        if data.candidates is None:
-            return self.rows(data.features, data.queries, threads)
-        all_candidates, rows = data.candidates.data, data.candidates.rows
-        if data.on_disk:
-            rows_within = RowsWithin(
-                all_candidates.features, all_candidates.queries, self, threads
-            ).take(rows)
-            rows_within.watch = data.features.watch
-            return rows_within
-        all_candidates = all_candidates.with_features(
-            data.feature_names, whose="these documents", categories=data.categories
-        )
-        query_of_row = np.searchsorted(all_candidates.queries.ptr, rows, side="right") - 1
-        chosen_queries, position = np.unique(query_of_row, return_inverse=True)
-        queries, taken_rows = all_candidates.queries.take(chosen_queries)
-        features = all_candidates.features
-        if taken_rows.size < all_candidates.n_documents:
-            features = features[taken_rows]
-        return self.rows(features, queries, threads)[
-            queries.ptr[position] + rows - all_candidates.queries.ptr[query_of_row]
-        ]
+            features = self.rows(data.features, data.queries, threads)
+        return replace(data, features=features, feature_names=self.names)
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
         """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if
         memory is too small.
         """
+        if not self.kinds:
+            return features
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse = sparse.issparse(features)
