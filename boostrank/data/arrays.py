@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -41,18 +41,11 @@ Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
 
-class FrameColumns(NamedTuple):
-    """A narwhals frame of features, and the columns with the roles label, qid, weight and id (as
-    text)."""
-
-    features: Any
-    columns: dict[str, Array]
-
-
 def read_frame(
-    table: Any, roles: Mapping[str, str | None], drop: Sequence[str], features: Collection[str] = ()
-) -> FrameColumns:
-    """Divide a narwhals frame into features and the columns with roles.
+    table: Any, roles: Mapping[str, str | None], drop: Sequence[str], features: Collection[str]
+) -> tuple[Any, dict[str, Array]]:
+    """Divide a narwhals frame into features and the columns with the roles label, qid, weight and
+    id (as text).
 
     Args:
         roles: column by role. None means the usual names of labels and query ids, as in files, and
@@ -92,7 +85,7 @@ def read_frame(
     table = without_index(table, {*used_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
     say_role_columns(names_of(table))
-    return FrameColumns(table, columns)
+    return table, columns
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
@@ -243,23 +236,15 @@ def _as_float32(values: Array) -> Float32Array:
     return converted
 
 
-class FeatureRows(NamedTuple):
-    """Rows of features, the names of their columns, and the categories of the categorical ones."""
-
-    features: Features
-    names: tuple[str, ...]
-    categories: dict[str, Categories]
-
-
 def read_rows(
     X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
-) -> FeatureRows:
-    """Return the features in the input to `from_arrays`."""
-    table = None
-    if not isinstance(X, np.ndarray) and not sparse.issparse(X):
-        from boostrank.data.frames import as_frame, names_of, read_table, without_index
+) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
+    """Return the features in the input to `from_arrays`, their names, and the categories of the
+    categorical ones."""
+    from boostrank.data.frames import as_frame, names_of, read_table, without_index
 
-        table = as_frame(X)
+    is_array = isinstance(X, np.ndarray) or sparse.issparse(X)
+    table = None if is_array else as_frame(X)
     if table is None:
         features = copy_if_shared(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
@@ -272,11 +257,11 @@ def read_rows(
             feature_names = _as_names(names)
         coded = named_columns(categorical_feature, feature_names)
         categories = {name: Categories() for name in coded}
-        for name in categories if len(feature_names) == features.shape[1] else ():
+        for name in coded if len(feature_names) == features.shape[1] else ():
             column = features[:, feature_names.index(name)]
             codes = column.data if sparse.issparse(column) else column
             check_codes(codes, name)
-        return FeatureRows(features, feature_names, categories)
+        return features, feature_names, categories
     if names is not None:
         column_names = _as_names(names)
         if len(set(column_names)) < len(column_names) or len(column_names) != len(table.columns):
@@ -292,7 +277,7 @@ def read_rows(
     feature_names = names_of(table)
     categorical = named_columns(categorical_feature, feature_names)
     features, categories = read_table(table, feature_names, categorical=categorical)
-    return FeatureRows(features, feature_names, categories)
+    return features, feature_names, categories
 
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
@@ -323,9 +308,7 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
             "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or"
             " group=); without them all rows would be one query"
         )
-    queries = QueryIndex.from_sizes(sizes)
-    if queries.n_documents != rows:
-        raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
+    queries = queries_of_sizes(sizes, rows)
     if weight is None or not len(weight):
         return queries
     return with_weights(queries, np.asarray(weight, dtype=np.float64).ravel())
@@ -419,11 +402,9 @@ def feature_places(
 
 def unknown_column(name: str, expression: GainExpression, column_names: Collection[str]) -> str:
     """Return the message about an unknown name in an expression."""
-    candidates = [
-        LABEL,
-        *column_names,
-        *(("exponential", "linear") if expression.text == name else ()),
-    ]
+    candidates = [LABEL, *column_names]
+    if expression.text == name:
+        candidates += ["exponential", "linear"]
     listed = did_you_mean(name, candidates, list_all=len(candidates) < 13)
     return (
         f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not"
@@ -478,9 +459,8 @@ def common_space(
                 " files"
             )
         # A file whose features are read from number 1 has one column fewer than one read from 0.
-        widths[file] = (
-            len(names) + (index_base if space.index_base is None else space.index_base) - index_base
-        )
+        base = index_base if space.index_base is None else space.index_base
+        widths[file] = len(names) + base - index_base
     narrowest, width = min(widths, key=lambda file: widths[file]), max(widths.values())
     if widths[narrowest] < width:
         warn_user(

@@ -118,19 +118,13 @@ class RankingDataset:
             object.__setattr__(self, "feature_names", default_feature_names(columns))
         labels = np.ascontiguousarray(self.labels, dtype=np.float64)
         object.__setattr__(self, "labels", labels)
-        if labels.shape != (rows,):
-            raise DataError(f"there are {rows} rows of features but labels of shape {labels.shape}")
-        if self.queries.n_documents != rows:
-            raise DataError(
-                f"queries cover {self.queries.n_documents} rows but there are {rows}; group "
-                "sizes must add up to the number of rows"
-            )
+        shapes = {"labels": labels.shape, "rows in queries": (self.queries.n_documents,)}
         if self.document_names is not None:
             object.__setattr__(self, "document_names", np.asarray(self.document_names, object))
-            if self.document_names.shape != (rows,):
-                raise DataError(
-                    f"there are {rows} rows but {len(self.document_names)} document names"
-                )
+            shapes["document names"] = np.shape(self.document_names)
+        for what, shape in shapes.items():
+            if shape != (rows,):
+                raise DataError(f"there are {rows} rows of features but {what} of shape {shape}")
         if len(self.feature_names) != columns:
             raise DataError(
                 f"there are {columns} features but {len(self.feature_names)} feature names"
@@ -291,17 +285,18 @@ class RankingDataset:
         dropped = [drop] if isinstance(drop, str) else drop
         roles = {"label": label, "qid": qid, "weight": weight, "id": id}
         X, columns = read_frame(table, roles, dropped, feature_names)
-        features = {
-            "X": X,
-            "categorical_feature": categorical_feature,
-            "feature_names": frames.names_of(X),
-        }
+        features: dict[str, Any] = {"feature_names": frames.names_of(X)}
+        features["categorical_feature"] = categorical_feature
         if space is not None:
-            rows = frames.read_like(X, space.feature_names, space.categories)
-            features = {"X": rows, "feature_names": space.feature_names, "copy": False}
-        weights = columns.get("weight")
+            X = frames.read_like(X, space.feature_names, space.categories)
+            features = {"feature_names": space.feature_names, "copy": False}
         data = cls.from_arrays(
-            y=columns["label"], qid=columns["qid"], weight=weights, sort=sort, **features
+            X,
+            columns["label"],
+            qid=columns["qid"],
+            weight=columns.get("weight"),
+            sort=sort,
+            **features,
         )
         if space is not None:
             data = replace(data, categories=space.categories)
@@ -309,15 +304,9 @@ class RankingDataset:
             data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
-        gain_columns = [
-            name
-            for name in GainExpression.parse(gain).columns
-            if name not in (LABEL, *data.feature_names)
-        ]
-        gain_values = {
-            name: data.in_row_order(column)
-            for name, column in read_columns(table, gain_columns).items()
-        }
+        others = {*GainExpression.parse(gain).columns} - {LABEL, *data.feature_names}
+        gain_columns = read_columns(table, sorted(others)).items()
+        gain_values = {name: data.in_row_order(column) for name, column in gain_columns}
         gain_data: RankingDataset = with_gain(data, gain, gain_values)
         return gain_data
 
@@ -454,17 +443,12 @@ class RankingDataset:
         """Return the same rows, coded according to these categories."""
         # Check columns of codes without names, which can only be taken as they are.
         if isinstance(self.features, np.ndarray):
-            has_names = {
-                name
-                for name, column_categories in self.categories.items()
-                if column_categories.values is not None
-            }
-            codes = {
+            unnamed_categories = {
                 name: column_categories
                 for name, column_categories in categories.items()
-                if name not in has_names
+                if self.categories.get(name, Categories()).values is None
             }
-            say_no_codes(self.features, self.feature_names, categories=codes, whose=whose)
+            say_no_codes(self.features, self.feature_names, unnamed_categories, whose)
         # Find the columns whose codes differ; without one, the features stay shared.
         codings = {}
         for i, name in enumerate(self.feature_names):
@@ -521,53 +505,41 @@ class RankingDataset:
                 disk.
         """
         queries, other_queries = self.queries, other.queries
-        if self.feature_names != other.feature_names:
-            raise DataError("data sets with different features cannot be joined")
-        if self.categories != other.categories:
-            raise DataError(
-                "data sets with different categories cannot be joined; use one.like(other)"
-            )
-        if self.gain != other.gain:
-            raise DataError(
-                f"data sets with the gains {self.gain!r} and {other.gain!r} cannot be joined"
-            )
+        for what, is_different in {
+            "features": self.feature_names != other.feature_names,
+            "categories (use one.like(other))": self.categories != other.categories,
+            f"gains ({self.gain!r}, {other.gain!r})": self.gain != other.gain,
+            "cut-offs by query in one of them": (queries.k is None) != (other_queries.k is None),
+        }.items():
+            if is_different:
+                raise DataError(f"data sets with different {what} cannot be joined")
         if self.on_disk or other.on_disk:
             raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
-        if (queries.k is None) != (other_queries.k is None):
-            raise DataError("data sets with and without cut-offs by query cannot be joined")
         names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
         n_queries = len(queries), len(other_queries)
         n_rows = self.n_documents, other.n_documents
-        weights = joined_arrays([queries.weights, other_queries.weights], n_queries, 1.0)
-        cutoffs = None
-        if queries.k is not None and other_queries.k is not None:
-            cutoffs = np.concatenate([queries.k, other_queries.k])
-        document_weights = joined_arrays(
-            [queries.document_weights, other_queries.document_weights], n_rows, 1.0
-        )
-        ptr = np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]])
         joined_queries = QueryIndex(
-            ptr,
+            np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]]),
             names,
-            weights,
-            k=cutoffs,
-            document_weights=document_weights,
+            joined_arrays([queries.weights, other_queries.weights], n_queries, 1.0),
+            k=joined_arrays([queries.k, other_queries.k], n_queries, 0),
+            document_weights=joined_arrays(
+                [queries.document_weights, other_queries.document_weights], n_rows, 1.0
+            ),
             words=joined_arrays([queries.words, other_queries.words], n_queries, ""),
         )
         # The result is as sparse as this data set.
         is_same_kind = self.is_sparse or not other.is_sparse
         other_features = other.features if is_same_kind else other.features.toarray()
-        features = joined_rows([self.features, other_features])
+        files = (*self.provenance.files, *other.provenance.files)
         return replace(
             self,
-            features=features,
+            features=joined_rows([self.features, other_features]),
             labels=np.concatenate([self.labels, other.labels]),
             queries=joined_queries,
-            provenance=replace(
-                self.provenance, files=(*self.provenance.files, *other.provenance.files)
-            ),
+            provenance=replace(self.provenance, files=files),
             document_names=joined_arrays([self.document_names, other.document_names], n_rows, ""),
             input_rows=None,
         )

@@ -257,16 +257,12 @@ class ModelColumns:
         for n_features in range(max(fewest, 1), len(names)):
             column_of_name = {name: i for i, name in enumerate(engine_names(names[:n_features]))}
             pairs = [(match[1], match[2]) for match in matches[n_features:] if match]
-            kinds = tuple(dict.fromkeys(kind for kind, _ in pairs))
-            source_names = [name for kind, name in pairs if kind == kinds[0]]
-            if pairs == [(kind, name) for kind in kinds for name in source_names] and all(
-                name in column_of_name for name in source_names
-            ):
-                return cls(
-                    tuple(names[:n_features]),
-                    kinds,
-                    tuple(column_of_name[name] for name in source_names),
-                )
+            kinds, sources = [tuple(dict.fromkeys(part)) for part in zip(*pairs, strict=True)]
+            if column_of_name.keys() >= {*sources}:
+                of = tuple(column_of_name[source] for source in sources)
+                columns = cls(tuple(names[:n_features]), kinds, of)
+                if columns.names == tuple(names):
+                    return columns
         return cls(tuple(names))
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
@@ -275,9 +271,7 @@ class ModelColumns:
             return data
         features = data.features
         parent = whole_of(features)
-        if (
-            parent is not None
-        ):  # compute the columns once for all parts, because they depend on one query
+        if parent is not None:  # compute the columns once for all parts, which have whole queries
             if parent.wider is None or parent.wider.data.feature_names != self.names:
                 parent.wider = Whole(self.dataset(parent.data, threads))
             features = parent.wider.view(features.rows)
@@ -293,12 +287,10 @@ class ModelColumns:
             return features
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
-        is_sparse = sparse.issparse(features)
-        (n_rows, n_features) = features.shape
-        n_added = len(self.added)
-        to_dense = not is_sparse or (
-            "rank" in self.kinds and n_added >= n_features
-        )  # ranks have few zeros
+        is_sparse, n_added = sparse.issparse(features), len(self.added)
+        n_rows, n_features = features.shape
+        # Ranks have few zeros.
+        to_dense = not is_sparse or ("rank" in self.kinds and n_added >= n_features)
         size = 4 * n_rows * (n_features + n_added) if to_dense else 8 * n_rows * n_added
         if size > _LITTLE_BYTES and size > free_memory():
             raise DataError(
@@ -364,23 +356,13 @@ class RowsWithin(Rows):
             row_numbers = np.arange(*rows.indices(len(self)))
         else:
             row_numbers = np.asarray(rows, np.int64)
+        # Compute the columns of whole queries, and choose the rows.
         ptr = self._queries.ptr
         query_of_row = np.searchsorted(ptr, row_numbers, side="right") - 1
-        chosen_queries = np.unique(query_of_row)
+        chosen_queries, position = np.unique(query_of_row, return_inverse=True)
         queries, query_rows = self._queries.take(chosen_queries)
-        is_contiguous = query_rows.size and query_rows[-1] - query_rows[0] + 1 == query_rows.size
-        if is_contiguous:
-            features = self._stored[int(query_rows[0]) : int(query_rows[-1]) + 1]
-        else:
-            features = self._stored[query_rows]
-        computed = self._columns.rows(features, queries, self._threads)
-        if is_contiguous and isinstance(rows, slice) and row_numbers.size == query_rows.size:
-            return computed
-        return computed[
-            queries.ptr[np.searchsorted(chosen_queries, query_of_row)]
-            + row_numbers
-            - ptr[query_of_row]
-        ]
+        computed = self._columns.rows(self._stored[query_rows], queries, self._threads)
+        return computed[queries.ptr[position] + row_numbers - ptr[query_of_row]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, rows) in order, with a few megabytes of whole queries at a time."""
