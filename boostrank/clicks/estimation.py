@@ -69,14 +69,11 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     errors[moved.connected] = np.sqrt(np.where(few, np.maximum(independent, clustered), clustered))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
-        words = (
+        warn_user(
             f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the"
-            " standard error of "
+            f" standard error of their logarithm is above {NONSENSE:g}; collect more clicks on"
+            " documents that move"
         )
-        words += (
-            f"their logarithm is above {NONSENSE:g}; collect more clicks on documents that move"
-        )
-        warn_user(words)
     return Propensities(
         examination, errors=errors, method="documents that moved", moved=moved.totals.size
     )

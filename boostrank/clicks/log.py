@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import AnyPath, read_text, replacing, write_all, write_atomically
 from boostrank.core.queries import PlacesOf
-from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array, first_true
+from boostrank.core.types import BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
@@ -77,13 +77,7 @@ class Propensities:
             raise ParameterError(
                 f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}"
             )
-        finite = np.isfinite(e)
-        if (
-            not np.all(e[finite] > 0.0)
-            or np.isinf(e).any()
-            or not finite[0]
-            or abs(e[0] - 1.0) > 1e-9
-        ):
+        if not abs(e[0] - 1.0) <= 1e-9 or not np.all(np.isnan(e) | ((e > 0.0) & (e < np.inf))):
             raise ParameterError(
                 "propensities must be relative to position 1: the first must be 1, and all above 0"
             )
@@ -124,13 +118,9 @@ class Propensities:
     @classmethod
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
-        record = as_record(PropensityRecord, content)
-        errors = np.array(record.errors, np.float64) if record.errors else None
-        e, false = (
-            np.array(record.examination, np.float64),
-            np.array(record.false_clicks or (), np.float64),
-        )
-        return cls(e, false, errors, record.method, record.moved)
+        record: Any = as_record(PropensityRecord, content)
+        false, errors = record.false_clicks or np.zeros(0), record.errors or None
+        return cls(record.examination, false, errors, record.method, record.moved)
 
     @classmethod
     def read(cls, path: AnyPath) -> Propensities:
@@ -158,7 +148,7 @@ class Propensities:
             method=self.method,
             moved=self.moved,
         )
-        return dict(msgspec.to_builtins(record))
+        return msgspec.to_builtins(record)  # type: ignore[no-any-return]
 
 
 def checked_counts(
@@ -209,8 +199,7 @@ class ClickLog:
     n_documents: int
 
     def __post_init__(self) -> None:
-        given_columns: list[Array] = list(map(np.asarray, self._columns()))
-        read = dict(zip(COLUMNS, given_columns, strict=True))
+        read: dict[str, Any] = dict(zip(COLUMNS, map(np.asarray, self._columns()), strict=True))
         if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in read.values()):
             raise DataError(
                 f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers"
@@ -348,17 +337,12 @@ class ClickLog:
             DataError: the log has another number of documents, or no clicks.
         """
         self.check_of(data)
-        log, gains, how = (
-            self,
-            self.total_clicks().astype(np.float64),
-            dict[str, Any](propensities=None),
-        )
+        log, gains = self, self.total_clicks().astype(np.float64)
+        how: dict[str, Any] = {"propensities": None}
         if propensities is not None:
             log = self.up_to(propensities)
-            gains, how = (
-                log.gains(propensities, prior),
-                {"propensities": propensities.to_dict(), "prior": prior},
-            )
+            gains = log.gains(propensities, prior)
+            how = {"propensities": propensities.to_dict(), "prior": prior}
         gains, has_impressions = data.in_row_order(gains), data.in_row_order(log.shown)
         if not np.any(gains[has_impressions] > 0.0):
             raise DataError("the click log has no clicks to learn from")

@@ -161,10 +161,8 @@ def _keys_in(path: AnyPath, keys: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a table with the keys: their own names, or else another name of a query
     or a document.
     """
-    header, roles = (
-        header_of(path),
-        {key: role for role in _ROLES for key in keys if recognised(role, [key])},
-    )
+    header = header_of(path)
+    roles = {key: role for role in _ROLES for key in keys if recognised(role, [key])}
     left = [role for role in _ROLES if role not in roles.values()]
     unknown = [key for key in keys if key not in roles]
     roles |= dict(zip(unknown, left[-len(unknown) :], strict=False))

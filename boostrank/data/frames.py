@@ -158,13 +158,6 @@ def cut(table: Any, qid: str, n_parts: int) -> list[Any]:
     return [frame[np.flatnonzero(part_of_row == i)].to_native() for i in range(n_parts)]
 
 
-class TableValues(NamedTuple):
-    """Columns of a table, float32[n, d] in C order, and the categories of the categorical ones."""
-
-    values: Float32Array
-    categories: dict[str, Categories]
-
-
 def read_table(
     table: Any,
     names: Sequence[str],
@@ -172,8 +165,9 @@ def read_table(
     categorical: Collection[str] = (),
     trained_categories: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
-) -> TableValues:
-    """Return the columns `names` of a table.
+) -> tuple[Float32Array, dict[str, Categories]]:
+    """Return the columns `names` of a table, float32[n, d] in C order, and the categories of the
+    categorical ones.
 
     Warn about rounded integers and about unknown categories, which become missing values.
 
@@ -201,8 +195,7 @@ def read_table(
                 target[:, i] = coding.codes(*read_codes(series))
                 continue
             if isinstance(dtype, (nw.String, *_OF_CATEGORIES)):
-                description = "categories" if isinstance(dtype, _OF_CATEGORIES) else "text"
-                description += f" ({series.drop_nulls().to_list()[0]!r}, ...)"
+                description = f"text ({series.drop_nulls().to_list()[0]!r}, ...)"
                 raise DataError(_not_a_number(name, description, coding, trained_on))
             numbers = _numbers(series, dtype, name, trained_on)
             target[:, i] = as_float32(numbers, f"column {name!r}")
@@ -219,7 +212,7 @@ def read_table(
             categories[name] = column_coding.categories
         elif column_coding is not None:
             categories[name] = column_coding
-    return TableValues(values, categories)
+    return values, categories
 
 
 def read_like(
@@ -231,7 +224,7 @@ def read_like(
         warn_user(
             f"columns that the training data lacks are ignored: {', '.join(ignored_names[:9])}"
         )
-    return read_table(table, names, trained_categories=trained_categories).values
+    return read_table(table, names, trained_categories=trained_categories)[0]
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
@@ -315,14 +308,8 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
             if value is not None:
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(
-                _not_a_number(
-                    name,
-                    f"{repr(value)[:40]} ({type(value).__name__})",
-                    coding=None,
-                    trained_on=trained_on,
-                )
-            ) from None
+            description = f"{repr(value)[:40]} ({type(value).__name__})"
+            raise DataError(_not_a_number(name, description, None, trained_on)) from None
     return numbers
 
 

@@ -94,12 +94,10 @@ class InParts(Rows):
             raise IndexError(f"there are {self.shape[0]} rows")
         # Read the range of each part that contains the rows.
         order = np.argsort(row_numbers, kind="stable")
-        part_of_row, part_rows = (
-            np.searchsorted(self.starts, row_numbers[order], side="right") - 1,
-            [],
-        )
+        ascending, part_rows = row_numbers[order], []
+        part_of_row = np.searchsorted(self.starts, ascending, side="right") - 1
         for i in np.unique(part_of_row).tolist():
-            local = row_numbers[order][part_of_row == i] - self.starts[i]
+            local = ascending[part_of_row == i] - self.starts[i]
             part_rows.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
         joined = self._join(part_rows)
         return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
@@ -337,8 +335,12 @@ def constant_columns(features: Any) -> Int64Array:
         n_missing = np.zeros(columns, np.int64)
         for _, piece in _pieces_of(features):
             n_missing += missing_in(piece)
-            np.fmin(lowest, _extreme(piece, np.fmin), out=lowest)
-            np.fmax(highest, _extreme(piece, np.fmax), out=highest)
+            if sparse.issparse(piece):  # absent entries are zero
+                ends = [end.toarray()[0] for end in (piece.nanmin(axis=0), piece.nanmax(axis=0))]
+            else:
+                ends = [np.fmin.reduce(piece, axis=0), np.fmax.reduce(piece, axis=0)]
+            np.fmin(lowest, ends[0], out=lowest)
+            np.fmax(highest, ends[1], out=highest)
         cached["missing"] = np.flatnonzero(n_missing).tolist()
         is_constant = ((lowest == highest) & (n_missing == 0)) | (n_missing == rows)
         cached["constant"] = np.flatnonzero(is_constant).tolist()
@@ -400,15 +402,3 @@ def missing_columns(features: Any) -> Int64Array:
         n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
     return np.array(cached["missing"], dtype=np.int64)
-
-
-def _extreme(piece: Any, extreme: np.ufunc) -> Float32Array:
-    """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values
-    are missing."""
-    extremes = np.full(piece.shape[1], np.nan, np.float32)
-    if not sparse.issparse(piece):
-        return extreme.reduce(piece, axis=0) if piece.shape[0] else extremes
-    extreme.at(extremes, piece.indices, piece.data)
-    n_stored = np.bincount(piece.indices, minlength=piece.shape[1])
-    with_zero = extreme(extremes, np.float32(0.0))
-    return np.where(n_stored < piece.shape[0], with_zero, extremes).astype(np.float32)
