@@ -285,17 +285,12 @@ def label_copies(p: Profile) -> Iterator[Finding]:
         if n_live - exact <= most:
             direction, name = "falling" if down[j] > up[j] else "rising", p.feature(j)
             share = percent(exact, n_live)
-            what = (
-                f"ranks the documents of {share} of the queries without a mistake ({direction} with"
-                " the label)"
+            message = (
+                f"{name} ranks the documents of {share} of the queries without a mistake"
+                f" ({direction} with the label)"
             )
-            if p.equal[j] == p.stored[j] == np.count_nonzero(p.labels):
-                what = "equals the label in every row"
-            fix = (
-                f"leave {name} out if it is computed from the label or from events after the"
-                " ranking"
-            )
-            yield find("label-copy", p.where(), exact, f"{name} {what}", fix=fix)
+            fix = f"leave {name} out if it is made from the label or from events after the ranking"
+            yield find("label-copy", p.where(), exact, message, fix=fix)
 
 
 def no_features(p: Profile) -> Iterator[Finding]:
@@ -311,19 +306,13 @@ def no_features(p: Profile) -> Iterator[Finding]:
 def constant_features(p: Profile) -> Iterator[Finding]:
     """Find features that are constant or always missing."""
     missing = p.missing[p.examined] == p.n_rows
-    never, constant = p.examined[missing], p.examined[~missing & ~p.varying]
-    if never.size:
-        yield find(
-            "missing-features",
-            p.where(),
-            never.size,
-            f"{_list_features(p, never)} missing in every row",
-        )
-    if constant.size:
-        zeros = np.count_nonzero(p.stored[constant] == 0)
-        features = _list_features(p, constant)
-        message = f"{features} the same in every row ({zeros:,} of them 0 or not in the file)"
-        yield find("constant-features", p.where(), constant.size, message)
+    for check, features, state in (
+        ("missing-features", p.examined[missing], "missing"),
+        ("constant-features", p.examined[~missing & ~p.varying], "the same"),
+    ):
+        if features.size:
+            message = f"{_list_features(p, features)} {state} in every row"
+            yield find(check, p.where(), features.size, message)
 
 
 def _list_features(p: Profile, numbers: Int64Array) -> str:

@@ -50,8 +50,7 @@ class Profile(Totals):
             is nonzero.
         starts, line, ids: first row, first line and id of each query. Text ids are replaced by a
             hash.
-        stored, missing, equal: number of nonzero, missing, and label-equal nonzero values of each
-            feature.
+        stored, missing: number of nonzero and of missing values of each feature.
         smallest, largest: smallest and largest nonzero value of each feature.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among
             all rows.
@@ -74,7 +73,7 @@ class Profile(Totals):
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
         self.unterminated: list[str] = []
-        self.stored = self.missing = self.equal = np.zeros(0, np.int64)
+        self.stored = self.missing = np.zeros(0, np.int64)
         self.smallest = self.largest = np.zeros(0, np.float32)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False
@@ -120,7 +119,7 @@ class Profile(Totals):
             if block.n_rows:
                 ends, numbers, values = block.cells()
                 labels, ids = self.reading.relabelled(block.labels), runs[:, slots.RUN_ID].copy()
-                self._add_columns(ends, numbers, values, labels)
+                self._add_columns(numbers, values)
                 for number, text in names.items():
                     ids[number - self.n_queries] = hash(text)  # counts from the end
                 of_rows = labels, block.lines + self.n_lines, _hashes(ends, numbers, values)
@@ -152,27 +151,24 @@ class Profile(Totals):
             )  # without value and numbers
             self.causes.setdefault(cause, self.why_refused(fault))
 
-    def _add_columns(self, ends: Int64Array, ids: Any, values: Any, labels: Float64Array) -> None:
-        """Add the values of whole rows to the statistics of the features."""
+    def _add_columns(self, ids: Any, values: Any) -> None:
+        """Add the values of cells to the statistics of the features."""
         width = max(min(self.top.top_id + 1, MOST_FEATURES), self.stored.size)
         more = width - self.stored.size
         fills = {
             "stored": 0,
             "missing": 0,
-            "equal": 0,
             "smallest": np.inf,
             "largest": -np.inf,
         }
         for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
-        of_row = np.repeat(labels, np.diff(ends, prepend=0))
         used = (ids < width) & (values != 0)
-        ids, values, of_row = ids[used], values[used], of_row[used]
+        ids, values = ids[used], values[used]
         is_number = values == values
         self.missing += np.bincount(ids[~is_number], minlength=width)
-        ids, values, of_row = ids[is_number], values[is_number], of_row[is_number]
+        ids, values = ids[is_number], values[is_number]
         self.stored += np.bincount(ids, minlength=width)
-        self.equal += np.bincount(ids[values == of_row], minlength=width)
         np.minimum.at(self.smallest, ids, values)
         np.maximum.at(self.largest, ids, values)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -346,10 +346,9 @@ class RankingModel:
             leaves = self._each_row(LEAVES, data, last_round, threads, width).astype(np.int32)
             first_tree = counts.after(first_round) if first_round else 0
             return leaves[:, first_tree:]  # type: ignore[return-value]
-        output = self._rows_worth(data, last_round, threads, by_feature=pred_contrib)
-        if first_round:
-            output = output - self._rows_worth(data, first_round, threads, by_feature=pred_contrib)
-        return output
+        compute = self._contributions if pred_contrib else partial(self._each_row, SCORES)
+        output = compute(data, last_round, threads)
+        return output - compute(data, first_round, threads) if first_round else output
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
         """Compute the contribution of each feature to each score, using TreeSHAP for trees.
@@ -366,15 +365,10 @@ class RankingModel:
         """
         return self.predict(data, pred_contrib=True, **options)
 
-    def _rows_worth(
-        self, data: Any, rounds: int, threads: int | None, by_feature: bool
-    ) -> Float64Array:
-        if not by_feature:
-            return self._each_row(SCORES, data, rounds, threads)
+    def _contributions(self, data: Any, rounds: int, threads: int | None) -> Float64Array:
         width = len(self.column_names) + 1
-        return self.columns.sum_by_feature(
-            self._each_row(CONTRIBUTIONS, data, rounds, threads, width)
-        )
+        by_column = self._each_row(CONTRIBUTIONS, data, rounds, threads, width)
+        return self.columns.sum_by_feature(by_column)
 
     def over_columns(self, data: D) -> tuple[RankingModel, D]:
         """Return an equivalent model whose features are the `column_names`, and the data with these
@@ -435,8 +429,8 @@ class RankingModel:
         rows = self._rows(data)
         if qid is not None:
             ids_of_rows(qid, rows.shape[0])
-        elif (n_rows := queries_of_sizes(group, rows.shape[0]).n_documents) != rows.shape[0]:
-            raise DataError(f"group has {n_rows:,} rows, the data have {rows.shape[0]:,}")
+        else:
+            queries_of_sizes(group, rows.shape[0])
         if self.scores_rows_alone:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
@@ -499,14 +493,8 @@ class RankingModel:
         """Return the features in an array, or the model's columns in a table."""
         if isinstance(data, np.ndarray) or sparse.issparse(data):
             rows = as_features(data)
-            if (
-                self.categories
-                and isinstance(rows, np.ndarray)
-                and rows.shape[1] == self.n_features
-            ):
-                say_no_codes(
-                    rows, self.feature_names, categories=self.categories, whose="the model"
-                )
+            if isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
+                say_no_codes(rows, self.feature_names, self.categories, "the model")
             return rows
         from boostrank.data.frames import as_frame, names_of, read_table
 
@@ -546,9 +534,8 @@ class RankingModel:
         else:
             raise DataError("rank needs queries: pass qid or group, or a RankingDataset")
         by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
-        ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(
-            scores[by_query]
-        )
+        queries = QueryIndex.from_sizes(np.bincount(ids))
+        ranks[by_query] = queries.ranks(scores[by_query])
         return ranks
 
     def save(self, path: AnyPath, *, num_iteration: int | None = None) -> None:

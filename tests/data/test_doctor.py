@@ -348,7 +348,7 @@ def test_a_feature_that_is_the_label(ask: Any, clean: Lines) -> None:
         "label-copy",
         "warning",
         0,
-        "feature 39 equals",
+        "feature 39 ranks",
     )
 
 
