@@ -164,12 +164,11 @@ class Coding:
         most frequent one."""
         if not self._unseen:
             return
-        most_frequent, n_unseen = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
-        categories_words = f"{n_unseen} categories" if n_unseen > 1 else "a category"
+        most_frequent = max(self._unseen, key=self._unseen.__getitem__)
         warn_user(
             f"column {self.name!r} has {count_of(sum(self._unseen.values()), 'value')} of"
-            f" {categories_words} that {whose} does not contain"
-            f" ({most_frequent!r}{', ...' * (n_unseen > 1)}); they are treated as missing"
+            f" {count_of(len(self._unseen), 'category', 'categories')} that {whose} does not"
+            f" contain, such as {most_frequent!r}; they are treated as missing"
         )
 
 
@@ -190,10 +189,9 @@ def say_no_codes(
                     f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass"
                     " names in a table"
                 )
-            ellipsis, verb = (", ...", "are") if invalid.size > 1 else ("", "is")
             warn_user(
-                f"column {name!r} has {count_of(invalid.size, 'value')}"
-                f" ({invalid[0]:g}{ellipsis}) that {verb} not {codes}"
+                f"column {name!r} has {count_of(invalid.size, 'value')}, such as {invalid[0]:g},"
+                f" outside the {codes}"
             )
 
 
@@ -209,14 +207,10 @@ def coding_of(
     ):
         return None
     if new_categories is None or new_categories.values is None:
+        there = "numbers" if new_categories is None else "only codes without names; pass codes"
         raise DataError(
-            f"column {name!r} contains categories ({_examples(own_categories.values)}), but {whose}"
-            " has "
-            + (
-                "numbers there"
-                if new_categories is None
-                else "only codes without names there; pass codes"
-            )
+            f"column {name!r} contains categories ({_examples(own_categories.values)}), but there"
+            f" {whose} has {there}"
         )
     return Coding(name, new_categories)
 

@@ -234,11 +234,9 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
     missing_names = [name for name in names if name not in places]
     if missing_names:
         hint = did_you_mean(missing_names[0], frame_names, list_all=False)
-        count_words = (
-            f" ({len(missing_names)} of {len(names)} are missing)" if len(missing_names) > 1 else ""
-        )
         raise DataError(
-            f"the table has no column {missing_names[0]!r}, which {whose} has{count_words}.{hint}"
+            f"the table has no column {missing_names[0]!r}, which {whose} has"
+            f" ({len(missing_names)} of {len(names)} are missing).{hint}"
         )
     return frame if frame_names == names else frame[:, [places[name] for name in names]]
 

@@ -131,37 +131,22 @@ def split_queries(p: Profile) -> Iterator[Finding]:
 
 def dead_queries(p: Profile) -> Iterator[Finding]:
     """Find queries with a single label. Queries with only one document are counted separately."""
-    several, training = p.sizes > 1, p.role == "train"
+    several = p.sizes > 1
     # Report only this if no query has two labels, since no other finding matters then.
     if p.n_queries and not np.any(p.low < p.high):
-        message = (
-            "all documents of each query have the same label"
-            if several.any()
-            else "every query has one document"
-        )
-        changes = {}
-        if training:
-            cost = (
-                "there is nothing to learn: objectives refuse it (those that start as regression"
-                " learn a constant)"
-            )
-            changes = {"severity": ERROR, "cost": cost}
+        message = "every query has one document"
+        if several.any():
+            message = "all documents of each query have the same label"
+        changes = {"severity": ERROR, "cost": "objectives refuse it"} if p.role == "train" else {}
         yield find("nothing-to-learn", p.where(), p.n_queries, message, **changes)
         return
     # Count apart the queries whose one label tells nothing, and those of one document.
-    dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
-    share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), int((p.high[dead] == 0).sum())
-    lost = "do not train the model" if training else "do not distinguish models"
-    cost = f"they {lost} ({share} of the documents); "
-    cost += f"metrics ignore the {count_of(zero, 'query', 'queries')} without a relevant document"
-    severity = weigh(dead.size, p.n_queries)
-    yield from _find_queries(
-        p, "dead-queries", dead, "have documents with only one label", severity=severity, cost=cost
-    )
-    severity = weigh(single.size, p.n_queries)
-    yield from _find_queries(
-        p, "single-document-queries", single, "have one document", severity=severity
-    )
+    for check, queries, message in (
+        ("dead-queries", several & (p.low == p.high), "have documents with only one label"),
+        ("single-document-queries", ~several, "have one document"),
+    ):
+        severity = weigh(int(queries.sum()), p.n_queries)
+        yield from _find_queries(p, check, np.flatnonzero(queries), message, severity=severity)
 
 
 def _find_queries(
