@@ -450,7 +450,7 @@ def common_space(
                     values = dict.fromkeys([*known_categories.values, *file_categories.values])
                     categories[name] = replace(known_categories, values=tuple(values))
         return replace(first_space, categories={**categories, **trained})
-    index_base, widths = min(bases), {}
+    index_base, widths = min(bases), []
     for file, space in spaces.items():
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
@@ -460,13 +460,8 @@ def common_space(
             )
         # A file whose features are read from number 1 has one column fewer than one read from 0.
         base = index_base if space.index_base is None else space.index_base
-        widths[file] = len(names) + base - index_base
-    narrowest, width = min(widths, key=lambda file: widths[file]), max(widths.values())
-    if widths[narrowest] < width:
-        warn_user(
-            f"{narrowest} has {spaces[narrowest].n_features:,} features, others up to {width:,}:"
-            " absent features are zero"
-        )
+        widths.append(len(names) + base - index_base)
+    width = max(widths)  # absent features are zero
     return replace(
         first_space,
         index_base=index_base,

@@ -106,12 +106,13 @@ def make_ranking_data(
     Raises:
         ParameterError: a value is out of range.
     """
-    bounds = {
-        "queries": (queries, 1),
-        "mean_length": (mean_length, 1),
-        "max_length": (max_length, 1),
-    }
-    for name, (value, low) in (bounds | {"useless": (useless, 0), "seed": (seed, 0)}).items():
+    for name, value, low in (
+        ("queries", queries, 1),
+        ("mean_length", mean_length, 1),
+        ("max_length", max_length, 1),
+        ("useless", useless, 0),
+        ("seed", seed, 0),
+    ):
         if not low <= value < np.inf:  # NumPy's isfinite fails on integers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
 

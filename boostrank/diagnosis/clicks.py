@@ -43,10 +43,9 @@ def with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]]
             continue
         if not profile.n_queries:  # already reported as an error
             continue
-        qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
         unread = ("unreadable-file", "unreadable-row", "missing-token")
         counted = not any(finding.file == path and finding.check in unread for finding in findings)
-        queries = QueryIndex(np.append(profile.starts, profile.labels.size), qid)
+        queries = QueryIndex.from_sizes(profile.sizes)
         kept += look_at_clicks(log, queries, counted=counted)
     return Findings(kept)
 

@@ -38,14 +38,13 @@ class RowsFile(File):
 
     def _block(self, queries: slice, rows: slice, _: Any) -> Block:
         features, index = self.data.features[rows], self.data.queries
-        ids, dense = (
+        ids, is_sparse = (
             np.repeat(index.qid[queries], index.sizes[queries]),
-            np.zeros((0, 0), np.float32),
+            sparse.issparse(features),
         )
-        if not sparse.issparse(features):
-            dense = np.array(features)
+        dense = np.zeros((0, 0), np.float32) if is_sparse else np.array(features)
         block = Block.from_rows(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
-        if sparse.issparse(features):
+        if is_sparse:
             ends = features.indptr[1:].astype(np.int64)
             block.dense, block.sparse = None, (ends, features.indices, features.data)
             block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1

@@ -124,11 +124,9 @@ def weigh(count: int, total: int) -> Severity:
 def percent(count: float, total: float) -> str:
     """Format a share as in `4.0%`, without rounding it to 0% or 100%."""
     share = 100.0 * count / max(total, 1)
-    if 0 < share < 0.05:
-        return "under 0.1%"
-    if 99.5 <= share < 100:
-        return f"{share:.1f}%" if share < 99.95 else "over 99.9%"
-    return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+    if 0.0 < share < 100.0:
+        share = min(max(share, 0.1), 99.9)
+    return f"{share:.1f}%"
 
 
 def share_of(count: int, total: int, noun: str) -> str:

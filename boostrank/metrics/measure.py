@@ -169,10 +169,7 @@ class Metric:
         scores: ArrayLike,
         queries: QueryIndex | ArrayLike,
         conventions: Conventions | str = "default",
-        *,
-        docnos: Names | None = None,
-        threads: int | None = None,
-        seed: int = 0,
+        **options: Any,
     ) -> MetricResult:
         """Evaluate the metric at a single cut-off. The arguments are those of
         `boostrank.metrics.evaluate`.
@@ -181,13 +178,12 @@ class Metric:
             ParameterError: the metric has several cut-offs, which require
                 `boostrank.metrics.evaluate`.
         """
-        how: Any = {"docnos": docnos, "threads": threads, "seed": seed}
         if len(self.cutoffs) > 1:
             raise ParameterError(
                 f"{self} has several cut-offs; use boostrank.metrics.evaluate to measure all of"
                 " them"
             )
-        return evaluate(self, labels, scores, queries, conventions, **how)[self.names[0]]
+        return evaluate(self, labels, scores, queries, conventions, **options)[self.names[0]]
 
 
 @dataclass(frozen=True, eq=False)

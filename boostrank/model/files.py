@@ -129,8 +129,6 @@ def read_model_files(path: AnyPath) -> ModelFiles:
 
 
 def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
-    if "file" in sidecar:
-        raise ValueError("the sidecar's key 'file' is taken by the checksums")
     content = {"file": dict(seal), **sidecar}
     content["file"]["checksum"] = _checksum(content)
     return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()

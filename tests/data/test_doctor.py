@@ -285,7 +285,7 @@ def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:
     findings = {f.check: f for f in boostrank.doctor(path)}
     assert set(findings) == {"dead-queries", "single-document-queries"}
     assert (findings["dead-queries"].line, findings["dead-queries"].count) == (3, 2)
-    assert "2 of 5 queries (40%)" in findings["dead-queries"].message
+    assert "2 of 5 queries (40.0%)" in findings["dead-queries"].message
     assert findings["dead-queries"].severity is Severity.WARNING
     assert (
         findings["single-document-queries"].line,
@@ -361,7 +361,7 @@ def test_a_feature_that_orders_each_query_as_the_label_does(
         return round(sign * (label_of(line) + 0.9 * (i % 7) / 7) + shift, 3)
 
     direction = "falling" if sign < 0 else "rising"
-    expect_single(ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, direction, "100%")
+    expect_single(ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, direction, "100.0%")
 
 
 def test_a_good_feature_is_not_a_copy(ask: Any, clean: Lines) -> None:
