@@ -25,8 +25,6 @@ from boostrank.core.types import Int64Array
 from boostrank.diagnosis.profile import Profile
 from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percent, share_of
 
-# Times that the median query's list was shown: with 2, debiasing ranked worse than click counts.
-FEW_LISTS = 5
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
 _ERRORS = 3.0  # standard errors between click rates
@@ -87,16 +85,6 @@ class _Clicks:
         except DataError:
             return None
 
-    @cached_property
-    def lists(self) -> Int64Array:
-        """The largest number of impressions at any position, for each query, int64[Q]."""
-        log, width = self.log, self.log.depth + 1
-        places = self.queries.of_rows()[log.rows] * width + log.positions
-        places, number = np.unique(places, return_inverse=True)
-        most = np.zeros(len(self.queries), np.int64)
-        np.maximum.at(most, places // width, np.bincount(number, log.impressions).astype(np.int64))
-        return most
-
     def find(self, check: str, count: int, message: str, **changes: Any) -> Finding:
         """Return a finding about the whole log; see `rules.find`."""
         return find(check, (self.file, 0, 0), count, message, **changes)
@@ -154,26 +142,12 @@ def _from(positions: Int64Array) -> str:
     return f"{count_of(positions.size, 'position')} (from position {positions[0] + 1})"
 
 
-def few_lists(clicks: _Clicks) -> Iterator[Finding]:
-    """Find logs whose queries have few impressions."""
-    lists = clicks.lists[clicks.lists > 0]
-    middle = float(np.median(lists)) if lists.size else FEW_LISTS
-    if middle < FEW_LISTS:
-        message = f"the list of the median query was shown {middle:g} times"
-        fix = (
-            f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints"
-        )
-        yield clicks.find("few-impressions", int(lists.sum()), message, fix=fix)
-
-
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:
-    """Find documents and queries that were never shown."""
+    """Find documents that were never shown."""
     log, count = clicks.log, clicks.queries.n_documents
-    hidden, unseen = count - int(log.shown.sum()), int((clicks.lists == 0).sum())
+    hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
         message = f"{share_of(hidden, count, 'documents')} were never shown"
-        if unseen:
-            message += f", including {count_of(unseen, 'whole query', 'whole queries')}"
         yield clicks.find("never-shown", hidden, message)
 
 
@@ -199,4 +173,4 @@ def click_rates(clicks: _Clicks) -> Iterator[Finding]:
         yield clicks.find("rising-click-rates", higher.size, message)
 
 
-CHECKS = (nothing_clicked, moves, few_lists, never_shown, click_rates)
+CHECKS = (nothing_clicked, moves, never_shown, click_rates)

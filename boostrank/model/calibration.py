@@ -141,17 +141,9 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         raise DataError(
             f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"
         )
-    by_query = _share_between_queries(grades, weights, query_of_row, n_queries)
     if n_queries < _FEW_QUERIES:
         warn_user(
             f"{n_queries} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more",
-            DataWarning,
-        )
-    if by_query > explained:
-        warn_user(
-            f"the query explains {by_query:.0%} of the variance of grades, the calibrated score"
-            f" {explained:.0%}: do not compare calibrated scores of single documents between"
-            " queries",
             DataWarning,
         )
     record = _fit(scores, grades, weights) | CalibrationRecord(
@@ -161,7 +153,6 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         error=list(reliability(held_out, grades, queries).error),
         uncalibrated_error=reliability(scores, grades, queries).error[0],
         explained=explained,
-        explained_by_query=by_query,
     )
     return ranker.altered(info=ranker.info | {"calibration": record})
 
@@ -188,20 +179,6 @@ def _check_unseen(ranker: RankingModel, data: RankingDataset) -> None:
             " queries",
             DataWarning,
         )
-
-
-def _share_between_queries(
-    grades: Float64Array, weights: Float64Array, query_of_row: Int64Array, n_queries: int
-) -> float:
-    """Return the share of the variance of grades between queries, corrected for their number."""
-    query_weights = np.maximum(np.bincount(query_of_row, weights, n_queries), 1e-300)
-    mean = np.bincount(query_of_row, weights * grades, n_queries) / query_weights
-    within_queries = weights @ (grades - mean[query_of_row]) ** 2
-    overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
-    return max(
-        0.0,
-        1.0 - float(within_queries / overall) * (grades.size - 1) / max(1, grades.size - n_queries),
-    )
 
 
 def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> CalibrationRecord:

@@ -149,19 +149,11 @@ def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
     assert "from position 6" in findings["vague-positions"].message
 
 
-def test_few_impressions_are_a_warning(ask: Ask) -> None:
-    findings = ask(simulated(lists=2))
-    assert findings["few-impressions"].severity is Severity.WARNING
-    assert "shown 2 times" in findings["few-impressions"].message
-    assert "few-impressions" not in ask(simulated(lists=6))
-
-
 def test_documents_never_shown_are_counted(ask: Ask, tmp_path: Path) -> None:
     entries = [e for e in simulated() if e[0] > 16]
     assert ask(entries) == {}
     (never,) = look_at_clicks(tmp_path / "log", QUERIES)
     assert never.count == ROWS - len({row for row, *_ in entries})
-    assert ", including 2 whole queries" in never.message
 
 
 def test_click_rates_that_rise(ask: Ask) -> None:

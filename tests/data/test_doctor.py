@@ -361,7 +361,9 @@ def test_a_feature_that_orders_each_query_as_the_label_does(
         return round(sign * (label_of(line) + 0.9 * (i % 7) / 7) + shift, 3)
 
     direction = "falling" if sign < 0 else "rising"
-    expect_single(ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, direction, "100.0%")
+    expect_single(
+        ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, direction, "100.0%"
+    )
 
 
 def test_a_good_feature_is_not_a_copy(ask: Any, clean: Lines) -> None:
