@@ -46,7 +46,7 @@ def predict(options: Predict, reading: FileOptions) -> None:
     reads all rows first. With -o, the file is written completely or not at all. On standard output,
     scores before an error remain.
 
-    An output file that ends in .csv, .jsonl or .parquet is a table: query id, document name (--id,
+    An output file that ends in .csv or .parquet is a table: query id, document name (--id,
     or the comment of a libsvm row) and score. --run TAG also needs document names.
     """
     if reading.on_bad_line == "skip":

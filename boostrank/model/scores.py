@@ -12,7 +12,6 @@ import codecs
 import contextlib
 import csv
 import io
-import json
 import math
 import os
 import re
@@ -54,7 +53,7 @@ _ODD = np.array(
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
-_UNWRITTEN = {".json", ".tsv", ".tab", ".feather", ".arrow", ".xlsx", ".gz", ".bz2", ".xz", ".zst"}
+_UNWRITTEN = ".json .jsonl .ndjson .tsv .tab .feather .arrow .xlsx .gz .bz2 .xz .zst".split()
 
 
 def scores_of_files(
@@ -119,18 +118,13 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
     """Create rows, float32[n, d], with values at and next to the thresholds, zeros and missing
     values.
     """
-    rng, linear_start = np.random.default_rng(0), forest.start
+    rng = np.random.default_rng(0)
+    start_bounds = {feature: curve.bounds for feature, curve in forest.start or ()}
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
     for column in columns.tolist():
-        thresholds = [forest.threshold[forest.feature == column], np.zeros(1)]
-        if linear_start is not None:
-            thresholds.append(
-                linear_start.bounds[
-                    np.repeat(linear_start.feature == column, np.diff(linear_start.ptr))
-                ]
-            )
+        thresholds = forest.threshold[forest.feature == column]
         with np.errstate(over="ignore"):
-            values = np.concatenate(thresholds).astype(np.float32)
+            values = np.append(thresholds, [0.0, *start_bounds.get(column, ())]).astype(np.float32)
         values = rng.choice(values[np.isfinite(values)], _PROOF_ROWS)
         neighbours = [values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)]
         values = np.choose(rng.integers(0, 3, _PROOF_ROWS), neighbours)
@@ -147,15 +141,14 @@ def has_names(path: str) -> bool:
     ending = os.path.splitext(path)[1].lower()
     if ending in _UNWRITTEN:
         raise InputError(
-            f"{path}: scores are not written as {ending}; end the name in .csv, .jsonl or .parquet,"
-            " or in .txt for one score per line"
+            f"{path}: scores are not written as {ending}; end the name in .csv or .parquet, or in"
+            " .txt for one score per line"
         )
-    return ending in (".csv", ".jsonl", ".parquet")
+    return ending in (".csv", ".parquet")
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
-    """Write scores atomically, one per line, or as CSV, JSON lines or Parquet depending on the file
-    extension.
+    """Write scores atomically, one per line, or as CSV or Parquet depending on the file extension.
 
     Tables have a column `score`, and the columns `qid` and `doc_id` if the data have them.
 
@@ -181,17 +174,12 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
                 writer = writer or arrow(".parquet").ParquetWriter(file, table.schema)
                 writer.write_table(table)
                 continue
-            rows, text = zip(*columns.values(), strict=True), io.StringIO()
-            if ending == ".csv":
-                lines = csv.writer(text, lineterminator="\n")
-                if writer is None:
-                    lines.writerow(columns)
-                lines.writerows(rows)
-                writer = lines
-            else:
-                text.writelines(
-                    json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows
-                )
+            text = io.StringIO()
+            lines = csv.writer(text, lineterminator="\n")
+            if writer is None:
+                lines.writerow(columns)
+            lines.writerows(zip(*columns.values(), strict=True))
+            writer = lines
             file.write(text.getvalue().encode())
         if ending == ".parquet" and writer is not None:
             writer.close()
