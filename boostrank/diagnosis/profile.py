@@ -14,7 +14,6 @@ from scipy import sparse
 from boostrank.core.conventions import Gain, parse_gain
 from boostrank.core.errors import FileFormatError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.queries import QueryIndex
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import FeatureSpace
@@ -22,7 +21,7 @@ from boostrank.diagnosis.in_memory import DatasetSource, source_of
 from boostrank.files import blocks as slots
 from boostrank.files.assemble import NO_ROWS, Totals
 from boostrank.files.blocks import Block
-from boostrank.files.side_files import check_sizes, read_weights, some_sizes, weighted
+from boostrank.files.side_files import some_sizes
 from boostrank.files.source import AnySource, Progress, Reading, Source, expand, format_of
 from boostrank.files.tables import TableSource, is_buffer
 
@@ -42,8 +41,7 @@ class Profile(Totals):
 
     Attributes:
         files, options: arguments with which `read_files` reads the same data.
-        broken: errors about files that cannot be read to the end or that contradict their side
-            files.
+        broken: errors about files that cannot be read to the end.
         causes: error for the first refused row, by cause.
         stand_ins: words that seem to mark missing values, with the first line and column of each.
         labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature
@@ -101,11 +99,10 @@ class Profile(Totals):
         self.rows_of_cells = np.arange(self.cells.shape[0])
         if self.grouped_by_file:
             self._take_sizes()
-        scattered = self.reading.regroup and self._regroup()
+        if self.reading.regroup:
+            self._regroup()
         if self.n_rows == 0 and not self.broken and self.parts and not self.causes:
             self.broken.append(FileFormatError(NO_ROWS, file=self.parts[0].name))
-        if not self.broken and not self.counts[slots.BAD_ROWS] and not scattered:
-            self._check_sidecars()
 
     def _read(
         self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
@@ -185,13 +182,10 @@ class Profile(Totals):
             part.queries = int(np.searchsorted(self.starts, start))
         self.n_queries = self.starts.size
 
-    def _regroup(self) -> bool:
-        """Bring the rows of each query together, as the reader does, and return whether any rows
-        were apart."""
+    def _regroup(self) -> None:
+        """Bring the rows of each query together, as the reader does."""
         _, first, inverse = np.unique(self.ids, return_index=True, return_inverse=True)
         begins, sizes = first[inverse], self.sizes  # first run of the query of each run
-        if np.array_equal(begins, np.arange(begins.size)):
-            return False
         order, kept = np.argsort(np.repeat(begins, sizes), kind="stable"), np.sort(first)
         self.labels, self.lines, self.hashes = (
             self.labels[order],
@@ -206,24 +200,6 @@ class Profile(Totals):
             new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names
         }
         self.n_queries = kept.size
-        return True
-
-    def _check_sidecars(self) -> None:
-        """Record group sizes and weights that contradict the files, where this shows in a single
-        file."""
-        for part, _, queries in self.spans():
-            sizes, weights = self.sizes[queries], part.weights_file
-            try:
-                if part.sizes_file is not None:
-                    check_sizes(part.sizes_file, sizes, part.name)
-                if weights is not None:
-                    weighted(
-                        weights,
-                        read_weights(weights, int(sizes.sum())),
-                        QueryIndex.from_sizes(sizes),
-                    )
-            except FileFormatError as error:
-                self.broken.append(error)
 
     # Results for the checks -----------------------------------------------------------------------
 
