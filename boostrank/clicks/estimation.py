@@ -61,7 +61,8 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     """
     moved = _Moved.select(log, np.ones(log.depth, bool))
     theta = moved.fit()
-    examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
+    examination = np.full(log.depth, np.nan)
+    errors = np.full(log.depth, np.nan)
     examination[moved.connected] = np.exp(theta)
     independent, clustered = map(np.diag, moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
@@ -89,8 +90,10 @@ def check_propensities(
         )
     allowed = np.isfinite(np.append(curve.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.select(log, allowed)
-    theta, given_theta = moved.fit(), np.log(curve.examination[moved.connected])
-    nats, others = moved.likelihood(theta) - moved.likelihood(given_theta), theta.size - 1
+    theta = moved.fit()
+    given_theta = np.log(curve.examination[moved.connected])
+    nats = moved.likelihood(theta) - moved.likelihood(given_theta)
+    others = theta.size - 1
     alone, together = moved.covariances(theta, queries)
     inflation = np.trace(np.linalg.pinv(alone) @ together) / others
     return CurveCheck(
@@ -125,15 +128,14 @@ class _Moved:
         entries = np.flatnonzero(allowed[log.positions - 1])
         while True:
             rows = log.rows[entries]
-            impressions, clicked = np.bincount(rows), np.bincount(rows, log.clicks[entries])
+            impressions = np.bincount(rows)
+            clicked = np.bincount(rows, log.clicks[entries])
             # Drop documents that say nothing of positions: shown at one only, or never clicked.
             kept = (impressions >= 2) & (clicked > 0)
             left = entries[kept[rows]]
             # Drop positions that no chain of documents ties to position 1.
-            document, at = (
-                np.unique(log.rows[left], return_inverse=True)[1],
-                log.positions[left] - 1,
-            )
+            document = np.unique(log.rows[left], return_inverse=True)[1]
+            at = log.positions[left] - 1
             tied = _tied_to_first(document, at, log.clicks[left], allowed.size)
             left = left[tied[at]]
             if left.size == entries.size:
@@ -230,7 +232,8 @@ class _Moved:
         )
         meat = (scores.T @ scores).toarray()[1:, 1:] * (count / max(count - 1, 1))
         alone, together = np.zeros((2, self.connected.size, self.connected.size))
-        alone[1:, 1:], together[1:, 1:] = bread, bread @ meat @ bread
+        alone[1:, 1:] = bread
+        together[1:, 1:] = bread @ meat @ bread
         return alone, together
 
 

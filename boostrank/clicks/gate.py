@@ -122,10 +122,12 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     Raises:
         DataError: no clicked document was shown at two positions.
     """
-    metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
+    metric = Metric.parse(f"dcg@{k}")
+    rules = Conventions(gain="linear")
     columns: list[tuple[Array, ...]] = []
     for part in parts:
-        data, log = part.data, part.log.up_to(part.propensities)
+        data = part.data
+        log = part.log.up_to(part.propensities)
         gains = with_click_gains(data, log, part.propensities).labels
         rankings = [
             data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new)

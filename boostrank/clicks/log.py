@@ -119,7 +119,8 @@ class Propensities:
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
         record: Any = as_record(PropensityRecord, content)
-        false, errors = record.false_clicks or np.zeros(0), record.errors or None
+        false = record.false_clicks or np.zeros(0)
+        errors = record.errors or None
         return cls(record.examination, false, errors, record.method, record.moved)
 
     @classmethod
@@ -229,7 +230,8 @@ class ClickLog:
         return self.rows, self.positions, self.impressions, self.clicks
 
     def __repr__(self) -> str:
-        impressions, clicks = int(self.impressions.sum()), int(self.clicks.sum())
+        impressions = int(self.impressions.sum())
+        clicks = int(self.clicks.sum())
         return (
             f"ClickLog({impressions:,} impressions and {clicks:,} clicks of"
             f" {np.unique(self.rows).size:,} of {self.n_documents:,} documents, {self.depth}"
@@ -301,14 +303,16 @@ class ClickLog:
         kept = has_propensity[np.minimum(self.positions - 1, has_propensity.size - 1)]
         if kept.all():
             return self
-        lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
+        lost = int(self.impressions[~kept].sum())
+        least = int(self.positions[~kept].min())
         words = f"{lost:,} of {self.impressions.sum():,} impressions are ignored"
         warn_user(f"{words}: their positions (from {least}) have no propensity")
         return self.where(kept)
 
     def where(self, kept: BoolArray) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        impressions, clicks = self.impressions[kept], self.clicks[kept]
+        impressions = self.impressions[kept]
+        clicks = self.clicks[kept]
         return ClickLog(
             self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents
         )
@@ -337,7 +341,8 @@ class ClickLog:
             DataError: the log has another number of documents, or no clicks.
         """
         self.check_of(data)
-        log, gains = self, self.total_clicks().astype(np.float64)
+        log = self
+        gains = self.total_clicks().astype(np.float64)
         how: dict[str, Any] = {"propensities": None}
         if propensities is not None:
             log = self.up_to(propensities)
@@ -391,7 +396,8 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     queries, sizes = np.unique(data.queries.of_rows()[rows], return_counts=True)
     index, _ = data.queries.take(queries)
     weights = None if data.document_weights is None else data.document_weights[rows]
-    ptr, places = np.cumsum([0, *sizes], dtype=np.int64), PlacesOf(data.queries.places, rows)
+    ptr = np.cumsum([0, *sizes], dtype=np.int64)
+    places = PlacesOf(data.queries.places, rows)
     index = replace(index, ptr=ptr, document_weights=weights, places=places)
     features = data.features.take(rows) if data.on_disk else None
     return data.of_rows(index, rows, features)

@@ -73,8 +73,10 @@ class Clicks:
             propensities: propensities, or a file with propensities that are tested against the
                 clicks. None estimates them.
         """
-        log_path, holds = log_of(path), True
-        log, name = read_clicks(log_path, data.n_documents), shlex.quote(log_path)
+        log_path = log_of(path)
+        holds = True
+        log = read_clicks(log_path, data.n_documents)
+        name = shlex.quote(log_path)
         tell(f"{name}: {log!r}")
         if propensities is None:
             propensities = estimate_propensities(log, queries_of(data))

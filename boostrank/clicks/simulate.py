@@ -62,7 +62,8 @@ class Users:
         if self.model == "position":
             return Propensities.power(self.eta, positions)
         relevant, irrelevant = _trust(p)
-        slope, false = p**-self.eta * (relevant - irrelevant), p**-self.eta * irrelevant
+        slope = p**-self.eta * (relevant - irrelevant)
+        false = p**-self.eta * irrelevant
         return Propensities(slope / slope[0], false, method="trust of simulated users")
 
     def clicks(self, attraction: Float64Array, rng: np.random.Generator) -> BoolArray:
@@ -132,11 +133,13 @@ def simulate_clicks(
     attraction, scores = click_probabilities(labels, users.noise), np.asarray(scores, np.float64)
     entries = [np.zeros((4, 0), np.int64)]
     for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
-        size, rng = stop - start, np.random.default_rng([seed, q])
+        size = stop - start
+        rng = np.random.default_rng([seed, q])
         if not size:
             continue
         # Impressions and clicks of each (document, position), summed over batches of lists.
-        depth, query_scores = min(size, shown), scores[start:stop]
+        depth = min(size, shown)
+        query_scores = scores[start:stop]
         counts = np.zeros((2, size * depth), np.int64)
         at_once = max(1, _AT_ONCE // size)
         for first in range(0, impressions, at_once):

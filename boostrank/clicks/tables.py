@@ -112,8 +112,11 @@ def _counted(
             up in `index`.
         n_documents: number of documents; None means the largest row.
     """
-    pa, (position, impressions, clicked) = arrow(), columns
-    n_rows, lacking, first = 0, 0, ""
+    pa = arrow()
+    position, impressions, clicked = columns
+    n_rows = 0
+    lacking = 0
+    first = ""
     numbers = [position, impressions, clicked] if impressions else [position]
     numbers += [] if keys else [row]
     truths = () if impressions else (clicked,)
@@ -176,7 +179,8 @@ def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
     """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text
     array.
     """
-    pa, pc = arrow(), arrow(".compute")
+    pa = arrow()
+    pc = arrow(".compute")
     parts = []
     for file in matching(os.fspath(path)):
         own_keys = _keys_in(file, keys)
@@ -195,7 +199,8 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
     """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place
     of the first 0.
     """
-    pc, texts = arrow(".compute"), _join_keys(batch, keys)
+    pc = arrow(".compute")
+    texts = _join_keys(batch, keys)
     row = first_true(np.asarray(texts.is_null()))
     if row is not None:
         raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")

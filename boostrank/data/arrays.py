@@ -57,7 +57,8 @@ def read_frame(
     if not isinstance(drop, Iterable):
         raise DataError("drop must be a list of columns")
     # Choose the columns.
-    names, dropped = names_of(table), list(map(str, drop))
+    names = names_of(table)
+    dropped = list(map(str, drop))
     column_of_role = {role: str(column) for role, column in roles.items() if column is not None}
     for column in (*column_of_role.values(), *dropped):
         if column not in names:
@@ -118,15 +119,17 @@ def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
 
 def check_rows(X: Any) -> None:
     """Raise `DataError` with a remedy for an object that is neither a table nor has rows."""
-    if isinstance(X, list | tuple):
-        if any(isinstance(row, Mapping) for row in X):
-            raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
-    elif not any(hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")):
-        remedy = "boostrank.train and model_.predict take data sets, boostrank.read takes files"
-        if isinstance(X, Mapping):
-            remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
-        words = "but must be a frame, an array or a sparse matrix"
-        raise DataError(f"X is of type {type(X).__name__}, {words}: {remedy}")
+    is_list = isinstance(X, list | tuple)
+    if isinstance(X, Mapping) or (is_list and any(isinstance(row, Mapping) for row in X)):
+        remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
+        raise DataError(f"X is of type {type(X).__name__}, with names of columns: {remedy}")
+    if not is_list and not any(
+        hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")
+    ):
+        raise DataError(
+            f"X is of type {type(X).__name__}, but must be a frame, an array or a sparse matrix:"
+            " boostrank.train and model_.predict take data sets, boostrank.read takes files"
+        )
 
 
 def as_features(X: Any) -> Features:
@@ -340,7 +343,8 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     """Return a data set whose labels are the values of an expression, which the provenance
     records."""
     # Refuse a second gain, except the same.
-    expression, columns = GainExpression.parse(gain), dict(others or {})
+    expression = GainExpression.parse(gain)
+    columns = dict(others or {})
     gain_so_far = gain_of(data)
     if gain_so_far is not None:
         if gain_so_far == expression.text:
@@ -381,7 +385,8 @@ def feature_places(
 ) -> dict[str, int]:
     """Return the column number of each feature in an expression. `f12` also means feature number 12
     in libsvm text."""
-    columns, names = {}, {name: i for i, name in enumerate(data.feature_names)}
+    columns = {}
+    names = {name: i for i, name in enumerate(data.feature_names)}
     index_base = data.provenance.index_base
     for name in expression.columns:
         if name == LABEL or name in others:
@@ -450,7 +455,8 @@ def common_space(
                     values = dict.fromkeys([*known_categories.values, *file_categories.values])
                     categories[name] = replace(known_categories, values=tuple(values))
         return replace(first_space, categories={**categories, **trained})
-    index_base, widths = min(bases), []
+    index_base = min(bases)
+    widths = []
     for file, space in spaces.items():
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):

@@ -108,7 +108,8 @@ class Coding:
     def __init__(
         self, name: str, trained: Categories | None = None, *, ordered: bool = False
     ) -> None:
-        self.name, self._grows = name, trained is None
+        self.name = name
+        self._grows = trained is None
         self._ordered = ordered if trained is None else trained.ordered
         self._codes: dict[Any, int] = {
             value: i for i, value in enumerate((trained and trained.values) or ())
@@ -179,7 +180,8 @@ def say_no_codes(
     for i, name in enumerate(names):
         if name not in categories:
             continue
-        values, column = categories[name].values, features[:, i]
+        values = categories[name].values
+        column = features[:, i]
         n_codes = np.inf if values is None else len(values)
         invalid = column[are_not_codes(column, n_codes)]
         if invalid.size:

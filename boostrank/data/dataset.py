@@ -201,7 +201,8 @@ class RankingDataset:
         blank_columns = [i for i, name in enumerate(names) if not str(name).strip()]
         if blank_columns:
             raise DataError(f"feature {blank_columns[0]} (from 0) has a blank name; rename it")
-        n_rows, row_order = features.shape[0], None
+        n_rows = features.shape[0]
+        row_order = None
         if group is not None:
             queries = queries_of_sizes(group, n_rows)
         else:
@@ -312,7 +313,8 @@ class RankingDataset:
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
-        rows, queries = f"{self.n_documents:,} rows", f"{len(self.queries):,} queries"
+        rows = f"{self.n_documents:,} rows"
+        queries = f"{len(self.queries):,} queries"
         return f"RankingDataset({rows}, {queries}, {self.n_features:,} {kind} features)"
 
     @property
@@ -504,7 +506,8 @@ class RankingDataset:
             DataError: the features differ, only one data set has cut-offs by query, or rows are on
                 disk.
         """
-        queries, other_queries = self.queries, other.queries
+        queries = self.queries
+        other_queries = other.queries
         for what, is_different in {
             "features": self.feature_names != other.feature_names,
             "categories (use one.like(other))": self.categories != other.categories,
@@ -652,7 +655,9 @@ class RankingDataset:
     def fingerprint(self) -> str:
         """A hash of the features, labels and query boundaries, which depends only on values and
         their order."""
-        rows, labels, ptr = self.features, self.labels, self.queries.ptr
+        rows = self.features
+        labels = self.labels
+        ptr = self.queries.ptr
         if isinstance(rows, Rows):
             return rows.fingerprint(labels, ptr)
         return fingerprint(rows, labels, ptr)

@@ -128,14 +128,14 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 def without_index(frame: Any, keep: Collection[str] = (), *, with_warning: bool = True) -> Any:
     """Return a frame without columns for the index of a pandas frame, except those in `keep`."""
-    names, schema = names_of(frame), getattr(frame.to_native(), "schema", None)
+    names = names_of(frame)
+    schema = getattr(frame.to_native(), "schema", None)
     metadata = getattr(schema, "metadata", None)
     index = [name for name in index_columns(names, metadata) if name not in keep]
     if index and with_warning:
-        verb = "is" if len(index) == 1 else "are"
         warn_user(
-            f"{', '.join(map(repr, index))} {verb} left out as the index of a pandas frame; "
-            "drop such columns to silence this warning"
+            f"columns left out as the index of a pandas frame: {', '.join(map(repr, index))}; drop"
+            " such columns to silence this warning"
         )
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
 
@@ -179,7 +179,8 @@ def read_table(
     """
     all_columns = table if isinstance(table, nw.DataFrame) else as_frame(table)
     frame = _with_columns(all_columns, tuple(names), whose)
-    dtypes, rounded_columns = list(frame.schema.values()), dict[str, None]()
+    dtypes = list(frame.schema.values())
+    rounded_columns = dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
     trained_on = None if trained_categories is None else whose
     values = np.empty((len(frame), len(names)), np.float32)
@@ -187,7 +188,9 @@ def read_table(
     for start in range(0, len(frame), step):
         target = values[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
-            name, dtype, coding = names[i], dtypes[i], codings[i]
+            name = names[i]
+            dtype = dtypes[i]
+            coding = codings[i]
             if not dtype.is_numeric() and series.null_count() == len(series):  # even text
                 target[:, i] = np.nan
                 continue

@@ -94,7 +94,8 @@ class InParts(Rows):
             raise IndexError(f"there are {self.shape[0]} rows")
         # Read the range of each part that contains the rows.
         order = np.argsort(row_numbers, kind="stable")
-        ascending, part_rows = row_numbers[order], []
+        ascending = row_numbers[order]
+        part_rows = []
         part_of_row = np.searchsorted(self.starts, ascending, side="right") - 1
         for i in np.unique(part_of_row).tolist():
             local = ascending[part_of_row == i] - self.starts[i]
@@ -115,9 +116,12 @@ class View(Rows):
 
     def __init__(self, source: Any, rows: Int64Array, whole: Whole | None = None) -> None:
         super().__init__()
-        self.of, self.rows, self.whole = source, rows, whole
+        self.of = source
+        self.rows = rows
+        self.whole = whole
         self.shape = rows.size, source.shape[1]
-        self.is_sparse, self.on_disk = is_sparse(source), is_on_disk(source)
+        self.is_sparse = is_sparse(source)
+        self.on_disk = is_on_disk(source)
         self.external = self.on_disk and source.external
 
     @property
@@ -161,7 +165,8 @@ class Stacked(InParts):
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
         super().__init__()
-        self.parts, self._sets = [dataset.features for dataset in sets], sets
+        self.parts = [dataset.features for dataset in sets]
+        self._sets = sets
         self.is_sparse = any(is_sparse(features) for features in self.parts)
         self._starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
         self.shape = int(self._starts[-1]), columns
@@ -267,7 +272,8 @@ class DenseRows:
         ptr = self.data.queries.ptr
 
         def varies(query_span: tuple[int, int]) -> Float64Array:
-            start_row, stop_row = int(ptr[query_span[0]]), int(ptr[query_span[1]])
+            start_row = int(ptr[query_span[0]])
+            stop_row = int(ptr[query_span[1]])
             rows = self[start_row:stop_row]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))

@@ -40,8 +40,6 @@ LISTED_ROWS = 5  # refused rows listed individually
 HALF = 0.5  # share of a query's documents that identifies it with a query of the other set
 _USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
 _LISTED = 12
-_ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
-_OFTEN = 0.1
 
 # Text ---------------------------------------------------------------------------------------------
 
@@ -64,7 +62,8 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
         changes = {"severity": WARNING, "cost": "train skips these rows"}
     # The first finding has the remedy for all rows.
     command = re.search("`([^`]+)`", " ".join(error.reason for error in p.causes.values()))
-    fix, options = command[1] if command else "mend the rows", ""
+    fix = command[1] if command else "mend the rows"
+    options = ""
     if count <= MOST_LEFT_OUT * total and not changes:
         if all("--inf missing" in error.reason for error in p.causes.values()):
             options = "--inf missing"
@@ -80,7 +79,9 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
         yield find(
             "unreadable-row", where, count, error.reason + reason, **changes, **changes_of_all
         )
-        count, reason, changes_of_all = 1, "", {}
+        count = 1
+        reason = ""
+        changes_of_all = {}
 
 
 def refused_words(p: Profile) -> Iterator[Finding]:
@@ -111,7 +112,8 @@ def split_queries(p: Profile) -> Iterator[Finding]:
     again = np.sort(order[1:][p.ids[order[1:]] == p.ids[order[:-1]]])
     if not again.size or p.grouped_by_file or p.reading.regroup:
         return
-    piece, queries = int(again[0]), np.unique(p.ids[again]).size
+    piece = int(again[0])
+    queries = np.unique(p.ids[again]).size
     first = int(np.flatnonzero(p.ids == p.ids[piece])[0])
     seen = p.at(int(p.line[first]))
     if first == piece - 1:
@@ -173,10 +175,12 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
         except RowError as error:
             label = p.labels[rows[error.row]]
             if label < 0:
-                same, pairs = np.flatnonzero(negative), label_map_from_zero(p.labels)
+                same = np.flatnonzero(negative)
+                pairs = label_map_from_zero(p.labels)
                 options = f"--label-map={pairs}" if pairs else ""
             else:
-                same, options = np.flatnonzero(p.labels == label), "--gain linear"
+                same = np.flatnonzero(p.labels == label)
+                options = "--gain linear"
             reason, _, merges = error.reason.partition("; label_map=")
             message = f"{reason}; {share_of(same.size, p.n_rows, 'documents')}"
             fix = options + merges.partition(" where files are read")[2]
@@ -187,8 +191,10 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
 def odd_labels(p: Profile) -> Iterator[Finding]:
     """Find labels whose exponential gain dominates all others, and data without an irrelevant
     document."""
-    grades, broken = np.unique(p.labels), np.flatnonzero(p.labels != np.floor(p.labels))
-    low, top = float(grades[0]), float(grades[-1])
+    grades = np.unique(p.labels)
+    broken = np.flatnonzero(p.labels != np.floor(p.labels))
+    low = float(grades[0])
+    top = float(grades[-1])
     if p.gain == "exponential" and broken.size:
         message = f"label {p.labels[broken[0]]:g} is no whole number"
         yield find("broken-labels", p.where(p.lines[broken].min()), broken.size, message)
@@ -215,7 +221,8 @@ def duplicates(p: Profile) -> Iterator[Finding]:
         _hash_in_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True
     )
     # Tell contradictions from harmless copies by the lowest and highest label of a group.
-    low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
+    low = np.full(size.size, np.inf)
+    high = np.full(size.size, -np.inf)
     np.minimum.at(low, group, p.labels)
     np.maximum.at(high, group, p.labels)
     for check, groups, what in (
@@ -246,10 +253,13 @@ def duplicates(p: Profile) -> Iterator[Finding]:
 def label_copies(p: Profile) -> Iterator[Finding]:
     """Find features that sort the documents of nearly every query in the first rows exactly by
     label."""
-    labels, query, width = p.labels[p.rows_of_cells], p.query[p.rows_of_cells], p.stored.size
+    labels = p.labels[p.rows_of_cells]
+    query = p.query[p.rows_of_cells]
+    width = p.stored.size
     order = np.lexsort((labels, query))
     _, starts, sizes = np.unique(query[order], return_index=True, return_counts=True)
-    low, high = order[starts], order[starts + sizes - 1]
+    low = order[starts]
+    high = order[starts + sizes - 1]
     live = labels[low] < labels[high]
     n_live = int(np.count_nonzero(live))
     if n_live < 2 or np.log(np.maximum(sizes[live], 2)).sum() < EVIDENCE + np.log(width):
@@ -264,11 +274,13 @@ def label_copies(p: Profile) -> Iterator[Finding]:
     for j in np.flatnonzero(n_live - np.maximum(up, down) <= most).tolist():
         values = np.sign(up[j] - down[j]) * cells[:, [j]].toarray().ravel()
         order = np.lexsort((values, labels, query))
-        before, after = order[:-1], order[1:]
+        before = order[:-1]
+        after = order[1:]
         wrong = (labels[before] != labels[after]) & (values[before] >= values[after])
         exact = n_live - np.unique(query[after][wrong & (query[before] == query[after])]).size
         if n_live - exact <= most:
-            direction, name = "falling" if down[j] > up[j] else "rising", p.feature(j)
+            direction = "falling" if down[j] > up[j] else "rising"
+            name = p.feature(j)
             share = percent(exact, n_live)
             message = (
                 f"{name} ranks the documents of {share} of the queries without a mistake"
@@ -342,12 +354,15 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         or first.has_zero == second.has_zero
     ):
         return
-    top, usual = second.top.top_id, int(first.stored[0] + first.missing[0])
+    top = second.top.top_id
+    usual = int(first.stored[0] + first.missing[0])
     if second.has_zero:
-        line, severity = next(part.zero_line for part in second.parts if part.zero_line), ERROR
+        line = next(part.zero_line for part in second.parts if part.zero_line)
+        severity = ERROR
         message = f"feature 0 occurs, which {first.role} does not have"
     else:
-        line, severity = second.top.top_line, WARNING
+        line = second.top.top_line
+        severity = WARNING
         message = (
             f"no row has feature 0, which {percent(usual, first.n_rows)} of the rows of"
             f" {first.role} have"
@@ -365,20 +380,6 @@ def numbering_of_files(p: Profile) -> Iterator[Finding]:
     """Find data sets in which some files number features from 0 and others from 1."""
     if odd := p.from_one:
         yield find("numbering", p.where(odd[0].top_line), len(odd), p.from_one_words())
-
-
-def lost_features(first: Profile, second: Profile) -> Iterator[Finding]:
-    """Find features that are common and vary in the first set, but do not vary in the second
-    set."""
-    if min(first.n_rows, second.n_rows) < _ENOUGH_ROWS or first.base != second.base:
-        return
-    varying = first.examined[first.varying]
-    often = varying[first.stored[varying] > _OFTEN * first.n_rows]
-    lost = np.setdiff1d(often, second.examined[second.varying])
-    if lost.size:
-        features = _list_features(second, lost)
-        message = f"{features} constant or missing in {second.role}, but not in {first.role}"
-        yield find("lost-features", second.where(), lost.size, message)
 
 
 # The table of checks ------------------------------------------------------------------------------
@@ -414,13 +415,14 @@ def examine(sets: Sequence[Profile]) -> Findings:
         if first.role != second.role:
             findings += leaked_queries(first, second)
             if first.role == "train":
-                findings += itertools.chain(numbering(first, second), lost_features(first, second))
+                findings += numbering(first, second)
     return Findings(findings)
 
 
 def _examine_set(profile: Profile) -> list[Finding]:
     """Return the findings about one data set, leaving out consequences of other findings."""
-    findings, hidden = [finding for check in _OF_TEXT for finding in check(profile)], set[Check]()
+    findings = [finding for check in _OF_TEXT for finding in check(profile)]
+    hidden = set[Check]()
     if profile.n_rows < max(
         1, int(profile.counts[slots.BAD_ROWS])
     ):  # the readable rows represent too little

@@ -55,7 +55,8 @@ def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> 
         counted: whether `queries` are all queries in the data, in which case a row for another
             document is an error.
     """
-    file, count = fspath(path), queries.n_documents
+    file = fspath(path)
+    count = queries.n_documents
     try:
         most = count if counted else MAX_ROWS
         log = read_clicks(path, most)
@@ -92,7 +93,8 @@ class _Clicks:
 
 def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
     """Find logs without clicks, or without unclicked impressions."""
-    impressions, clicked = int(clicks.log.impressions.sum()), int(clicks.log.clicks.sum())
+    impressions = int(clicks.log.impressions.sum())
+    clicked = int(clicks.log.clicks.sum())
     if not clicked:
         message = "no impression was clicked" if impressions else "there is no entry"
         yield clicks.find("no-clicks", impressions, message)
@@ -103,7 +105,8 @@ def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
 
 def moves(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions with too few documents that moved there to estimate a propensity."""
-    log, curve = clicks.log, clicks.curve
+    log = clicks.log
+    curve = clicks.curve
     if not log.clicks.any():
         return
     # Explain why there is no curve at all, such as no impressions at position 1.
@@ -144,7 +147,8 @@ def _from(positions: Int64Array) -> str:
 
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:
     """Find documents that were never shown."""
-    log, count = clicks.log, clicks.queries.n_documents
+    log = clicks.log
+    count = clicks.queries.n_documents
     hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
         message = f"{share_of(hidden, count, 'documents')} were never shown"

@@ -63,7 +63,10 @@ class Profile(Totals):
         reading: Reading,
     ) -> None:
         super().__init__(reading)
-        self.role, self.gain, self.files, self.options = role, gain, files, options
+        self.role = role
+        self.gain = gain
+        self.files = files
+        self.options = options
         self.causes: dict[str, FileFormatError] = {}
         self.text: dict[str, int] = {}
         self.text_words = "", ""
@@ -86,7 +89,8 @@ class Profile(Totals):
         ]
         try:
             if isinstance(self.files, RankingDataset):
-                opened: Source = DatasetSource([self.files], self.reading)  # type: ignore[list-item]
+                files: Any = [self.files]
+                opened: Source = DatasetSource(files, self.reading)
             else:
                 file_format = format_of(self.files, self.options["format"])
                 opened = file_format.source(expand(self.files), self.reading)
@@ -107,15 +111,18 @@ class Profile(Totals):
     def _read(
         self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
     ) -> None:
-        self.source, self.grouped_by_file = opened, not opened.has_qid
+        self.source = opened
+        self.grouped_by_file = not opened.has_qid
         self.feature_names = dict(opened.numbered_names())
-        first_rows, room = [self.cells], MOST_CELLS
+        first_rows = [self.cells]
+        room = MOST_CELLS
         for file, block in opened.blocks(CHUNK_BYTES, threads):
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
                 ends, numbers, values = block.cells()
-                labels, ids = self.reading.relabelled(block.labels), runs[:, slots.RUN_ID].copy()
+                labels = self.reading.relabelled(block.labels)
+                ids = runs[:, slots.RUN_ID].copy()
                 self._add_columns(numbers, values)
                 for number, text in names.items():
                     ids[number - self.n_queries] = hash(text)  # counts from the end
@@ -131,7 +138,8 @@ class Profile(Totals):
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
         if isinstance(opened, TableSource) and opened.text:
-            self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
+            self.text = opened.text
+            self.text_words = opened.text_words(self.n_rows)
 
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
@@ -177,28 +185,29 @@ class Profile(Totals):
         ]
         begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
         self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
-        self.line, self.ids = self.lines[self.starts], np.arange(self.starts.size)
+        self.line = self.lines[self.starts]
+        self.ids = np.arange(self.starts.size)
         for part, start in zip(self.parts, (rows.start for rows, _ in spans), strict=True):
             part.queries = int(np.searchsorted(self.starts, start))
         self.n_queries = self.starts.size
 
     def _regroup(self) -> None:
         """Bring the rows of each query together, as the reader does."""
-        _, first, inverse = np.unique(self.ids, return_index=True, return_inverse=True)
-        begins, sizes = first[inverse], self.sizes  # first run of the query of each run
-        order, kept = np.argsort(np.repeat(begins, sizes), kind="stable"), np.sort(first)
-        self.labels, self.lines, self.hashes = (
-            self.labels[order],
-            self.lines[order],
-            self.hashes[order],
-        )
+        _, first, query_of_run = np.unique(self.ids, return_index=True, return_inverse=True)
+        first_run_of_row = np.repeat(first[query_of_run], self.sizes)
+        order = np.argsort(first_run_of_row, kind="stable")
+        self.labels = self.labels[order]
+        self.lines = self.lines[order]
+        self.hashes = self.hashes[order]
         self.rows_of_cells = np.flatnonzero(order < self.cells.shape[0])
         self.cells = self.cells[order[self.rows_of_cells]]
-        sizes = np.bincount(begins, sizes)[kept].astype(np.int64)
-        self.starts, self.line, self.ids = np.cumsum(sizes) - sizes, self.line[kept], self.ids[kept]
-        self.names = {
-            new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names
-        }
+        # Keep the first run of each query.
+        kept = np.sort(first)
+        self.starts = np.searchsorted(first_run_of_row[order], kept)
+        self.line = self.line[kept]
+        self.ids = self.ids[kept]
+        names = self.names
+        self.names = {new: names[old] for new, old in enumerate(kept.tolist()) if old in names}
         self.n_queries = kept.size
 
     # Results for the checks -----------------------------------------------------------------------
@@ -240,7 +249,8 @@ class Profile(Totals):
         """Whether each examined feature has two different values. Absent means 0, and missing is a
         separate value."""
         absent = np.where(self.stored + self.missing == self.n_rows, np.nan, np.float32(0.0))
-        low, high = np.fmin(self.smallest, absent), np.fmax(self.largest, absent)
+        low = np.fmin(self.smallest, absent)
+        high = np.fmax(self.largest, absent)
         number = (self.missing < self.n_rows) & ((low != high) | (self.missing > 0))
         return np.asarray(number[self.examined])
 

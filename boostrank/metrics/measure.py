@@ -341,7 +341,9 @@ class BoundMetrics:
                 )
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
-        self._labels, self._partial, self._judged = y, partial, judged
+        self._labels = y
+        self._partial = partial
+        self._judged = judged
         self._grades: dict[
             Grades, Float64Array
         ] = {}  # shared by metrics to save 8 bytes per document
@@ -358,8 +360,10 @@ class BoundMetrics:
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
-        queries, conventions = self.queries, self.conventions
-        counted, nothing = np.ones(len(queries), dtype=bool), np.zeros(0)
+        queries = self.queries
+        conventions = self.conventions
+        counted = np.ones(len(queries), dtype=bool)
+        nothing = np.zeros(0)
         if metric.function is not None:
             with queries.naming_rows():
                 empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
@@ -372,9 +376,11 @@ class BoundMetrics:
                 grades = spec.grades(self._labels, conventions)
             self._grades[spec.grades] = grades if self._rows is None else grades[self._rows]
         grades = self._grades[spec.grades]
-        pool, ptr = grades, queries.ptr
+        pool = grades
+        ptr = queries.ptr
         if self._judged is not None and spec.ratio:
-            pool, ptr = spec.grades(self._judged[0], conventions), self._judged[1].ptr
+            pool = spec.grades(self._judged[0], conventions)
+            ptr = self._judged[1].ptr
         total = totals(pool, ptr)
         if not np.isfinite(total).all():
             q = int(np.flatnonzero(~np.isfinite(total))[0])
@@ -486,7 +492,8 @@ class BoundMetrics:
             if bound.work is None:
                 out.append(self._of_function(bound, s))
                 continue
-            spec, total = bound.metric.spec, next(sums)
+            spec = bound.metric.spec
+            total = next(sums)
             values = np.divide(
                 total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0
             )
@@ -503,7 +510,9 @@ class BoundMetrics:
         """Return a function over the queries for which it is not NaN, and its values, float64[Q,
         1].
         """
-        metric, queries, values = bound.metric, self.queries, np.full(len(self.queries), np.nan)
+        metric = bound.metric
+        queries = self.queries
+        values = np.full(len(self.queries), np.nan)
         assert metric.function is not None
         labels, scores = self._labels.copy(), scores.copy()  # the function may sort them in place
         where = "all queries"

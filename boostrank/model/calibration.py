@@ -58,9 +58,12 @@ def reliability(
     seed: int = 0,
 ) -> Reliability:
     """Compare predictions with grades in bins that contain about the same number of documents."""
-    group, query_of_row = _groups(predictions, bins), queries.of_rows()
-    n_groups, n_drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
-    cell, weights = query_of_row % n_drawn * n_groups + group, queries.each_weight[query_of_row]
+    group = _groups(predictions, bins)
+    query_of_row = queries.of_rows()
+    n_groups = int(group.max()) + 1
+    n_drawn = min(len(queries), _MOST_RESAMPLED)
+    cell = query_of_row % n_drawn * n_groups + group
+    weights = queries.each_weight[query_of_row]
     group_sums = (
         np.bincount(cell, weights * values, n_drawn * n_groups)
         for values in (np.ones(grades.size), predictions, grades)
@@ -120,7 +123,9 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     data = ranker.check_features(data)
     _check_unseen(ranker, data)
     queries = data.queries
-    grades, query_of_row, n_queries = data.labels, queries.of_rows(), len(queries)
+    grades = data.labels
+    query_of_row = queries.of_rows()
+    n_queries = len(queries)
     if n_queries < 2:
         raise DataError(f"{_NO_RELATION}pass several queries")
     if not np.ptp(grades):
@@ -129,9 +134,11 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     weights = queries.each_weight[query_of_row]
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(n_queries) % min(_FOLDS, n_queries))[query_of_row]
-    held_out, mean_grades = np.empty(scores.size), np.empty(scores.size)
+    held_out = np.empty(scores.size)
+    mean_grades = np.empty(scores.size)
     for in_fold in (fold == held_out_fold for held_out_fold in np.unique(fold)):
-        fitted_grades, fitted_weights = grades[~in_fold], weights[~in_fold]
+        fitted_grades = grades[~in_fold]
+        fitted_weights = weights[~in_fold]
         calibration = _fit(scores[~in_fold], fitted_grades, fitted_weights)
         held_out[in_fold] = calibrated_scores(calibration, scores[in_fold])
         mean_grades[in_fold] = np.average(fitted_grades, weights=fitted_weights)

@@ -137,7 +137,8 @@ def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
     """Split a box at a node into those of its left and right child."""
     if forest.categorical[node]:  # categories do not restrict the box
         return box, box
-    feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
+    feature = int(forest.feature[node])
+    threshold = float(forest.threshold[node])
     threshold = -np.inf if np.isnan(threshold) else threshold  # no number is below it
     low, high, missing = box.get(feature, _Interval())
     goes_left = bool(forest.kind[node] & NAN_LEFT)

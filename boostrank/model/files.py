@@ -44,7 +44,8 @@ def sidecar_path(path: AnyPath) -> Path:
     For a symbolic link, the sidecar is next to the link's target, which saving replaces, or else
     next to the link.
     """
-    record_file, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
+    record_file = Path(record_path(path))
+    linked = Path(f"{os.fspath(path)}{_SUFFIX}")
     return record_file if os.path.lexists(record_file) or not os.path.lexists(linked) else linked
 
 
@@ -195,7 +196,8 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
                     f"{path}: {status.st_size} bytes, more than the {limit} that are read"
                 )
             # Read in pieces, because a single read of `limit` bytes would allocate all of them.
-            pieces, remaining = [], sys.maxsize if limit is None else limit
+            pieces = []
+            remaining = sys.maxsize if limit is None else limit
             while piece := file.read(min(_PIECE_BYTES, remaining)):
                 pieces.append(piece)
                 remaining -= len(piece)

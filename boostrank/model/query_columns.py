@@ -71,7 +71,8 @@ class WithinQuery:
     of: Sequence[str | int] | str | None = None
 
     def __post_init__(self) -> None:
-        kinds, of = _words(self.kinds), self.of
+        kinds = _words(self.kinds)
+        of = self.of
         for kind in kinds:
             if kind not in KINDS:
                 raise ParameterError(
@@ -182,7 +183,8 @@ class ModelColumns:
         Raises:
             ParameterError: if features cannot be used, or the continued model has other columns.
         """
-        names, requested = data.feature_names, WithinQuery.of_options(options)
+        names = data.feature_names
+        requested = WithinQuery.of_options(options)
         before = None if continued is None else replace(continued, features=names)
         if "clicks" in data.provenance.options and (requested or (before and before.kinds)):
             raise ParameterError(
@@ -238,7 +240,8 @@ class ModelColumns:
         """
         if not self.kinds:
             return values
-        d, sources = len(self.features), self.sources
+        d = len(self.features)
+        sources = self.sources
         merged = np.delete(values, np.s_[d : d + len(sources)], axis=-1)
         for i, source in enumerate(sources):
             merged[..., source] += values[..., d + i]
@@ -287,7 +290,8 @@ class ModelColumns:
             return features
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
-        is_sparse, n_added = sparse.issparse(features), len(self.added)
+        is_sparse = sparse.issparse(features)
+        n_added = len(self.added)
         n_rows, n_features = features.shape
         # Ranks have few zeros.
         to_dense = not is_sparse or ("rank" in self.kinds and n_added >= n_features)
@@ -299,7 +303,8 @@ class ModelColumns:
                 " WithinQuery(of=...))"
             )
         width = n_features + n_added if to_dense else 0
-        filled, sources = np.empty((n_rows, width), np.float32), np.array(self.of, np.int64)
+        filled = np.empty((n_rows, width), np.float32)
+        sources = np.array(self.of, np.int64)
         if not is_sparse:
             fill_within_queries(features, sources, self.kinds, queries.ptr, filled, threads)
             return filled
@@ -308,14 +313,17 @@ class ModelColumns:
         for first_query, last_query in queries.blocks(
             max(1, _NUMBERS_AT_A_TIME // (n_features + n_added))
         ):
-            start, stop = int(queries.ptr[first_query]), int(queries.ptr[last_query])
-            block, ptr = features[start:stop], queries.ptr[first_query : last_query + 1] - start
+            start = int(queries.ptr[first_query])
+            stop = int(queries.ptr[last_query])
+            block = features[start:stop]
+            ptr = queries.ptr[first_query : last_query + 1] - start
             if to_dense:
                 fill_within_queries(
                     block.toarray(), sources, self.kinds, ptr, filled[start:stop], threads
                 )
                 continue
-            dense, columns = block[:, sources].toarray(), np.arange(sources.size)
+            dense = block[:, sources].toarray()
+            columns = np.arange(sources.size)
             added = np.empty((stop - start, n_added), np.float32)
             fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
             added_blocks.append(sparse.csr_matrix(added))
@@ -343,7 +351,9 @@ class RowsWithin(Rows):
         self._columns = columns
         self._threads = threads
         self.shape = (stored.shape[0], len(columns.names))
-        self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
+        self.is_sparse = stored.is_sparse
+        self.external = stored.external
+        self.watch = stored.watch
 
     @property
     def store(self) -> Any:
@@ -369,5 +379,6 @@ class RowsWithin(Rows):
         for first_query, last_query in self._queries.blocks(
             max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))
         ):
-            start, stop = int(self._queries.ptr[first_query]), int(self._queries.ptr[last_query])
+            start = int(self._queries.ptr[first_query])
+            stop = int(self._queries.ptr[last_query])
             yield start, self[start:stop]

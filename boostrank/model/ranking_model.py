@@ -193,7 +193,8 @@ class RankingModel:
         model computes from them, if there are any (`columns.added`).
         """
         columns = ModelColumns(self._booster.feature_names)
-        real, recorded = self.info.feature_names, self.info.within_query
+        real = self.info.feature_names
+        recorded = self.info.within_query
         # Without a sidecar, detect them by the names of the booster's features.
         if recorded["kinds"] if recorded else not real:
             columns = ModelColumns.from_names(columns.features)
@@ -333,7 +334,8 @@ class RankingModel:
         if pred_leaf and pred_contrib:
             raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
         # Find the rounds to use.
-        all_rounds, last_round = self._booster.rounds, self._rounds(num_iteration)
+        all_rounds = self._booster.rounds
+        last_round = self._rounds(num_iteration)
         first_round = min(max(0, start_iteration), all_rounds)
         if first_round:
             last_round = all_rounds
@@ -465,7 +467,8 @@ class RankingModel:
         Raises:
             DataError: if the features are different, or are numbered from a different base.
         """
-        base, model_base = data.provenance.index_base, self.info.index_base
+        base = data.provenance.index_base
+        model_base = self.info.index_base
         if None not in (base, model_base) and base != model_base:
             raise DataError(
                 f"the files of the model number features from {model_base}, but this file numbers"
@@ -501,7 +504,8 @@ class RankingModel:
         table = as_frame(data)
         if table is None:
             return self._rows(np.asarray(as_features(data)))
-        columns, names = names_of(table), self.feature_names
+        columns = names_of(table)
+        names = self.feature_names
         if not set(columns) & set(names) and names == default_feature_names(len(names)):
             raise DataError(
                 f"the table has column names, but the model does not ({names[0]}, ...): pass an"
@@ -533,7 +537,8 @@ class RankingModel:
             ids = queries_of_sizes(group, scores.size).of_rows()
         else:
             raise DataError("rank needs queries: pass qid or group, or a RankingDataset")
-        by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
+        by_query = np.argsort(ids, kind="stable")
+        ranks = np.empty(ids.size, np.int64)
         queries = QueryIndex.from_sizes(np.bincount(ids))
         ranks[by_query] = queries.ranks(scores[by_query])
         return ranks
@@ -674,7 +679,9 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
             "the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries"
         )
     distinct, rank_of_score = np.unique(scores, return_inverse=True)
-    mean_scores, values, (lowest, highest) = record["scores"], record["values"], record["ends"]
+    mean_scores = record["scores"]
+    values = record["values"]
+    lowest, highest = record["ends"]
     grades = np.interp(distinct, mean_scores, values)
     # Beyond the known scores, approach the extreme grades, half of the way at ten times their
     # range.

@@ -83,7 +83,8 @@ def scores_of_files(
         columns = None
         work = partial(model.predict, num_iteration=num_iteration, threads=threads)
     else:
-        columns, work = scorer.columns, scorer.scores
+        columns = scorer.columns
+        work = scorer.scores
     return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))
 
 
@@ -129,7 +130,8 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
         neighbours = [values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)]
         values = np.choose(rng.integers(0, 3, _PROOF_ROWS), neighbours)
         # Mix in zeros, subnormals, infinities and missing values.
-        is_odd, odd_values = rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS)
+        is_odd = rng.random(_PROOF_ROWS) < 0.1
+        odd_values = rng.choice(_ODD, _PROOF_ROWS)
         rows[:, column] = np.where(is_odd, odd_values, values)
     return rows
 
@@ -155,7 +157,8 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
     Args:
         pieces: float64[n] or text, or `boostrank.files.assemble.Named` for tables.
     """
-    ending, writer = os.path.splitext(path)[1].lower(), None
+    ending = os.path.splitext(path)[1].lower()
+    writer = None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
         for piece in pieces:
             if isinstance(piece, bytes):
@@ -285,7 +288,8 @@ def read_logged(
         FileFormatError: a row has no finite score, or the rows are not those of the data. The
             message has the line.
     """
-    rows, texts = DocumentRows(path), list[str]()
+    rows = DocumentRows(path)
+    texts = list[str]()
     rows.columns = columns_of(path, alone=False) if column is None else {"score": column}
     if rows.columns and not path.lower().endswith(_JSON):
         for file in (path, *more_files):
@@ -336,7 +340,9 @@ def _match_rows(rows: DocumentRows, texts: Sequence[str], data: RankingDataset) 
     """
     _check_numbers(texts, rows.refuse)
     # Describe the rows of both by the names that both have, as in "document 'D7' of query '3'".
-    row_phrases, data_phrases, documents = list[list[str]](), list[list[str]](), False
+    row_phrases = list[list[str]]()
+    data_phrases = list[list[str]]()
+    documents = False
     for kind, role, names, ids in (
         ("document", "id", rows.names, data.document_names),
         ("query", "qid", rows.qids, data.queries.row_ids()),
@@ -426,7 +432,8 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number and the score of each line, with its query and document if JSON or the first
     line names them.
     """
-    path, lines = rows.file, _lines_of(rows.file)
+    path = rows.file
+    lines = _lines_of(rows.file)
     if lines[0].lstrip().startswith(("{", "[")):
         for line_number, value in json_of(path, lines[0].encode()):
             entries = value if isinstance(value, list) else [value]

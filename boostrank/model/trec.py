@@ -119,7 +119,8 @@ def data_of_runs(
     grades = {judge: np.maximum(column(each), 0.0) for judge, each in graded.items()}
     labels = np.nan_to_num(next(iter(grades.values())))
     queries = QueryIndex(np.cumsum([0, *map(len, names)]), np.array(asked, object))
-    documents, features = list(chain(*names)), np.zeros((labels.size, 0), np.float32)
+    documents = list(chain(*names))
+    features = np.zeros((labels.size, 0), np.float32)
     data = RankingDataset(features, labels, queries, document_names=np.array(documents, object))
     return data, list(map(column, lists)), grades
 
@@ -138,7 +139,8 @@ def bind_run(
     Args:
         data, scores: see `data_of_runs`.
     """
-    rows, queries = np.flatnonzero(~np.isnan(scores)), data.queries
+    rows = np.flatnonzero(~np.isnan(scores))
+    queries = data.queries
     sizes = np.bincount(queries.of_rows()[rows], minlength=len(queries))
     bound = BoundMetrics(
         metrics,

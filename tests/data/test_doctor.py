@@ -516,19 +516,6 @@ def test_files_of_a_set_that_count_features_differently(
     assert "numbering" not in {f.check for f in boostrank.doctor(files, zero_based="true")}
 
 
-def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:
-    def lost(line: str) -> str:
-        return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
-
-    expect_single(
-        ask(clean, valid=[lost(line) for line in later]),
-        "lost-features",
-        "warning",
-        0,
-        "feature 3 is",
-    )
-
-
 # How it reads
 # --------------------------------------------------------------------------------------------------------
 
