@@ -119,13 +119,13 @@ def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
 
 def check_rows(X: Any) -> None:
     """Raise `DataError` with a remedy for an object that is neither a table nor has rows."""
+    if any(hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")):
+        return
     is_list = isinstance(X, list | tuple)
     if isinstance(X, Mapping) or (is_list and any(isinstance(row, Mapping) for row in X)):
         remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
         raise DataError(f"X is of type {type(X).__name__}, with names of columns: {remedy}")
-    if not is_list and not any(
-        hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")
-    ):
+    if not is_list:
         raise DataError(
             f"X is of type {type(X).__name__}, but must be a frame, an array or a sparse matrix:"
             " boostrank.train and model_.predict take data sets, boostrank.read takes files"
