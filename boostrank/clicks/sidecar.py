@@ -108,15 +108,10 @@ def _checked(
 ) -> tuple[Propensities, bool]:
     """Return the propensities in a file, and whether the clicks agree with them."""
     propensities = Propensities.read(path)
-    if propensities.false_clicks.any():
-        tell(f"{path}: the file has false_clicks, so these propensities cannot be checked")
-        return propensities, True
     try:
         check = check_propensities(log, propensities, queries)
-    except DataError:
-        tell(
-            f"{path}: no clicked document of {name} moved, so these propensities cannot be checked"
-        )
+    except InputError as error:
+        tell(f"{path}: these propensities cannot be checked with {name}: {error}")
         return propensities, True
     if check.p < 0.05:
         tell(
