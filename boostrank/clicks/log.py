@@ -23,7 +23,7 @@ from msgspec import UNSET
 from numpy.typing import ArrayLike
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
-from boostrank.core.files import AnyPath, read_text, replacing, write_all, write_atomically
+from boostrank.core.files import AnyPath, read_text, replacing, write_atomically
 from boostrank.core.queries import PlacesOf
 from boostrank.core.types import BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
@@ -41,7 +41,6 @@ COLUMNS = ("row", "position", "impressions", "clicks")
 """The columns of a click log file. `row` is the number of a document in the data, starting at 1, in
 file order.
 """
-_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +167,11 @@ def checked_counts(
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
     row = first_true(clicks > impressions)
     if row is not None:
-        words = (
+        raise refuse(
+            row,
             f"{clicks[row]} {clicked} of {impressions[row]} {impressions_name}: an impression has"
-            " at most one click"
+            " at most one click",
         )
-        raise refuse(row, words)
     return positions, impressions, clicks
 
 
@@ -242,15 +241,11 @@ class ClickLog:
         """Write the log as CSV, atomically: columns `row,position,impressions,clicks`, with rows
         from 1.
         """
-        with replacing(path) as out:
-            write_all(out, (",".join(COLUMNS) + "\n").encode())
-            for start in range(0, self.rows.size, _AT_A_TIME):
-                table = np.column_stack(
-                    [column[start : start + _AT_A_TIME] for column in self._columns()]
-                )
-                table[:, 0] += 1
-                lines = table.tolist()
-                write_all(out, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
+        table = np.column_stack(self._columns())
+        table[:, 0] += 1
+        with replacing(path) as out, open(out, "wb", closefd=False) as file:
+            file.write((",".join(COLUMNS) + "\n").encode())
+            np.savetxt(file, table, fmt="%d", delimiter=",")
 
     @property
     def depth(self) -> int:
@@ -305,8 +300,10 @@ class ClickLog:
             return self
         lost = int(self.impressions[~kept].sum())
         least = int(self.positions[~kept].min())
-        words = f"{lost:,} of {self.impressions.sum():,} impressions are ignored"
-        warn_user(f"{words}: their positions (from {least}) have no propensity")
+        warn_user(
+            f"{lost:,} of {self.impressions.sum():,} impressions are ignored: their positions (from"
+            f" {least}) have no propensity"
+        )
         return self.where(kept)
 
     def where(self, kept: BoolArray) -> ClickLog:
@@ -357,11 +354,10 @@ class ClickLog:
     def check_of(self, data: RankingDataset) -> None:
         """Raise a DataError if the number of documents differs from that in the data."""
         if data.n_documents != self.n_documents:
-            words = (
+            raise DataError(
                 f"the click log has {self.n_documents:,} documents, but the data have"
                 f" {data.n_documents:,}"
             )
-            raise DataError(words)
 
     def of_queries(
         self, data: RankingDataset, queries: ArrayLike

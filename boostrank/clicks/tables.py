@@ -85,11 +85,10 @@ def count_clicks(
             f"the columns {', '.join(keys)} identify documents; pass the table with them as"
             " documents"
         )
-    index = None if documents is None or not keys else _index_of(documents, keys)
-    count = None if index is None else len(index)
+    index = _index_of(documents, keys) if keys and documents is not None else None
     files = [file for path in sessions for file in matching(os.fspath(path))]
     columns = position, impressions or "", clicked
-    log = _counted(files, columns, row, count, tuple(keys), index)
+    log = _counted(files, columns, row, None, tuple(keys), index)
     if not log.rows.size:
         raise FileFormatError("no rows", file=str(files[0]))
     return log
@@ -148,8 +147,11 @@ def _counted(
     rows, ranks, impressions, clicks = [
         column.to_numpy() for column in pa.concat_tables(waiting).columns
     ]
-    count = int(rows.max(initial=0)) if n_documents is None else n_documents
-    return ClickLog(rows - 1, ranks, impressions, clicks, count)
+    if keys:
+        n_documents = len(index)
+    elif n_documents is None:
+        n_documents = int(rows.max(initial=0))
+    return ClickLog(rows - 1, ranks, impressions, clicks, n_documents)
 
 
 def _summed(table: Any) -> Any:
@@ -190,8 +192,9 @@ def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
         name = _describe_key(repeated[0]["values"].as_py())
-        words = f"two rows have the keys {name}, so impressions cannot be assigned"
-        raise FileFormatError(words, file=str(path))
+        raise FileFormatError(
+            f"two rows have the keys {name}, so impressions cannot be assigned", file=str(path)
+        )
     return index
 
 
@@ -217,11 +220,10 @@ def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
     """
     if lacking == rows:
         document = _describe_key(index[0].as_py()) if len(index) else "no row"
-        words = (
+        raise DataError(
             f"the table has none of the documents in the log: it has {document}; the log has"
-            f" {first}"
+            f" {first}; write their names alike, or name other columns with --key"
         )
-        raise DataError(f"{words}; write their names alike, or name other columns with --key")
     share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
     warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
 

@@ -345,7 +345,7 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     # Refuse a second gain, except the same.
     expression = GainExpression.parse(gain)
     columns = dict(others or {})
-    gain_so_far = gain_of(data)
+    gain_so_far = data.gain
     if gain_so_far is not None:
         if gain_so_far == expression.text:
             return data
@@ -373,11 +373,6 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     # Record the expression, from which other data get the same gain.
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
-
-
-def gain_of(data: Data) -> str | None:
-    """Return the expression that defines the labels of a data set, or None if there is none."""
-    return data.provenance.options.get("gain")
 
 
 def feature_places(

@@ -30,7 +30,6 @@ from boostrank.data.arrays import (
     NumberedNames,
     copy_if_shared,
     default_feature_names,
-    gain_of,
     queries_given,
     queries_of_sizes,
     query_values,
@@ -425,11 +424,10 @@ class RankingDataset:
             return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
-        fault = (
+        raise DataError(
             f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are"
-            " missing)"
+            f" missing){unnamed(missing)}"
         )
-        raise DataError(fault + unnamed(missing))
 
     def _columns(
         self, names: Sequence[str], categories: Mapping[str, Categories]
@@ -492,7 +490,7 @@ class RankingDataset:
     @property
     def gain(self) -> str | None:
         """The expression that defines the labels; None if they are plain labels."""
-        return gain_of(self)
+        return self.provenance.options.get("gain")
 
     def take(self, queries: ArrayLike) -> RankingDataset:
         """Return a selection of queries, in the requested order."""
@@ -689,9 +687,8 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     converted = RankingDataset.from_arrays(
         content.features, content.labels, group=queries.sizes, feature_names=names
     )
-    if content.absent_is_missing:
-        converted = replace(converted, provenance=Provenance(options={"absent": "missing"}))
-    return replace(converted, queries=queries)
+    options = {"absent": "missing"} if content.absent_is_missing else {}
+    return replace(converted, queries=queries, provenance=Provenance(options=options))
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:

@@ -177,8 +177,7 @@ def read_table(
             training data.
         whose: description of the training data, used in messages.
     """
-    all_columns = table if isinstance(table, nw.DataFrame) else as_frame(table)
-    frame = _with_columns(all_columns, tuple(names), whose)
+    frame = _with_columns(as_frame(table), tuple(names), whose)
     dtypes = list(frame.schema.values())
     rounded_columns = dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]

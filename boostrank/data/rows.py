@@ -295,13 +295,13 @@ class PartSpan(NamedTuple):
 
 def spans(starts: Int64Array, rows: slice) -> list[PartSpan]:
     """Return the rows of each part of a slice, where part i begins at row starts[i]."""
-    end_parts = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
-    first_part, last_part = end_parts.tolist()
-    clipped = [
-        (i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i])
-        for i in range(first_part, last_part + 1)
-    ]
-    return [PartSpan(i, int(start), int(stop)) for i, start, stop in clipped if start < stop]
+    ends = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
+    parts = []
+    for part in range(ends[0], ends[1] + 1):
+        first, stop = np.clip([rows.start, rows.stop], *starts[part : part + 2]) - starts[part]
+        if first < stop:
+            parts.append(PartSpan(part, int(first), int(stop)))
+    return parts
 
 
 def joined_rows(rows: Sequence[Any]) -> Any:

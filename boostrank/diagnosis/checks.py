@@ -308,17 +308,10 @@ def constant_features(p: Profile) -> Iterator[Finding]:
         ("constant-features", p.examined[~missing & ~p.varying], "the same"),
     ):
         if features.size:
-            message = f"{_list_features(p, features)} {state} in every row"
+            names = ", ".join(map(p.feature, features[:_LISTED].tolist()))
+            count = count_of(features.size, "feature is", "features are")
+            message = f"{count} {state} in every row: {names}"
             yield find(check, p.where(), features.size, message)
-
-
-def _list_features(p: Profile, numbers: Int64Array) -> str:
-    """Format feature numbers, as in `features 3, 5 and 9 are`, and shorten long lists."""
-    names = [p.feature(number).removeprefix("feature ") for number in numbers[:_LISTED].tolist()]
-    if numbers.size == 1:
-        return f"feature {names[0]} is"
-    last = f"{numbers.size - _LISTED:,} more" if numbers.size > _LISTED else names.pop()
-    return f"features {', '.join(names)} and {last} are"
 
 
 # Between sets -------------------------------------------------------------------------------------
@@ -354,6 +347,7 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         or first.has_zero == second.has_zero
     ):
         return
+    # A feature 0 that is new, or one that is gone although it was common.
     top = second.top.top_id
     usual = int(first.stored[0] + first.missing[0])
     if second.has_zero:

@@ -93,8 +93,9 @@ def source_of(data: Any, qid: str | None) -> Any:
     frame = as_frame(with_query_level(data, qid))
     if frame is None:
         if hasattr(data, "shape"):
-            words = "an array has no labels and queries"
-            raise ParameterError(f"{words}: pass RankingDataset.from_arrays(X, y, qid=...)")
+            raise ParameterError(
+                "an array has no labels and queries: pass RankingDataset.from_arrays(X, y, qid=...)"
+            )
         return data
     sink = arrow().BufferOutputStream()
     pa = arrow()

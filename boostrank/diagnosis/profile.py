@@ -160,12 +160,7 @@ class Profile(Totals):
         """Add the values of cells to the statistics of the features."""
         width = max(min(self.top.top_id + 1, MOST_FEATURES), self.stored.size)
         more = width - self.stored.size
-        fills = {
-            "stored": 0,
-            "missing": 0,
-            "smallest": np.inf,
-            "largest": -np.inf,
-        }
+        fills = {"stored": 0, "missing": 0, "smallest": np.inf, "largest": -np.inf}
         for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
         used = (ids < width) & (values != 0)

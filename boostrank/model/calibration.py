@@ -64,16 +64,20 @@ def reliability(
     n_drawn = min(len(queries), _MOST_RESAMPLED)
     cell = query_of_row % n_drawn * n_groups + group
     weights = queries.each_weight[query_of_row]
-    group_sums = (
-        np.bincount(cell, weights * values, n_drawn * n_groups)
-        for values in (np.ones(grades.size), predictions, grades)
+    # Sum weights, predictions and grades by (group of queries, bin), and resample the sums.
+    columns = np.hstack(
+        [
+            np.bincount(cell, weights * values, n_drawn * n_groups).reshape(n_drawn, n_groups)
+            for values in (np.ones(grades.size), predictions, grades)
+        ],
+        dtype=np.float64,
     )
-    columns = np.hstack([sums.reshape(n_drawn, n_groups) for sums in group_sums], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
     means = np.divide(
         observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0
     )
+    # The first row is of all queries, the others of the resamples.
     errors = np.abs(observed - predicted).sum(axis=1) / weight.sum(axis=1)
     low, high = expanded_interval(means[1:], n_drawn)
     error_interval = expanded_interval(errors[1:], n_drawn)
@@ -178,14 +182,12 @@ def _check_unseen(ranker: RankingModel, data: RankingDataset) -> None:
     training_files = {
         os.path.abspath(name) for record in training_records for name in record.get("files", ())
     }
-    if trained_files := [
-        name for name in data.provenance.files if os.path.abspath(name) in training_files
-    ]:
-        warn_user(
-            f"{trained_files[0]}: training read this file; scores are too good for the same"
-            " queries",
-            DataWarning,
-        )
+    for name in data.provenance.files:
+        if os.path.abspath(name) in training_files:
+            warn_user(
+                f"{name}: training read this file; scores are too good for the same queries",
+                DataWarning,
+            )
 
 
 def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> CalibrationRecord:

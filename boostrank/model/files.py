@@ -22,7 +22,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import convert
 
@@ -110,15 +110,10 @@ def write_model_files(path: AnyPath, body: bytes, sidecar: Mapping[str, Any]) ->
         write_atomically(record_file, record)
 
 
-class ModelFiles(NamedTuple):
-    """The contents of a model file and of its sidecar, or None if there is none."""
-
-    body: bytes
-    sidecar: dict[str, Any] | None
-
-
-def read_model_files(path: AnyPath) -> ModelFiles:
-    """Read and check a model and its sidecar, or raise ModelError with the file and reason."""
+def read_model_files(path: AnyPath) -> tuple[bytes, dict[str, Any] | None]:
+    """Read and check a model and its sidecar (None if there is none), or raise ModelError with the
+    file and reason.
+    """
     body = read_file(Path(path), MAX_MODEL_BYTES)
     record_file = sidecar_path(path)
     sidecar = _open_sidecar(record_file, body) if os.path.lexists(record_file) else None
@@ -126,7 +121,7 @@ def read_model_files(path: AnyPath) -> ModelFiles:
         parse_model(body)
     except ModelError as error:
         raise ModelError(f"{os.fspath(path)}: {error}") from None
-    return ModelFiles(body, sidecar)
+    return body, sidecar
 
 
 def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
@@ -182,7 +177,7 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     raise ModelError(f"{model}: {mismatch}: the file was changed, truncated or damaged; {remedy}")
 
 
-def read_file(path: Path, limit: int | None = None) -> bytes:
+def read_file(path: Path, limit: int = sys.maxsize) -> bytes:
     """Read a regular file that has at most `limit` bytes."""
     try:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -191,13 +186,13 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
             refuse(
                 not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file: write it to one"
             )
-            if limit is not None and status.st_size > limit:
+            if status.st_size > limit:
                 raise ModelError(
                     f"{path}: {status.st_size} bytes, more than the {limit} that are read"
                 )
             # Read in pieces, because a single read of `limit` bytes would allocate all of them.
             pieces = []
-            remaining = sys.maxsize if limit is None else limit
+            remaining = limit
             while piece := file.read(min(_PIECE_BYTES, remaining)):
                 pieces.append(piece)
                 remaining -= len(piece)

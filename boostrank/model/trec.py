@@ -198,7 +198,6 @@ def evaluate_run(
     results = bound.results(listed)
     for name, result in results.items():
         by_query = dict(zip(data.queries.qid, result.per_query, strict=True))
-        results[name] = replace(
-            result, per_query=np.array([by_query.get(qid, np.nan) for qid in judged])
-        )
+        per_query = np.array([by_query.get(qid, np.nan) for qid in judged])
+        results[name] = replace(result, per_query=per_query)
     return results

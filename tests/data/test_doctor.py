@@ -387,18 +387,18 @@ def test_constant_and_missing_features(ask: Any, clean: Lines) -> None:
         "constant-features",
         "note",
         0,
-        "feature 39 is the same",
+        "the same in every row: feature 39",
     )
     expect_single(
         ask(with_feature(clean, lambda line, i: "nan", 39)),
         "missing-features",
         "warning",
         0,
-        "feature 39 is missing",
+        "missing in every row: feature 39",
     )
     gap = with_feature(clean, lambda line, i: i % 11, 41)
     assert (
-        "features 39 and 40 are" in expect_single(ask(gap), "constant-features", "note", 0).message
+        "feature 39, feature 40" in expect_single(ask(gap), "constant-features", "note", 0).message
     )
 
 
@@ -408,7 +408,7 @@ def test_features_that_are_never_other_than_zero_count_as_constant(ask: Any, cle
         "constant-features",
         "note",
         0,
-        "features 39 and 40 are",
+        "feature 39, feature 40",
     )
 
 
@@ -558,7 +558,7 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
     assert findings["duplicates"].line == min(same) + 1
     assert findings["contradicting-duplicates"].count == len(contradicting)
     assert findings["contradicting-duplicates"].line == min(contradicting) + 1
-    assert findings["constant-features"].message.startswith("features 5 and 6 are")
+    assert findings["constant-features"].message.endswith("feature 5, feature 6")
 
 
 def test_queries_of_a_file_beside(data_root: Path) -> None:
