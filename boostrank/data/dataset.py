@@ -307,14 +307,14 @@ class RankingDataset:
         others = {*GainExpression.parse(gain).columns} - {LABEL, *data.feature_names}
         gain_columns = read_columns(table, sorted(others)).items()
         gain_values = {name: data.in_row_order(column) for name, column in gain_columns}
-        gain_data: RankingDataset = with_gain(data, gain, gain_values)
-        return gain_data
+        return with_gain(data, gain, gain_values)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
-        rows = f"{self.n_documents:,} rows"
-        queries = f"{len(self.queries):,} queries"
-        return f"RankingDataset({rows}, {queries}, {self.n_features:,} {kind} features)"
+        return (
+            f"RankingDataset({self.n_documents:,} rows, {len(self.queries):,} queries,"
+            f" {self.n_features:,} {kind} features)"
+        )
 
     @property
     def n_documents(self) -> int:
@@ -484,8 +484,7 @@ class RankingDataset:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        dataset: RankingDataset = with_gain(self, gain)
-        return dataset
+        return with_gain(self, gain)
 
     @property
     def gain(self) -> str | None:

@@ -35,7 +35,6 @@ class Rows(ABC):
             are built.
     """
 
-    ndim = 2
     dtype = np.dtype(np.float32)
     shape: tuple[int, int]
     is_sparse: bool = False

@@ -327,9 +327,7 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     same = np.bincount(second.query[equal], minlength=second.n_queries)
     leaked = same[by_id] > HALF * second.sizes[by_id]
     message = f"are also in {first.role}, with the same id and documents"
-    split = f"boostrank data split makes {first.role} and {second.role} from one file by query id"
-    fix = f"remove them from one of the sets; {split}"
-    yield from _find_queries(second, "leaked-queries", by_id[leaked], message, fix=fix)
+    yield from _find_queries(second, "leaked-queries", by_id[leaked], message)
     message = f"have the id of a {first.role} query, but other documents"
     yield from _find_queries(second, "shared-ids", by_id[~leaked], message)
 
