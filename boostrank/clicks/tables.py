@@ -113,8 +113,7 @@ def _counted(
     """
     pa = arrow()
     position, impressions, clicked = columns
-    n_rows = 0
-    lacking = 0
+    n_rows = lacking = 0
     first = ""
     numbers = [position, impressions, clicked] if impressions else [position]
     numbers += [] if keys else [row]

@@ -531,8 +531,9 @@ class RankingDataset:
             words=joined_arrays([queries.words, other_queries.words], n_queries, ""),
         )
         # The result is as sparse as this data set.
-        is_same_kind = self.is_sparse or not other.is_sparse
-        other_features = other.features if is_same_kind else other.features.toarray()
+        other_features = other.features
+        if other.is_sparse and not self.is_sparse:
+            other_features = other_features.toarray()
         files = (*self.provenance.files, *other.provenance.files)
         return replace(
             self,

@@ -131,8 +131,7 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
         values = np.choose(rng.integers(0, 3, _PROOF_ROWS), neighbours)
         # Mix in zeros, subnormals, infinities and missing values.
         is_odd = rng.random(_PROOF_ROWS) < 0.1
-        odd_values = rng.choice(_ODD, _PROOF_ROWS)
-        rows[:, column] = np.where(is_odd, odd_values, values)
+        rows[:, column] = np.where(is_odd, rng.choice(_ODD, _PROOF_ROWS), values)
     return rows
 
 
@@ -320,8 +319,7 @@ def as_scores(scores: Any, data: RankingDataset, description: str) -> Float64Arr
         return as_numbers(scores, description)
     rows = read_rows(scores, run=True)
     rows.file = description
-    texts = _match_rows(rows, list(map(repr, rows.values.tolist())), data)
-    return np.array(texts, np.float64)
+    return np.array(_match_rows(rows, list(map(repr, rows.values.tolist())), data), np.float64)
 
 
 def _check_numbers(texts: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
